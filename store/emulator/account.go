@@ -1,0 +1,67 @@
+package emulator
+
+import "encoding/json"
+
+// accountRegion is the one region of every engine. Microsoft's emulator has the
+// same.
+const accountRegion = "South Central US"
+
+// account answers GET / for a client that reaches the engine at endpoint.
+func (e *Engine) account(endpoint string) (*response, error) {
+	type location struct {
+		Name     string `json:"name"`
+		Endpoint string `json:"databaseAccountEndpoint"`
+	}
+	type replication struct {
+		Async bool `json:"asyncReplication"`
+		Min   int  `json:"minReplicaSetSize"`
+		Max   int  `json:"maxReplicasetSize"`
+	}
+	here := []location{{accountRegion, endpoint}}
+	body, err := json.Marshal(struct {
+		Self        string      `json:"_self"`
+		ID          string      `json:"id"`
+		RID         string      `json:"_rid"`
+		Media       string      `json:"media"`
+		Addresses   string      `json:"addresses"`
+		Databases   string      `json:"_dbs"`
+		Writable    []location  `json:"writableLocations"`
+		Readable    []location  `json:"readableLocations"`
+		MultiWrite  bool        `json:"enableMultipleWriteLocations"`
+		UserReplica replication `json:"userReplicationPolicy"`
+		Consistency struct {
+			Level string `json:"defaultConsistencyLevel"`
+		} `json:"userConsistencyPolicy"`
+		SystemReplica replication `json:"systemReplicationPolicy"`
+		ReadPolicy    struct {
+			Primary   int `json:"primaryReadCoefficient"`
+			Secondary int `json:"secondaryReadCoefficient"`
+		} `json:"readPolicy"`
+		QueryEngine string `json:"queryEngineConfiguration"`
+	}{
+		ID: "byline", RID: "byline.localhost", Media: "//media/", Addresses: "//addresses/", Databases: "//dbs/",
+		Writable: here, Readable: here,
+		UserReplica: replication{false, 1, 4}, SystemReplica: replication{false, 1, 4},
+		Consistency: struct {
+			Level string `json:"defaultConsistencyLevel"`
+		}{"Strong"},
+		ReadPolicy: struct {
+			Primary   int `json:"primaryReadCoefficient"`
+			Secondary int `json:"secondaryReadCoefficient"`
+		}{1, 1},
+		QueryEngine: queryEngineConfiguration,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &response{status: 200, body: body, charge: chargeMetadata}, nil
+}
+
+// queryEngineConfiguration tells SDKs that plan queries themselves what they may
+// send.
+const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":5,"maxLogicalAndPerSqlQuery":500,` +
+	`"maxLogicalOrPerSqlQuery":500,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,` +
+	`"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":false,` +
+	`"sqlAllowScalarSubQuery":false,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,` +
+	`"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,` +
+	`"sqlAllowTop":true,"enableSpatialIndexing":true}`

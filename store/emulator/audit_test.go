@@ -1,0 +1,90 @@
+package emulator
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// audit compares every index entry of every container with what a full scan of
+// the items says there must be: none missing, none left over, none different.
+func audit(t testing.TB, e *Engine) {
+	t.Helper()
+	for _, d := range e.catalog.Load().databases {
+		for _, c := range d.containers {
+			want, got := map[string][]byte{}, map[string][]byte{}
+			scan(t, e, kindItem, c, func(key, value []byte) { auditEntries(t, e, c, key[5:], value, want) })
+			for _, kind := range []byte{kindFeed, kindOrder, kindComposite, kindRange, kindUnique, kindExpiry} {
+				scan(t, e, kind, c, func(key, value []byte) { got[string(key)] = value })
+			}
+			for key, value := range want {
+				if v, ok := got[key]; !ok {
+					t.Errorf("an entry is missing: %q", key)
+				} else if !bytes.Equal(v, value) {
+					t.Errorf("the entry %q is %q, want %q", key, v, value)
+				}
+			}
+			for key := range maps.Keys(got) {
+				if _, ok := want[key]; !ok {
+					t.Errorf("an entry without an item: %q", key)
+				}
+			}
+		}
+	}
+}
+
+// auditEntries adds the entries that an item must have.
+func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, want map[string][]byte) {
+	t.Helper()
+	rec, err := readRecord(value)
+	if err != nil {
+		t.Fatalf("%q: %v", address, err)
+	}
+	n := c.def.key.epkLength()
+	p := c.rangeOfLocked(address[:n])
+	n += keyLength(address[n:], len(c.def.key.paths))
+	batch := e.db.NewBatch()
+	defer batch.Close()
+	x := indexWriter{batch: batch, def: c.def, c: c, partition: address[:n], address: address, id: string(address[n:])}
+	x.order(p.no, nil, &rec)
+	x.expiry(nil, &rec)
+	x.values(nil, &rec)
+	for no, paths := range c.def.index.uniques {
+		x.set(appendUniqueEntry(appendUniquePrefix(nil, c.no, uint16(no), x.partition), paths, rec.doc), []byte(x.id))
+	}
+	if x.err != nil {
+		t.Fatal(x.err)
+	}
+	for r := batch.Reader(); ; {
+		_, key, value, ok, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return
+		}
+		if _, twice := want[string(key)]; twice {
+			t.Errorf("two items have the entry %q", key)
+		}
+		want[string(key)] = bytes.Clone(value)
+	}
+}
+
+// scan calls fn for the keys of a container of one kind.
+func scan(t testing.TB, e *Engine, kind byte, c *container, fn func(key, value []byte)) {
+	t.Helper()
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendKind(nil, kind, c.no), UpperBound: appendKind(nil, kind, c.no+1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	for it.First(); it.Valid(); it.Next() {
+		fn(it.Key(), bytes.Clone(it.Value()))
+	}
+	if err := it.Error(); err != nil {
+		t.Fatal(fmt.Errorf("scan: %w", err))
+	}
+}

@@ -1,0 +1,169 @@
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// benchBlog is a container on disk with n comments of about 350 bytes in one
+// logical partition.
+func benchBlog(b *testing.B, n int) (*Engine, *azcosmos.ContainerClient) {
+	b.Helper()
+	e, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { e.Close() })
+	c := newContainer(b, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
+	content := strings.Repeat("x", 200)
+	for i := 0; i < n; i += 100 {
+		batch := c.NewTransactionalBatch(pk("p"))
+		for j := i; j < i+100; j++ {
+			batch.CreateItem(fmt.Appendf(nil, `{"id":"%08x","pk":"p","type":"comment","creationDate":"%s","userId":"u%d","content":%q}`, uint32(j)*2654435761, benchDate(j), j%100, content), nil)
+		}
+		if out, err := c.ExecuteTransactionalBatch(context.Background(), batch, nil); err != nil || !out.Success {
+			b.Fatal(err)
+		}
+	}
+	return e, c
+}
+
+func benchDate(i int) string {
+	return fmt.Sprintf("2024-01-%02dT%02d:%02d:%02d.000Z", 1+i/86400, i/3600%24, i/60%60, i%60)
+}
+
+// benchEngine measures the engine alone: a signed request, and its response read.
+func benchEngine(b *testing.B, e *Engine, req *http.Request, body []byte) {
+	b.Helper()
+	b.ReportAllocs()
+	ru := ""
+	for b.Loop() {
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		res, err := e.Do(req)
+		if err != nil || res.StatusCode >= 300 {
+			b.Fatal(res.StatusCode, err)
+		}
+		ru = res.Header.Get("X-Ms-Request-Charge")
+	}
+	var charge float64
+	fmt.Sscan(ru, &charge)
+	b.ReportMetric(charge, "RU/op")
+}
+
+func BenchmarkPointRead(b *testing.B) {
+	for _, n := range []int{1_000, 100_000} {
+		e, c := benchBlog(b, n)
+		id := fmt.Sprintf("%08x", uint32(n/2)*2654435761)
+		b.Run(fmt.Sprintf("engine/n=%d", n), func(b *testing.B) {
+			benchEngine(b, e, signed(b, "GET", "/dbs/db/colls/c/docs/"+id, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil), nil)
+		})
+		b.Run(fmt.Sprintf("azcosmos/n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			var ru float64
+			for b.Loop() {
+				res, err := c.ReadItem(context.Background(), pk("p"), id, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				ru = float64(res.RequestCharge)
+			}
+			b.ReportMetric(ru, "RU/op")
+		})
+	}
+}
+
+func BenchmarkKeysetPage(b *testing.B) {
+	for _, n := range []int{1_000, 100_000} {
+		e, c := benchBlog(b, n)
+		date := benchDate(n / 2)
+		b.Run(fmt.Sprintf("engine/n=%d", n), func(b *testing.B) {
+			body := fmt.Appendf(nil, `{"query":%q,"parameters":[{"name":"@t","value":"comment"},{"name":"@d","value":%q},{"name":"@id","value":"00000000"}]}`, keyset, date)
+			h := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"20"}, "Content-Type": {"application/query+json"}}
+			benchEngine(b, e, signed(b, "POST", "/dbs/db/colls/c/docs", h, body), body)
+		})
+		b.Run(fmt.Sprintf("azcosmos/n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			o := &azcosmos.QueryOptions{PageSizeHint: 20, QueryParameters: params("@t", "comment", "@d", date, "@id", "00000000")}
+			var ru float64
+			for b.Loop() {
+				page, err := c.NewQueryItemsPager(keyset, pk("p"), o).NextPage(context.Background())
+				if err != nil || len(page.Items) != 20 {
+					b.Fatal(len(page.Items), err)
+				}
+				ru = float64(page.RequestCharge)
+			}
+			b.ReportMetric(ru, "RU/op")
+		})
+	}
+}
+
+func BenchmarkChangeFeedPage(b *testing.B) {
+	for _, n := range []int{1_000, 100_000} {
+		e, _ := benchBlog(b, n)
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}, "X-Ms-Max-Item-Count": {"100"}, "If-None-Match": {fmt.Sprintf(`"%d"`, n/200)}}
+			benchEngine(b, e, signed(b, "GET", "/dbs/db/colls/c/docs", h, nil), nil)
+		})
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	_, c := benchBlog(b, 100)
+	b.ReportAllocs()
+	var ru float64
+	i := 0
+	for b.Loop() {
+		i++
+		res, err := c.CreateItem(context.Background(), pk("q"), fmt.Appendf(nil, `{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ru = float64(res.RequestCharge)
+	}
+	b.ReportMetric(ru, "RU/op")
+}
+
+// BenchmarkCreateParallel has writers wait for the same syncs.
+func BenchmarkCreateParallel(b *testing.B) {
+	_, c := benchBlog(b, 100)
+	b.ReportAllocs()
+	b.SetParallelism(32)
+	ids := make(chan int, 1)
+	ids <- 0
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			i := <-ids
+			ids <- i + 1
+			if _, err := c.CreateItem(context.Background(), pk("q"), fmt.Appendf(nil, `{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i), nil); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
+
+func BenchmarkBatch(b *testing.B) {
+	_, c := benchBlog(b, 100)
+	mustCreate(b, c, "q", `{"id":"post","pk":"q","commentCount":0}`)
+	b.ReportAllocs()
+	var ru float64
+	i := 0
+	for b.Loop() {
+		i++
+		batch := c.NewTransactionalBatch(pk("q"))
+		batch.CreateItem(fmt.Appendf(nil, `{"id":"%d","pk":"q","type":"comment","creationDate":"2024-01-01","userId":"u"}`, i), nil)
+		batch.PatchItem("post", patchOf("/commentCount", 1), nil)
+		out, err := c.ExecuteTransactionalBatch(context.Background(), batch, nil)
+		if err != nil || !out.Success {
+			b.Fatal(err)
+		}
+		ru = float64(out.RequestCharge)
+	}
+	b.ReportMetric(ru, "RU/op")
+}

@@ -1,0 +1,214 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// catalog is all metadata. It is immutable; a change replaces it.
+type catalog struct {
+	databases map[string]*database // by id
+	offers    map[string]*offer    // by id
+}
+
+// database is immutable.
+type database struct {
+	databaseRecord
+	rid        string
+	body       []byte                // as the protocol shows it
+	containers map[string]*container // by id
+}
+
+// databaseRecord is what is kept of a database.
+type databaseRecord struct {
+	No        uint32 `json:"no"`
+	ID        string `json:"id"`
+	ETag      string `json:"etag"`
+	Timestamp int64  `json:"ts"`
+}
+
+func (r databaseRecord) open() *database {
+	d := &database{databaseRecord: r, rid: databaseRID(r.No), containers: map[string]*container{}}
+	d.body = fmt.Appendf(nil, `{"id":%s,"_rid":%q,"_self":"dbs/%s/","_etag":%q,"_colls":"colls/","_users":"users/","_ts":%d}`,
+		quoteJSON(r.ID), d.rid, d.rid, r.ETag, r.Timestamp)
+	return d
+}
+
+func quoteJSON(s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return []byte(`""`) // a string always marshals
+	}
+	return b
+}
+
+// loadCatalog reads the metadata, and the last LSN of every physical partition.
+func (e *Engine) loadCatalog() error {
+	cat := &catalog{databases: map[string]*database{}, offers: map[string]*offer{}}
+	byNo := map[uint32]*database{}
+	var unfinished []*container
+	if err := e.eachMeta(metaDatabase, func(b []byte) error {
+		var r databaseRecord
+		if err := json.Unmarshal(b, &r); err != nil {
+			return err
+		}
+		d := r.open()
+		cat.databases[d.ID], byNo[d.No] = d, d
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := e.eachMeta(metaContainer, func(b []byte) error {
+		var r containerRecord
+		if err := json.Unmarshal(b, &r); err != nil {
+			return err
+		}
+		d := byNo[r.Database]
+		if d == nil {
+			return fmt.Errorf("container %d belongs to no database", r.No)
+		}
+		c, err := r.open(d)
+		if err != nil {
+			return err
+		}
+		d.containers[r.ID] = c
+		if r.Reindexing {
+			unfinished = append(unfinished, c)
+		}
+		return e.recoverLSNs(c)
+	}); err != nil {
+		return err
+	}
+	if err := e.eachMeta(metaOffer, func(b []byte) error {
+		var o offer
+		if err := json.Unmarshal(b, &o); err != nil {
+			return err
+		}
+		cat.offers[o.id()] = &o
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := e.eachMeta(metaNext, func(b []byte) error { return json.Unmarshal(b, &e.next) }); err != nil {
+		return err
+	}
+	if e.next == 0 {
+		e.next = 1
+	}
+	e.catalog.Store(cat)
+	for _, c := range unfinished {
+		if err := e.finishReindex(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) eachMeta(kind byte, fn func([]byte) error) error {
+	prefix := []byte{kindMeta, kind}
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for it.First(); it.Valid(); it.Next() {
+		if err := fn(it.Value()); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// metaChange is a change of metadata that is being prepared.
+type metaChange struct {
+	e     *Engine
+	batch *pebble.Batch
+	cat   *catalog // a copy, to be changed
+
+	locked   []*container // until the change is visible
+	onCommit []func()
+}
+
+// lock keeps every operation on a container out until the change is visible.
+func (m *metaChange) lock(c *container) {
+	c.mu.Lock()
+	m.locked = append(m.locked, c)
+}
+
+// changeMeta runs fn, makes what it prepared durable, and then visible.
+func (e *Engine) changeMeta(fn func(*metaChange) error) error {
+	e.metaMu.Lock()
+	defer e.metaMu.Unlock()
+	if e.durable.failed.Load() {
+		return notDurable()
+	}
+	old := e.catalog.Load()
+	m := &metaChange{e: e, batch: e.db.NewBatch(), cat: &catalog{databases: maps.Clone(old.databases), offers: maps.Clone(old.offers)}}
+	defer m.batch.Close()
+	defer func() {
+		for _, c := range m.locked {
+			c.mu.Unlock()
+		}
+	}()
+	next := e.next
+	if err := fn(m); err != nil {
+		e.next = next
+		return err
+	}
+	if err := m.set(metaNext, 0, e.next); err != nil {
+		return err
+	}
+	if err := e.db.Apply(m.batch, pebble.Sync); err != nil {
+		e.writesFailed(err)
+		return notDurable()
+	}
+	for _, fn := range m.onCommit {
+		fn()
+	}
+	e.catalog.Store(m.cat)
+	return nil
+}
+
+// number gives out a number. Numbers are never used twice.
+func (m *metaChange) number() uint32 {
+	n := m.e.next
+	m.e.next++
+	return n
+}
+
+func (m *metaChange) set(kind byte, no uint32, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return m.batch.Set(metaKey(kind, no), b, nil)
+}
+
+func (m *metaChange) remove(kind byte, no uint32) error {
+	return m.batch.Delete(metaKey(kind, no), nil)
+}
+
+// database returns a copy of a database that may be changed, nil if it is missing.
+func (m *metaChange) database(id string) *database {
+	d := m.cat.databases[id]
+	if d == nil {
+		return nil
+	}
+	changed := *d
+	changed.containers = maps.Clone(d.containers)
+	m.cat.databases[id] = &changed
+	return &changed
+}
+
+// lookup finds a container by the names in a request's path.
+func (e *Engine) lookup(q *request) (*container, error) {
+	if d := e.catalog.Load().databases[q.segments[1]]; d != nil {
+		if c := d.containers[q.segments[3]]; c != nil {
+			return c, nil
+		}
+	}
+	return nil, ownerNotFound()
+}

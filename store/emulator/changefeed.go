@@ -1,0 +1,271 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"net/http"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// changeFeed serves the latest-version change feed of one physical partition, or
+// of one logical partition: every item once, at the LSN of its last write. The
+// items of one transaction come on one page. What is shown is synced first, so
+// that a position a client keeps outlives a crash.
+func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.deleted {
+		return nil, ownerNotFound()
+	}
+	p, prefix, err := c.feedScopeLocked(q)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSession(p, q.get("X-Ms-Session-Token")); err != nil {
+		return &response{container: c, partition: p}, err
+	}
+	size, err := pageSize(q)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.admit(q, p); err != nil {
+		return &response{container: c, partition: p}, err
+	}
+	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size}
+	if f.low, err = epkHeader(q, "X-Ms-Start-Epk"); err != nil {
+		return nil, err
+	}
+	if f.high, err = epkHeader(q, "X-Ms-End-Epk"); err != nil {
+		return nil, err
+	}
+	if f.items, err = e.db.NewIter(nil); err != nil {
+		return nil, err
+	}
+	defer f.items.Close()
+	// An item that an unsynced write has moved is no longer where it was in this
+	// view, so the page is all of the view, once all of it is durable.
+	if f.last, err = f.viewLSN(); err != nil {
+		return nil, err
+	}
+	if err := e.durable.waitSynced(p, f.last); err != nil {
+		return nil, err
+	}
+	if err := f.start(q); err != nil {
+		return nil, err
+	}
+	last := f.after
+	if f.after < f.last {
+		if last, err = f.read(q); err != nil {
+			return nil, err
+		}
+	}
+	resp := &response{container: c, partition: p, etag: quoteETag(strconv.FormatUint(last, 10)), session: sessionToken(p, f.last), lsn: f.last}
+	if f.count == 0 {
+		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
+		return resp, nil
+	}
+	out := feedResponse("Documents", c.rid, f.docs)
+	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
+	resp.charge = max(f.charge, chargeNotModified)
+	return resp, nil
+}
+
+// feedScopeLocked finds what part of the container a request reads. prefix is
+// nil for all of the physical partition. The caller holds mu.
+func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, err error) {
+	if header := q.get("X-Ms-Documentdb-Partitionkey"); header != "" {
+		key, err := parsePartitionKey(header)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(key) > len(c.def.key.paths) {
+			return nil, nil, badRequest("Partition key provided has more components than the container's definition.")
+		}
+		if len(key) == 0 {
+			key = make(partitionKey, len(c.def.key.paths))
+		}
+		prefix = c.def.key.appendEPK(nil, key)
+		p = c.rangeOfLocked(prefix)
+		if len(key) == len(c.def.key.paths) {
+			return p, key.appendKey(prefix), nil
+		}
+		if bytes.Compare(prefixEnd(prefix), p.max) <= 0 {
+			return p, prefix, nil
+		}
+		// A prefix of a hierarchical key may lie in several physical partitions.
+		id := q.get("X-Ms-Documentdb-Partitionkeyrangeid")
+		if id == "" {
+			return nil, nil, badRequest("The partition key lies in several partition key ranges: the change feed needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
+		}
+		p, err = c.rangeByIDLocked(id)
+		return p, prefix, err
+	}
+	if id := q.get("X-Ms-Documentdb-Partitionkeyrangeid"); id != "" {
+		p, err := c.rangeByIDLocked(id)
+		return p, nil, err
+	}
+	if len(c.ranges) > 1 {
+		return nil, nil, badRequest("The change feed of a container with several partition key ranges needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
+	}
+	return c.ranges[0], nil, nil
+}
+
+// feedReader reads one page.
+type feedReader struct {
+	e      *Engine
+	c      *container
+	p      *partition
+	prefix []byte
+	low    []byte // nil, or the effective partition key that items are not below
+	high   []byte // nil, or the one that they are below
+	size   int
+	last   uint64 // the LSN that the view ends with
+	after  uint64 // the page begins after this LSN
+	since  int64  // items that were written earlier are left out
+	items  *pebble.Iterator
+
+	docs   [][]byte
+	count  int
+	bytes  int
+	charge float64
+}
+
+// start finds where the page begins. If-None-Match wins: it is where a client
+// goes on that once started with If-Modified-Since.
+func (f *feedReader) start(q *request) error {
+	if match := q.get("If-None-Match"); match == "*" {
+		f.after = f.last
+		return nil
+	} else if match != "" {
+		lsn, err := strconv.ParseUint(strings.Trim(match, `"`), 10, 64)
+		if err != nil {
+			return badRequest("The value '%s' specified for the header 'If-None-Match' is invalid.", match)
+		}
+		f.after = lsn
+		return nil
+	}
+	since := q.get("If-Modified-Since")
+	if since == "" {
+		return nil
+	}
+	t, err := http.ParseTime(since)
+	if err != nil {
+		// azcosmos names the zone UTC.
+		if t, err = time.Parse(time.RFC1123, since); err != nil {
+			return badRequest("The value '%s' specified for the header 'If-Modified-Since' is invalid.", since)
+		}
+	}
+	f.since = t.Unix()
+	return f.seekTime()
+}
+
+// seekTime finds the last LSN before the time since, supposing that later
+// writes have later times.
+func (f *feedReader) seekTime() (err error) {
+	it, err := f.entries()
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	n := int(min(f.last, math.MaxInt32))
+	f.after = uint64(sort.Search(n, func(i int) bool {
+		if err != nil || !it.SeekGE(appendFeedKey(nil, f.c.no, f.p.no, uint64(i)+1, 0)) {
+			return true
+		}
+		var r *record
+		if r, err = f.item(it.Value()); r == nil {
+			return true
+		}
+		return r.ts >= f.since
+	}))
+	return err
+}
+
+// epkHeader reads a bound of a feed range that is narrower than a physical
+// partition.
+func epkHeader(q *request, name string) ([]byte, error) {
+	b, err := hex.DecodeString(q.get(name))
+	if err != nil {
+		return nil, badRequest("The value '%s' specified for the header '%s' is invalid.", q.get(name), strings.ToLower(name))
+	}
+	return b, nil
+}
+
+// holds reports whether an item is in the part of the partition that is read.
+func (f *feedReader) holds(address []byte) bool {
+	return bytes.HasPrefix(address, f.prefix) && bytes.Compare(f.low, address) <= 0 && (len(f.high) == 0 || bytes.Compare(address, f.high) < 0)
+}
+
+// viewLSN returns the last LSN in the view.
+func (f *feedReader) viewLSN() (uint64, error) {
+	key := lsnKey(f.c.no, f.p.no)
+	if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
+		return 0, f.items.Error()
+	}
+	return binary.BigEndian.Uint64(f.items.Value()), nil
+}
+
+func (f *feedReader) entries() (*pebble.Iterator, error) {
+	return f.items.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{
+		LowerBound: appendFeedKey(nil, f.c.no, f.p.no, f.after+1, 0),
+		UpperBound: appendFeedKey(nil, f.c.no, f.p.no, f.last+1, 0),
+	}})
+}
+
+// item returns the item at an address, nil if there is none in this view.
+func (f *feedReader) item(address []byte) (*record, error) {
+	key := appendItemKey(make([]byte, 0, 128), f.c.no, address)
+	if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
+		return nil, f.items.Error()
+	}
+	r, err := readRecord(f.items.Value())
+	return &r, err
+}
+
+// read fills the page and returns the LSN that it ends with.
+func (f *feedReader) read(q *request) (last uint64, err error) {
+	it, err := f.entries()
+	if err != nil {
+		return 0, err
+	}
+	defer it.Close()
+	last = f.after
+	for it.First(); it.Valid(); it.Next() {
+		lsn, _ := feedPosition(it.Key())
+		if lsn != last {
+			if f.count >= f.size || f.bytes >= maxPageBytes {
+				return last, nil
+			}
+			if err := q.ctx.Err(); err != nil {
+				return 0, err
+			}
+		}
+		last = lsn
+		address := it.Value()
+		if !f.holds(address) {
+			continue
+		}
+		r, err := f.item(address)
+		if err != nil {
+			return 0, err
+		}
+		if r == nil || r.ts < f.since || f.c.def.expired(r, f.e.clock) {
+			continue
+		}
+		doc := make([]byte, 0, len(r.doc)+32)
+		doc = append(append(doc, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)
+		doc = append(strconv.AppendUint(doc, lsn, 10), '}')
+		f.docs = append(f.docs, doc)
+		f.count++
+		f.bytes += len(doc)
+		f.charge += readCharge(len(r.doc))
+	}
+	return f.last, it.Error()
+}

@@ -1,0 +1,177 @@
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// TestRecordedCharges compares with charges that the hosted service reported for
+// items under 1 KB with the default indexing policy.
+func TestRecordedCharges(t *testing.T) {
+	ctx := context.Background()
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+	charged := func(name string, want float64, r azcosmos.Response, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if got := float64(r.RequestCharge); math.Abs(got-want) > 0.0051 {
+			t.Errorf("%s: charge %v, recorded %v", name, got, want)
+		}
+	}
+	failed := func(name string, want string, err error) {
+		t.Helper()
+		r := rawResponse(err)
+		if r == nil || r.Header.Get("x-ms-request-charge") != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	doc := func(id string, properties int) []byte {
+		b := fmt.Appendf(nil, `{"id":%q,"pk":"p"`, id)
+		for i := 2; i < properties; i++ {
+			b = fmt.Appendf(b, `,"p%d":%d`, i, i)
+		}
+		return append(b, '}')
+	}
+	for n, want := range map[int]float64{3: 6.286, 4: 6.667, 5: 7.048} {
+		r, err := c.CreateItem(ctx, pk("p"), doc(fmt.Sprintf("n%d", n), n), nil)
+		charged(fmt.Sprintf("create, %d properties", n), want, r.Response, err)
+	}
+	_, err := c.CreateItem(ctx, pk("p"), doc("n3", 3), nil)
+	failed("create of what exists", "1.48", err)
+	r, err := c.ReadItem(ctx, pk("p"), "n3", nil)
+	charged("point read", 1, r.Response, err)
+	_, err = c.ReadItem(ctx, pk("p"), "nothing", nil)
+	failed("read of what is missing", "1", err)
+
+	r, err = c.ReplaceItem(ctx, pk("p"), "n4", []byte(`{"id":"n4","pk":"p","p2":99,"p3":3}`), nil)
+	charged("replace, 1 property changed", 10.667, r.Response, err)
+	r, err = c.ReplaceItem(ctx, pk("p"), "n4", []byte(`{"id":"n4","pk":"p","p2":98,"p3":4}`), nil)
+	charged("replace, 2 properties changed", 11.048, r.Response, err)
+	stale := azcosmos.ItemOptions{}
+	tag := r.ETag + "x"
+	stale.IfMatchEtag = &tag
+	_, err = c.ReplaceItem(ctx, pk("p"), "n4", doc("n4", 4), &stale)
+	failed("replace with a stale etag", "1.24", err)
+
+	r, err = c.PatchItem(ctx, pk("p"), "n5", patchOf("/p2", 1), nil)
+	charged("patch, 1 operation", 10.601, r.Response, err)
+	three := patchOf("/p2", 1)
+	three.AppendIncrement("/p3", 1)
+	three.AppendIncrement("/p4", 1)
+	r, err = c.PatchItem(ctx, pk("p"), "n5", three, nil)
+	charged("patch, 3 operations", 11.42, r.Response, err)
+	r, err = c.DeleteItem(ctx, pk("p"), "n4", nil)
+	charged("delete, 4 properties", 6.667, r.Response, err)
+
+	b := c.NewTransactionalBatch(pk("batch"))
+	for i := range 100 {
+		b.CreateItem(fmt.Appendf(nil, `{"id":"%d","pk":"batch","a":1,"b":2,"c":3}`, i), nil)
+	}
+	out, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+	charged("batch of 100 creates", 704.76, out.Response, err)
+	b = c.NewTransactionalBatch(pk("batch"))
+	b.CreateItem([]byte(`{"id":"1","pk":"batch"}`), nil)
+	out, err = c.ExecuteTransactionalBatch(ctx, b, nil)
+	charged("batch that conflicts", 1.571, out.Response, err)
+
+	for _, q := range []struct {
+		name, text, key string
+		want            float64
+	}{
+		{"query for nothing", "SELECT * FROM c", "nobody", 2.25},
+		{"query for one item", "SELECT c.id FROM c", "p1", 2.26},
+		{"count of 500", "SELECT VALUE COUNT(1) FROM c", "p500", 2.99},
+		{"1000 rows of 2 columns", "SELECT c.id, c.pk FROM c", "p1000", 17.16},
+	} {
+		fillSmall(t, c, q.key)
+		page, err := c.NewQueryItemsPager(q.text, pk(q.key), nil).NextPage(ctx)
+		charged(q.name, q.want, page.Response, err)
+	}
+	feed, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{MaxItemCount: 1, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+	charged("change feed page of one item", 1, feed.Response, err)
+}
+
+// fillSmall makes as many items as key says, of 0.25 KB with system properties.
+func fillSmall(t *testing.T, c *azcosmos.ContainerClient, key string) {
+	t.Helper()
+	var n int
+	fmt.Sscanf(key, "p%d", &n)
+	for at := 0; at < n; at += 100 {
+		b := c.NewTransactionalBatch(pk(key))
+		for i := at; i < min(n, at+100); i++ {
+			b.CreateItem(fmt.Appendf(nil, `{"id":"%d","pk":%q}`, i, key), nil)
+		}
+		if out, err := c.ExecuteTransactionalBatch(context.Background(), b, nil); err != nil || !out.Success {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDocumentedCharges checks the published table of sizes.
+func TestDocumentedCharges(t *testing.T) {
+	reads := []float64{1, 1.04, 1.14, 1.33, 1.67, 2.19, 4.76, 9.95, 20.28, 40.95, 145.9, 291.8}
+	writes := []float64{4.95, 6.29, 6.67, 7.04, 9.52, 11.23, 22.67, 48.19, 98.29, 184.57, 625, 1250}
+	for i := range reads {
+		size := 1024 << i
+		if r, w := readCharge(size), writeCharge(size); math.Abs(r-reads[i]) > 0.005 || math.Abs(w-writes[i]) > 0.005 {
+			t.Errorf("%d KB: read %v, write %v, documented %v, %v", size/1024, r, w, reads[i], writes[i])
+		}
+	}
+	last := 0.0
+	for size := 1; size < 3<<20; size += 1000 {
+		if w := writeCharge(size); w < last {
+			t.Fatalf("%d bytes cost less than fewer", size)
+		} else {
+			last = w
+		}
+	}
+}
+
+// TestArticleCharges checks the two writes of the article's first version that
+// nothing but the model decides: within 5%.
+func TestArticleCharges(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	users := newContainer(t, e, azcosmos.ContainerProperties{ID: "users", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}}})
+	posts := newContainer(t, e, azcosmos.ContainerProperties{ID: "posts", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/postId"}}})
+	user, err := users.CreateItem(ctx, pk("u"), []byte(`{"id":"u","username":"ada"}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	like, err := posts.CreateItem(ctx, pk("p"), []byte(`{"id":"l","type":"like","postId":"p","userId":"u","creationDate":"2024-01-01"}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		name      string
+		got, want float64
+	}{{"C1", float64(user.RequestCharge), 5.71}, {"C4", float64(like.RequestCharge), 7.05}} {
+		if math.Abs(one.got-one.want) > one.want*0.05 {
+			t.Errorf("%s: %v, the article has %v", one.name, one.got, one.want)
+		}
+	}
+}
+
+func TestExcludedPathsLowerTheCharge(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	all := newContainer(t, e, azcosmos.ContainerProperties{ID: "all"})
+	few := newContainer(t, e, azcosmos.ContainerProperties{ID: "few", IndexingPolicy: blogPolicy()})
+	doc := []byte(`{"id":"1","pk":"p","title":"t","content":"` + strings.Repeat("x", 100) + `","tags":["a","b"],"userId":"u"}`)
+	a, err := all.CreateItem(ctx, pk("p"), doc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := few.CreateItem(ctx, pk("p"), doc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.RequestCharge >= a.RequestCharge {
+		t.Errorf("%v with few paths, %v with all", b.RequestCharge, a.RequestCharge)
+	}
+}

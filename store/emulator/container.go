@@ -1,0 +1,470 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"byline/store/emulator/internal/sql"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// container is one container. Every operation on its items holds mu for
+// reading; what changes its definition or its ranges holds it for writing.
+type container struct {
+	no       uint32
+	database string // its id
+	rid      string
+	ridBytes []byte
+	altPath  string // dbs/{db}/colls/{container}
+	selfLink string // dbs/{rid}/colls/{rid}/
+
+	mu      sync.RWMutex
+	deleted bool         // guarded by mu
+	def     *definition  // guarded by mu; the definition itself is immutable
+	ranges  []*partition // guarded by mu; by min, without holes
+	gone    []string     // guarded by mu: ranges that were split
+}
+
+// definition is a container's properties, ready for use. It is immutable.
+type definition struct {
+	record     containerRecord
+	body       []byte // as the protocol shows it
+	key        partitionKeyPaths
+	index      indexPolicy
+	ttlEnabled bool
+	ttl        int32 // -1: items live on unless they say otherwise
+}
+
+// containerRecord is what is kept of a container.
+type containerRecord struct {
+	No         uint32              `json:"no"`
+	Database   uint32              `json:"database"`
+	ID         string              `json:"id"`
+	ETag       string              `json:"etag"`
+	Timestamp  int64               `json:"ts"`
+	Properties containerProperties `json:"properties"`
+	Ranges     []rangeRecord       `json:"ranges"`
+	Gone       []string            `json:"gone,omitempty"`
+	Reindexing bool                `json:"reindexing,omitempty"` // the index is being rebuilt
+}
+
+type rangeRecord struct {
+	No      uint32   `json:"no"`
+	Min     string   `json:"min"` // as in the protocol, hexadecimal
+	Max     string   `json:"max"`
+	Parents []string `json:"parents,omitempty"`
+}
+
+// containerProperties are the properties that a client sets. Those that the
+// engine does not act on are kept as they came.
+type containerProperties struct {
+	ID                 string           `json:"id"`
+	IndexingPolicy     *indexingPolicy  `json:"indexingPolicy"`
+	PartitionKey       *partitionKeyDef `json:"partitionKey"`
+	DefaultTTL         *int64           `json:"defaultTtl,omitempty"`
+	UniqueKeyPolicy    *uniqueKeyPolicy `json:"uniqueKeyPolicy,omitempty"`
+	ConflictResolution json.RawMessage  `json:"conflictResolutionPolicy"`
+	GeospatialConfig   json.RawMessage  `json:"geospatialConfig"`
+	VectorEmbedding    json.RawMessage  `json:"vectorEmbeddingPolicy,omitempty"`
+	FullText           json.RawMessage  `json:"fullTextPolicy,omitempty"`
+	AnalyticalTTL      json.RawMessage  `json:"analyticalStorageTtl,omitempty"`
+	Computed           json.RawMessage  `json:"computedProperties,omitempty"`
+	ChangeFeed         json.RawMessage  `json:"changeFeedPolicy,omitempty"`
+	ClientEncryption   json.RawMessage  `json:"clientEncryptionPolicy,omitempty"`
+}
+
+type partitionKeyDef struct {
+	Paths   []string `json:"paths"`
+	Kind    string   `json:"kind"`
+	Version int      `json:"version,omitempty"`
+}
+
+type uniqueKeyPolicy struct {
+	UniqueKeys []struct {
+		Paths []string `json:"paths"`
+	} `json:"uniqueKeys"`
+}
+
+// parseContainerProperties reads a client's properties and fills in defaults.
+func parseContainerProperties(body []byte) (*containerProperties, error) {
+	var p containerProperties
+	if err := json.Unmarshal(body, &p); err != nil {
+		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+	}
+	if err := checkResourceID(p.ID); err != nil {
+		return nil, err
+	}
+	if p.PartitionKey == nil || len(p.PartitionKey.Paths) == 0 {
+		return nil, badRequest("The partition key definition of the container is missing.")
+	}
+	if k := p.PartitionKey; k.Kind == "" {
+		k.Kind = "Hash"
+		if len(k.Paths) > 1 {
+			k.Kind = "MultiHash"
+		}
+	}
+	switch k := p.PartitionKey; {
+	case k.Kind != "Hash" && k.Kind != "MultiHash",
+		k.Kind == "Hash" && len(k.Paths) != 1,
+		len(k.Paths) > 3,
+		k.Version < 0 || k.Version > 2,
+		k.Kind == "MultiHash" && k.Version == 1:
+		return nil, badRequest("The partition key definition of the container is invalid.")
+	case k.Version == 0:
+		k.Version = 2
+	}
+	if t := p.DefaultTTL; t != nil && (*t == 0 || *t < -1 || *t > 1<<31-1) {
+		return nil, badRequest("The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
+	}
+	if p.IndexingPolicy == nil {
+		p.IndexingPolicy = &indexingPolicy{Automatic: true}
+	}
+	if err := p.IndexingPolicy.complete(); err != nil {
+		return nil, err
+	}
+	if p.ConflictResolution == nil {
+		p.ConflictResolution = json.RawMessage(`{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`)
+	}
+	if p.GeospatialConfig == nil {
+		p.GeospatialConfig = json.RawMessage(`{"type":"Geography"}`)
+	}
+	return &p, nil
+}
+
+// define makes the definition that belongs to a record.
+func (r containerRecord) define() (*definition, error) {
+	p := r.Properties
+	d := &definition{record: r}
+	d.key = partitionKeyPaths{version: p.PartitionKey.Version, multi: p.PartitionKey.Kind == "MultiHash"}
+	for _, s := range p.PartitionKey.Paths {
+		path, err := parsePath(s)
+		if err != nil || len(path) == 0 {
+			return nil, badRequest("The partition key path '%s' is invalid.", s)
+		}
+		d.key.paths = append(d.key.paths, path)
+	}
+	if p.DefaultTTL != nil {
+		d.ttlEnabled, d.ttl = true, int32(*p.DefaultTTL)
+	}
+	var err error
+	if d.index, err = newIndexPolicy(p.IndexingPolicy, p.UniqueKeyPolicy); err != nil {
+		return nil, err
+	}
+	props, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	rid := encodeRID(containerRIDBytes(r.Database, r.No))
+	d.body = append(props[:len(props)-1], fmt.Sprintf(`,"_rid":%q,"_self":"dbs/%s/colls/%s/","_etag":%q,"_docs":"docs/","_sprocs":"sprocs/","_triggers":"triggers/","_udfs":"udfs/","_conflicts":"conflicts/","_ts":%d}`,
+		rid, databaseRID(r.Database), rid, r.ETag, r.Timestamp)...)
+	return d, nil
+}
+
+// open makes the container that belongs to a record.
+func (r containerRecord) open(d *database) (*container, error) {
+	def, err := r.define()
+	if err != nil {
+		return nil, err
+	}
+	raw := containerRIDBytes(r.Database, r.No)
+	c := &container{
+		no: r.No, database: d.ID, rid: encodeRID(raw), ridBytes: raw, def: def, gone: r.Gone,
+		altPath:  "dbs/" + d.ID + "/colls/" + r.ID,
+		selfLink: "dbs/" + d.rid + "/colls/" + encodeRID(raw) + "/",
+	}
+	for _, rr := range r.Ranges {
+		lo, err1 := hex.DecodeString(rr.Min)
+		hi, err2 := hex.DecodeString(rr.Max)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		c.ranges = append(c.ranges, &partition{no: rr.No, min: lo, max: hi, parents: rr.Parents})
+	}
+	return c, nil
+}
+
+func (e *Engine) recoverLSNs(c *container) error {
+	for _, p := range c.ranges {
+		v, closer, err := e.db.Get(lsnKey(c.no, p.no))
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		p.lsn = binary.BigEndian.Uint64(v)
+		p.applied.Store(p.lsn)
+		p.synced.Store(p.lsn)
+		if err := closer.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rangeOfLocked returns the physical partition that holds an effective
+// partition key. The caller holds mu.
+func (c *container) rangeOfLocked(epk []byte) *partition {
+	lo, hi := 0, len(c.ranges)-1
+	for lo < hi {
+		mid := (lo + hi + 1) / 2
+		if bytes.Compare(c.ranges[mid].min, epk) <= 0 {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return c.ranges[lo]
+}
+
+// rangeByIDLocked finds a physical partition by its id. The caller holds mu.
+func (c *container) rangeByIDLocked(id string) (*partition, error) {
+	for _, p := range c.ranges {
+		if p.id() == id {
+			return p, nil
+		}
+	}
+	return nil, rangeGone()
+}
+
+// containers serves /dbs/{db}/colls: create, query and list.
+func (e *Engine) containers(q *request) (*response, error) {
+	d := e.catalog.Load().databases[q.segments[1]]
+	if d == nil {
+		return nil, ownerNotFound()
+	}
+	var bodies [][]byte
+	if q.method == http.MethodGet || isQuery(q) {
+		for _, c := range sortedByNo(d.containers, func(c *container) uint32 { return c.no }) {
+			c.mu.RLock()
+			bodies = append(bodies, c.def.body)
+			c.mu.RUnlock()
+		}
+	}
+	switch {
+	case q.method == http.MethodPost && isQuery(q):
+		return e.queryMetadata(q, "DocumentCollections", d.rid, bodies)
+	case q.method == http.MethodPost:
+		return e.createContainer(q)
+	case q.method == http.MethodGet:
+		return feedResponse("DocumentCollections", d.rid, bodies), nil
+	}
+	return nil, methodNotAllowed()
+}
+
+func (e *Engine) createContainer(q *request) (*response, error) {
+	props, err := parseContainerProperties(q.body)
+	if err != nil {
+		return nil, err
+	}
+	content, err := offerFromHeaders(q)
+	if err != nil {
+		return nil, err
+	}
+	var made *container
+	err = e.changeMeta(func(m *metaChange) error {
+		d := m.database(q.segments[1])
+		if d == nil {
+			return ownerNotFound()
+		}
+		if d.containers[props.ID] != nil {
+			return &apiError{status: 409, code: "Conflict", message: "Collection with specified id or name already exists.", charge: chargeMetadata}
+		}
+		no, ts := m.number(), e.clock().Unix()
+		r := containerRecord{No: no, Database: d.No, ID: props.ID, ETag: quoteETag(formatETag(no, 0, 0, ts)), Timestamp: ts,
+			Properties: *props}
+		key := partitionKeyPaths{version: props.PartitionKey.Version, multi: props.PartitionKey.Kind == "MultiHash"}
+		r.Ranges = key.slices(e.parts)
+		if made, err = r.open(d); err != nil {
+			return err
+		}
+		d.containers[props.ID] = made
+		if content == nil && !m.sharesThroughput(d) {
+			content = &offerContent{Throughput: defaultThroughput}
+		}
+		if content != nil {
+			if err := m.addOffer(made.rid, made.selfLink, content, ts); err != nil {
+				return err
+			}
+		}
+		return m.set(metaContainer, no, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &response{status: http.StatusCreated, body: made.def.body, etag: made.def.record.ETag, charge: chargeMetadata, container: made}, nil
+}
+
+func (m *metaChange) sharesThroughput(d *database) bool {
+	for _, o := range m.cat.offers {
+		if o.ResourceRID == d.rid {
+			return true
+		}
+	}
+	return false
+}
+
+// container serves /dbs/{db}/colls/{container}: read, replace and delete.
+func (e *Engine) container(q *request) (*response, error) {
+	c, err := e.lookup(q)
+	if err != nil {
+		var api *apiError
+		if errors.As(err, &api) && e.catalog.Load().databases[q.segments[1]] != nil {
+			return nil, resourceNotFound()
+		}
+		return nil, err
+	}
+	switch q.method {
+	case http.MethodGet:
+		c.mu.RLock()
+		defer c.mu.RUnlock()
+		p := c.ranges[0]
+		lsn := p.applied.Load()
+		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag, charge: chargeMetadata, container: c,
+			session: sessionToken(p, lsn), lsn: lsn, extra: []string{
+				"X-Ms-Resource-Quota", "functions=25;storedProcedures=100;triggers=25;documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;",
+				"X-Ms-Resource-Usage", "functions=0;storedProcedures=0;triggers=0;documentSize=0;documentsSize=0;documentsCount=-1;collectionSize=0;",
+			}}, nil
+	case http.MethodPut:
+		return e.replaceContainer(q, c)
+	case http.MethodDelete:
+		err := e.changeMeta(func(m *metaChange) error {
+			d := m.database(q.segments[1])
+			if d == nil || d.containers[q.segments[3]] != c {
+				return resourceNotFound()
+			}
+			delete(d.containers, q.segments[3])
+			return m.dropContainer(c)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &response{status: http.StatusNoContent, charge: chargeMetadata}, nil
+	}
+	return nil, methodNotAllowed()
+}
+
+// dropContainer removes a container and everything in it.
+func (m *metaChange) dropContainer(c *container) error {
+	m.lock(c)
+	m.onCommit = append(m.onCommit, func() { c.deleted = true })
+	for _, kind := range containerKinds {
+		if err := m.batch.DeleteRange(appendKind(nil, kind, c.no), appendKind(nil, kind, c.no+1), nil); err != nil {
+			return err
+		}
+	}
+	if err := m.dropOffer(c.rid); err != nil {
+		return err
+	}
+	return m.remove(metaContainer, c.no)
+}
+
+// replaceContainer changes what may be changed of a container: its time to live
+// and its indexing policy. The index is rebuilt before the request is answered.
+func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
+	props, err := parseContainerProperties(q.body)
+	if err != nil {
+		return nil, err
+	}
+	var def *definition
+	err = e.changeMeta(func(m *metaChange) error {
+		m.lock(c)
+		if c.deleted {
+			return resourceNotFound()
+		}
+		old := c.def
+		if match := q.get("If-Match"); match != "" && match != "*" && match != old.record.ETag {
+			return preconditionFailed()
+		}
+		was, is := old.record.Properties, props
+		if is.ID != was.ID || is.PartitionKey.Kind != was.PartitionKey.Kind || !slices.Equal(is.PartitionKey.Paths, was.PartitionKey.Paths) {
+			return badRequest("Document collection partition key cannot be changed.")
+		}
+		is.PartitionKey.Version, is.UniqueKeyPolicy = was.PartitionKey.Version, was.UniqueKeyPolicy
+		r := old.record
+		r.Properties, r.Timestamp = *props, e.clock().Unix()
+		r.ETag = quoteETag(formatETag(c.no, uint64(m.number()), 0, r.Timestamp))
+		if def, err = r.define(); err != nil {
+			return err
+		}
+		if def.sameIndex(old) {
+			m.onCommit = append(m.onCommit, func() { c.def = def })
+			return m.set(metaContainer, c.no, r)
+		}
+		return m.reindex(c, def)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &response{status: http.StatusOK, body: def.body, etag: def.record.ETag, charge: chargeMetadata, container: c,
+		extra: []string{"X-Ms-Documentdb-Collection-Index-Transformation-Progress", "100"}}, nil
+}
+
+// partitionKeyRanges serves /dbs/{db}/colls/{container}/pkranges, which clients
+// read as a change feed: all ranges, and 304 as long as they stay the same.
+func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
+	if q.method != http.MethodGet {
+		return nil, methodNotAllowed()
+	}
+	c, err := e.lookup(q)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.deleted {
+		return nil, ownerNotFound()
+	}
+	etag := quoteETag(strconv.Itoa(len(c.ranges) + len(c.gone)))
+	if q.get("If-None-Match") == etag {
+		return &response{status: http.StatusNotModified, etag: etag, charge: chargeNotModified, container: c}, nil
+	}
+	var rows [][]byte
+	for _, p := range c.ranges {
+		rid := itemRID(c.ridBytes, uint64(p.no)|0x5000000000000000)
+		parents, err := json.Marshal(append([]string{}, p.parents...))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, fmt.Appendf(nil, `{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":"online","parents":%s,"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
+			rid, p.id(), quoteETag(formatETag(c.no, uint64(p.no), 0, c.def.record.Timestamp)), formatEPK(p.min), formatEPK(p.max), p.no, c.selfLink, rid,
+			strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), parents, c.def.record.Timestamp, p.applied.Load()))
+	}
+	resp := feedResponse("PartitionKeyRanges", c.rid, rows)
+	resp.etag, resp.container = etag, c
+	return resp, nil
+}
+
+// parsePath reads a path of an indexing policy or a partition key: /a/"b c"/d.
+func parsePath(s string) (sql.Path, error) {
+	if !strings.HasPrefix(s, "/") {
+		return nil, badRequest("The path '%s' is invalid.", s)
+	}
+	var path sql.Path
+	for s = s[1:]; s != ""; {
+		var one string
+		if s[0] == '"' {
+			end := strings.IndexByte(s[1:], '"')
+			if end < 0 {
+				return nil, badRequest("The path '/%s' is invalid.", s)
+			}
+			one, s = s[1:end+1], strings.TrimPrefix(s[end+2:], "/")
+		} else {
+			one, s, _ = strings.Cut(s, "/")
+		}
+		if one == "" {
+			return nil, badRequest("The path '/%s' is invalid.", s)
+		}
+		path = append(path, one)
+	}
+	return path, nil
+}

@@ -1,0 +1,81 @@
+package emulator
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// continuation is where a query goes on. Clients hold it as an opaque text; it
+// is bound to the query, its parameters and the container, and means the same
+// after a restart.
+type continuation struct {
+	plan    byte   // the kind of plan that the position belongs to
+	span    uint32 // number of the physical partition
+	emitted uint64 // rows that were returned or skipped, for TOP and OFFSET
+	started bool   // after is a position within the span
+	after   []byte // the position of the last row
+	forks   []fork // physical partitions that were split while they were scanned in order of creation
+}
+
+// fork is where a scan in order of creation was when its physical partition was
+// split: each of the children goes on there.
+type fork struct {
+	no  uint32 // of the partition that is gone
+	rid uint64 // of the last item that was seen
+}
+
+const (
+	continuationVersion = 2
+	continuationHeader  = 1 + 8 + 1 + 1 + 4 + 8 + 1
+	forkBytes           = 4 + 8
+)
+
+// queryFingerprint identifies what a continuation token belongs to.
+func queryFingerprint(c *container, partitionKey string, body []byte) [8]byte {
+	h := sha256.New()
+	var n [4]byte
+	for _, part := range [][]byte{c.ridBytes, []byte(partitionKey), body} {
+		binary.BigEndian.PutUint32(n[:], uint32(len(part)))
+		h.Write(n[:])
+		h.Write(part)
+	}
+	return [8]byte(h.Sum(nil))
+}
+
+func (t continuation) encode(fingerprint [8]byte) string {
+	b := append(make([]byte, 0, continuationHeader+len(t.after)+len(t.forks)*forkBytes), continuationVersion)
+	b = append(b, fingerprint[:]...)
+	started := byte(0)
+	if t.started {
+		started = 1
+	}
+	b = append(b, t.plan, started)
+	b = binary.BigEndian.AppendUint32(b, t.span)
+	b = binary.BigEndian.AppendUint64(b, t.emitted)
+	b = append(b, byte(len(t.forks))) // at most as many as a scan saw splits of what it was reading
+	for _, f := range t.forks {
+		b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, f.no), f.rid)
+	}
+	return base64.URLEncoding.EncodeToString(append(b, t.after...))
+}
+
+func decodeContinuation(text string, fingerprint [8]byte) (continuation, error) {
+	b, err := base64.URLEncoding.DecodeString(text)
+	if err != nil || len(b) < continuationHeader || b[0] != continuationVersion || [8]byte(b[1:9]) != fingerprint || b[10] > 1 {
+		return continuation{}, invalidContinuation()
+	}
+	t := continuation{plan: b[9], started: b[10] == 1, span: binary.BigEndian.Uint32(b[11:]), emitted: binary.BigEndian.Uint64(b[15:])}
+	n := int(b[continuationHeader-1])
+	if b = b[continuationHeader:]; len(b) < n*forkBytes {
+		return continuation{}, invalidContinuation()
+	}
+	for ; n > 0; n-- {
+		t.forks = append(t.forks, fork{binary.BigEndian.Uint32(b), binary.BigEndian.Uint64(b[4:])})
+		b = b[forkBytes:]
+	}
+	t.after = b
+	return t, nil
+}
+
+func invalidContinuation() *apiError { return badRequest("Invalid Continuation Token") }

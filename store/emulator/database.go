@@ -1,0 +1,117 @@
+package emulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// databases serves /dbs: create, query and list.
+func (e *Engine) databases(q *request) (*response, error) {
+	switch {
+	case q.method == http.MethodPost && isQuery(q):
+		return e.queryMetadata(q, "Databases", "", e.databaseBodies())
+	case q.method == http.MethodPost:
+		return e.createDatabase(q)
+	case q.method == http.MethodGet:
+		return feedResponse("Databases", "", e.databaseBodies()), nil
+	}
+	return nil, methodNotAllowed()
+}
+
+func (e *Engine) databaseBodies() [][]byte {
+	var all [][]byte
+	for _, d := range sortedByNo(e.catalog.Load().databases, func(d *database) uint32 { return d.No }) {
+		all = append(all, d.body)
+	}
+	return all
+}
+
+func (e *Engine) createDatabase(q *request) (*response, error) {
+	var in struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(q.body, &in); err != nil {
+		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+	}
+	if err := checkResourceID(in.ID); err != nil {
+		return nil, err
+	}
+	content, err := offerFromHeaders(q)
+	if err != nil {
+		return nil, err
+	}
+	var made *database
+	err = e.changeMeta(func(m *metaChange) error {
+		if m.cat.databases[in.ID] != nil {
+			return &apiError{status: 409, code: "Conflict", message: "Database with specified id or name already exists.", charge: chargeMetadata}
+		}
+		no, ts := m.number(), e.clock().Unix()
+		made = databaseRecord{No: no, ID: in.ID, ETag: quoteETag(formatETag(0, uint64(no), 0, ts)), Timestamp: ts}.open()
+		m.cat.databases[in.ID] = made
+		if content != nil {
+			if err := m.addOffer(made.rid, "dbs/"+made.rid+"/", content, ts); err != nil {
+				return err
+			}
+		}
+		return m.set(metaDatabase, no, made.databaseRecord)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &response{status: http.StatusCreated, body: made.body, etag: made.ETag, charge: chargeMetadata}, nil
+}
+
+// database serves /dbs/{db}: read and delete.
+func (e *Engine) database(q *request) (*response, error) {
+	id := q.segments[1]
+	switch q.method {
+	case http.MethodGet:
+		d := e.catalog.Load().databases[id]
+		if d == nil {
+			return nil, resourceNotFound()
+		}
+		if q.get("If-None-Match") == d.ETag {
+			return &response{status: http.StatusNotModified, etag: d.ETag, charge: chargeMetadata}, nil
+		}
+		return &response{status: http.StatusOK, body: d.body, etag: d.ETag, charge: chargeMetadata}, nil
+	case http.MethodDelete:
+		err := e.changeMeta(func(m *metaChange) error {
+			d := m.cat.databases[id]
+			if d == nil {
+				return resourceNotFound()
+			}
+			if match := q.get("If-Match"); match != "" && match != "*" && match != d.ETag {
+				return preconditionFailed()
+			}
+			for _, c := range d.containers {
+				if err := m.dropContainer(c); err != nil {
+					return err
+				}
+			}
+			delete(m.cat.databases, id)
+			if err := m.dropOffer(d.rid); err != nil {
+				return err
+			}
+			return m.remove(metaDatabase, d.No)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &response{status: http.StatusNoContent, charge: chargeMetadata}, nil
+	}
+	return nil, methodNotAllowed()
+}
+
+// checkResourceID checks the name of a database or container.
+func checkResourceID(id string) error {
+	switch {
+	case id == "":
+		return badRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
+	case len(id) > 255 || strings.ContainsAny(id, "/\\?#\t\r\n") || strings.HasSuffix(id, " "):
+		return badRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
+	}
+	return nil
+}
+
+func quoteETag(tag string) string { return `"` + tag + `"` }

@@ -1,0 +1,131 @@
+package emulator
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// durability tells what of the engine's writes is durable, and who waits for it.
+//
+// A write is visible in Pebble before its log is synced, so that the requests
+// that wait can share a sync. The invariant that keeps this from clients: no
+// answer rests on an LSN of a partition that is later than the partition's
+// synced one. Writes wait for their own sync; every other answer calls waitSynced.
+type durability struct {
+	noSync  bool
+	failed  atomic.Bool  // a write could not be made durable: none is taken any more
+	waiting atomic.Int64 // how many wait, so that a writer need not ask for the mutex
+
+	mu     sync.Mutex
+	synced *sync.Cond // on mu: some partition's synced LSN rose, or failed became true
+}
+
+func newDurability(noSync bool) *durability {
+	d := &durability{noSync: noSync}
+	d.synced = sync.NewCond(&d.mu)
+	return d
+}
+
+// apply hands a batch to Pebble. The caller holds the mutex of p, so that
+// batches come in the order of their LSNs.
+func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn uint64) error {
+	p.applied.Store(lsn) // first: who sees the batch must find this
+	if d.noSync {
+		if err := db.Apply(batch, pebble.NoSync); err != nil {
+			return err
+		}
+		d.markSynced(p, lsn)
+		return nil
+	}
+	return db.ApplyNoSyncWait(batch, pebble.Sync)
+}
+
+// wait waits until a batch that was applied is durable.
+func (d *durability) wait(batch *pebble.Batch, p *partition, lsn uint64) error {
+	if d.noSync {
+		return nil
+	}
+	if err := batch.SyncWait(); err != nil {
+		return err
+	}
+	d.markSynced(p, lsn)
+	return nil
+}
+
+// markSynced records that lsn and everything before it is durable.
+func (d *durability) markSynced(p *partition, lsn uint64) {
+	for {
+		have := p.synced.Load()
+		if have >= lsn {
+			return
+		}
+		if p.synced.CompareAndSwap(have, lsn) {
+			break
+		}
+	}
+	if d.waiting.Load() > 0 {
+		d.wake()
+	}
+}
+
+func (d *durability) wake() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.synced.Broadcast()
+}
+
+// waitSynced waits until lsn is durable. Usually it is.
+func (d *durability) waitSynced(p *partition, lsn uint64) error {
+	if p.synced.Load() >= lsn {
+		return nil
+	}
+	d.waiting.Add(1)
+	defer d.waiting.Add(-1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for p.synced.Load() < lsn {
+		if d.failed.Load() {
+			return notDurable()
+		}
+		d.synced.Wait()
+	}
+	return nil
+}
+
+// writesFailed stops all writing, because one could not be made durable and what
+// Pebble would do with later ones is unknown. It logs one line.
+func (e *Engine) writesFailed(err error) {
+	if e.durable.failed.CompareAndSwap(false, true) {
+		e.log.Error("write could not be made durable: writes are refused until the engine is opened again, reads of what is durable go on", "err", err.Error())
+	}
+	e.durable.wake()
+}
+
+func notDurable() *apiError {
+	return unavailable("The engine cannot write to its data directory.")
+}
+
+// syncLoop writes what Pebble's log keeps in memory, where requests do not wait
+// for it: so that a crash costs the last second, however quiet it was before.
+func (e *Engine) syncLoop(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if e.durable.failed.Load() {
+				return
+			}
+			if err := e.db.LogData(nil, pebble.Sync); err != nil {
+				e.writesFailed(err)
+				return
+			}
+		}
+	}
+}

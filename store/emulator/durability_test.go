@@ -1,0 +1,225 @@
+package emulator
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// slowDisk is a disk whose syncs of the write-ahead log wait while it is held.
+type slowDisk struct {
+	mem *vfs.MemFS
+	mu  sync.RWMutex
+}
+
+func newSlowDisk() *slowDisk { return &slowDisk{mem: vfs.NewCrashableMem()} }
+
+func (d *slowDisk) fs() vfs.FS {
+	return errorfs.Wrap(d.mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			if strings.HasSuffix(op.Path, ".log") {
+				d.mu.RLock()
+				defer d.mu.RUnlock()
+			}
+		}
+		return nil
+	}))
+}
+
+// hold makes syncs wait until the returned function is called.
+func (d *slowDisk) hold() (release func()) {
+	d.mu.Lock()
+	return sync.OnceFunc(d.mu.Unlock)
+}
+
+// crashed is what a crash at this moment leaves.
+func (d *slowDisk) crashed() vfs.FS { return d.mem.CrashClone(vfs.CrashCloneCfg{}) }
+
+// pending starts a write and returns when it is visible to readers, but not
+// durable as long as the disk is held. The channel tells its end.
+func pending(t *testing.T, e *Engine, write func() error) <-chan error {
+	t.Helper()
+	p := e.catalog.Load().databases["db"].containers["c"].ranges[0]
+	before := p.applied.Load()
+	done := make(chan error, 1)
+	go func() { done <- write() }()
+	for p.applied.Load() == before {
+		select {
+		case err := <-done:
+			t.Fatal("the write did not wait for the disk", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	time.Sleep(10 * time.Millisecond) // applied is told a moment before
+	return done
+}
+
+// TestChangeFeedShowsNothingThatACrashTakesBack: an item that an unsynced write
+// has moved in the feed must not be passed over.
+func TestChangeFeedShowsNothingThatACrashTakesBack(t *testing.T) {
+	ctx := context.Background()
+	disk := newSlowDisk()
+	e := newEngine(t, Options{fs: disk.fs()})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"moves","pk":"p","n":1}`)
+	mustCreate(t, c, "p", `{"id":"stays","pk":"p","n":1}`)
+	release := disk.hold()
+	defer release()
+	written := pending(t, e, func() error {
+		_, err := c.UpsertItem(ctx, pk("p"), []byte(`{"id":"moves","pk":"p","n":2}`), nil)
+		return err
+	})
+	type page struct {
+		res   azcosmos.ChangeFeedResponse
+		err   error
+		after vfs.FS
+	}
+	pages := make(chan page, 1)
+	go func() {
+		res, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+		pages <- page{res, err, disk.crashed()}
+	}()
+	var first page
+	select {
+	case first = <-pages: // it had better rest on what is durable
+	case <-time.After(100 * time.Millisecond):
+		release()
+		first = <-pages
+	}
+	if first.err != nil {
+		t.Fatal(first.err)
+	}
+	seen := map[string]int{}
+	for _, i := range first.res.Items {
+		var one change
+		mustUnmarshal(t, i, &one)
+		seen[one.ID] = one.N
+	}
+	again := newEngine(t, Options{fs: first.after})
+	token := strings.ReplaceAll(first.res.ContinuationToken, e.Endpoint(), again.Endpoint())
+	client, err := newClient(t, again).NewContainer("db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range changes(t, client, &azcosmos.ChangeFeedOptions{Continuation: &token}) {
+		seen[one.ID] = one.N
+	}
+	for _, id := range []string{"moves", "stays"} {
+		res, err := client.ReadItem(ctx, pk("p"), id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var now change
+		mustUnmarshal(t, res.Value, &now)
+		if seen[id] != now.N {
+			t.Errorf("the follower saw version %d of %s, which is at %d after the crash", seen[id], id, now.N)
+		}
+	}
+	release()
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnswersRestOnWhatIsDurable: while a create and a delete wait for the disk,
+// nothing that depends on them is answered; the rest is.
+func TestAnswersRestOnWhatIsDurable(t *testing.T) {
+	ctx := context.Background()
+	disk := newSlowDisk()
+	e := newEngine(t, Options{fs: disk.fs()})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"old","pk":"p"}`)
+	mustCreate(t, c, "p", `{"id":"deleted","pk":"p"}`)
+	release := disk.hold()
+	defer release()
+	create := pending(t, e, func() error {
+		_, err := c.CreateItem(ctx, pk("p"), []byte(`{"id":"new","pk":"p"}`), nil)
+		return err
+	})
+	del := pending(t, e, func() error {
+		_, err := c.DeleteItem(ctx, pk("p"), "deleted", nil)
+		return err
+	})
+	if _, err := c.ReadItem(ctx, pk("p"), "old", nil); err != nil { // does not wait
+		t.Error(err)
+	}
+	batch := func(id string) func() error {
+		return func() error {
+			b := c.NewTransactionalBatch(pk("p"))
+			b.ReadItem(id, nil)
+			out, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+			if err == nil && !out.Success {
+				err = errStatus(out.OperationResults[0].StatusCode)
+			}
+			return err
+		}
+	}
+	type answer struct {
+		name string
+		err  error
+	}
+	answers := make(chan answer, 16)
+	want := map[string]int{}
+	ask := func(name string, status int, fn func() error) {
+		want[name] = status
+		go func() { answers <- answer{name, fn()} }()
+	}
+	ask("create of what is being created", http.StatusConflict, func() error {
+		_, err := c.CreateItem(ctx, pk("p"), []byte(`{"id":"new","pk":"p"}`), nil)
+		return err
+	})
+	ask("read of what is being created", 0, func() error { _, err := c.ReadItem(ctx, pk("p"), "new", nil); return err })
+	ask("read of what is being deleted", http.StatusNotFound, func() error { _, err := c.ReadItem(ctx, pk("p"), "deleted", nil); return err })
+	ask("delete of what is being deleted", http.StatusNotFound, func() error { _, err := c.DeleteItem(ctx, pk("p"), "deleted", nil); return err })
+	ask("batch that only reads", 0, batch("new"))
+	ask("batch that fails", http.StatusNotFound, batch("deleted"))
+	ask("query", 0, func() error {
+		res, err := c.NewQueryItemsPager("SELECT VALUE c.id FROM c", pk("p"), nil).NextPage(ctx)
+		if err == nil && len(res.Items) != 2 {
+			err = errStatus(len(res.Items))
+		}
+		return err
+	})
+	early := []string{}
+	for wait := time.After(100 * time.Millisecond); wait != nil; {
+		select {
+		case a := <-answers:
+			early = append(early, a.name)
+			delete(want, a.name)
+		case <-wait:
+			wait = nil
+		}
+	}
+	if slices.Sort(early); len(early) > 0 {
+		t.Errorf("answered on what is not durable: %v", early)
+	}
+	release()
+	for range len(want) {
+		a := <-answers
+		got := statusOf(a.err)
+		if s, ok := a.err.(errStatus); ok {
+			got = int(s)
+		}
+		if got != want[a.name] {
+			t.Errorf("%s: %v, want %d", a.name, a.err, want[a.name])
+		}
+	}
+	for _, done := range []<-chan error{create, del} {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type errStatus int
+
+func (e errStatus) Error() string { return http.StatusText(int(e)) }

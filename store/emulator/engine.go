@@ -1,0 +1,244 @@
+package emulator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"byline/store/emulator/internal/sql"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// Pebble's memory: enough for a working set of some ten thousand items, small
+// enough for a laptop and for a test that opens many engines.
+const (
+	blockCacheBytes = 24 << 20
+	memTableBytes   = 8 << 20
+	maxOpenFiles    = 256
+
+	maxNewRanges   = 256     // physical partitions of a new container
+	parsedQueries  = 512     // parsed query texts that are kept
+	keptQueryBytes = 8 << 10 // of a text, at most, to be kept
+)
+
+// Options configure an Engine. The zero value works.
+type Options struct {
+	// Key is the account's master key, in base64. The default is WellKnownKey.
+	Key string
+	// Clock tells the time, for _ts and for time to live. The default is time.Now.
+	Clock func() time.Time
+	// RUs is how many request units each physical partition may spend in a
+	// second before requests are answered with 429. The default, 0, is no limit.
+	RUs int
+	// Partitions is how many physical partitions a new container has, at most
+	// 256. The default is 1.
+	Partitions int
+	// NoSync acknowledges writes before they are on disk: a killed process or a
+	// crashed machine may lose those of the last seconds, and never half a write.
+	// For bulk loads.
+	NoSync bool
+	// Logger receives one line for each failure of the engine itself and, at
+	// debug level, Pebble's log. The default discards everything.
+	Logger *slog.Logger
+
+	fs vfs.FS // for tests: where the data is, instead of the disk
+}
+
+// Engine is an account: databases, containers and items in one data directory.
+type Engine struct {
+	db    *pebble.DB
+	lock  io.Closer // of the data directory
+	clock func() time.Time
+	rate  float64 // of request units, per physical partition and second; 0 for no limit
+	parts int     // physical partitions of a new container
+	log   *slog.Logger
+	host  string
+	auth  *authenticator
+
+	life   sync.RWMutex // held for reading while a request runs, for writing by Close
+	closed bool         // guarded by life
+
+	metaMu  sync.Mutex              // serialises changes of metadata
+	next    uint32                  // guarded by metaMu: the next number to give out
+	catalog atomic.Pointer[catalog] // replaced as a whole, under metaMu
+
+	durable *durability
+	inject  atomic.Pointer[func(Operation) Fault] // nil but in tests
+	queries *lru.Cache[string, *sql.Query]
+
+	stop context.CancelFunc
+	done chan struct{} // closed when the purge loop has ended
+}
+
+// Open opens the engine on a data directory, which it creates if need be. With
+// dir "" the data is kept in memory and lost at Close. If another engine has the
+// directory open, the error wraps ErrInUse.
+func Open(dir string, o Options) (*Engine, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Key == "" {
+		o.Key = WellKnownKey
+	}
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	if o.Partitions < 1 || o.Partitions > maxNewRanges {
+		return nil, fmt.Errorf("%d physical partitions: there can be 1 to %d", o.Partitions, maxNewRanges)
+	}
+	if o.RUs < 0 {
+		return nil, fmt.Errorf("%d RU/s: it cannot be negative", o.RUs)
+	}
+	auth, err := newAuthenticator(o.Key)
+	if err != nil {
+		return nil, fmt.Errorf("the key is not base64: %w", err)
+	}
+	queries, err := lru.New[string, *sql.Query](parsedQueries)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, queries: queries,
+		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, done: make(chan struct{})}
+	if e.db, e.lock, err = e.openStorage(dir, o.fs); err != nil {
+		return nil, err
+	}
+	if err := e.loadCatalog(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open data directory %s: %w", dir, err), e.db.Close(), e.lock.Close())
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	go func() {
+		defer close(e.done)
+		var syncing sync.WaitGroup
+		if o.NoSync {
+			syncing.Go(func() { e.syncLoop(ctx) })
+		}
+		e.purgeLoop(ctx)
+		syncing.Wait()
+	}()
+	return e, nil
+}
+
+// openStorage opens Pebble and turns its errors into lines for an operator.
+func (e *Engine) openStorage(dir string, files vfs.FS) (*pebble.DB, io.Closer, error) {
+	cache := pebble.NewCache(blockCacheBytes)
+	defer cache.Unref()
+	o := &pebble.Options{
+		Cache:              cache,
+		MemTableSize:       memTableBytes,
+		MaxOpenFiles:       maxOpenFiles,
+		FormatMajorVersion: pebble.FormatNewest,
+		Logger:             pebbleLogger{e},
+		EventListener: &pebble.EventListener{BackgroundError: func(err error) {
+			if errors.Is(err, syscall.ENOSPC) { // before memtables that cannot be flushed make writers wait for ever
+				e.writesFailed(err)
+			} else if e.log.Enabled(context.Background(), slog.LevelDebug) {
+				e.log.Debug("pebble", "detail", err.Error())
+			}
+		}},
+	}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	if dir == "" {
+		if o.FS = files; files == nil {
+			o.FS = vfs.NewMem()
+		}
+		db, err := pebble.Open("data", o)
+		return db, io.NopCloser(nil), err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, nil, directoryError(dir, err)
+	}
+	// The lock is held by name, so one directory must have one name.
+	name, err := filepath.Abs(dir)
+	if err == nil {
+		name, err = filepath.EvalSymlinks(name)
+	}
+	if err != nil {
+		return nil, nil, directoryError(dir, err)
+	}
+	o.FS = vfs.Default
+	lock, err := pebble.LockDirectory(name, o.FS)
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return nil, nil, directoryError(dir, err)
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("%w: %s is open in another byline process", ErrInUse, dir)
+	}
+	o.Lock = lock
+	db, err := pebble.Open(name, o)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("open data directory %s: %w", dir, err), lock.Close())
+	}
+	return db, lock, nil
+}
+
+func directoryError(dir string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("data directory %s is not writable: %w", dir, err)
+}
+
+// Endpoint returns the URL under which Do serves. Its host is different for
+// every Engine, because SDKs keep caches by host name.
+func (e *Engine) Endpoint() string { return "http://" + e.host + "/" }
+
+func uniqueHost() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return "engine-" + hex.EncodeToString(b[:]) + ".localhost"
+}
+
+// Close waits for the requests under way, stops the purge of expired items and
+// releases the data directory. Later requests are answered with 503.
+func (e *Engine) Close() error {
+	e.life.Lock()
+	defer e.life.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	e.stop()
+	<-e.done
+	return errors.Join(e.db.Close(), e.lock.Close())
+}
+
+// pebbleLogger sends Pebble's log to slog.
+type pebbleLogger struct{ *Engine }
+
+func (l pebbleLogger) Infof(format string, args ...any) {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.log.Debug("pebble", "detail", fmt.Sprintf(format, args...))
+	}
+}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.log.Error("pebble", "detail", fmt.Sprintf(format, args...))
+}
+
+// Fatalf is called when Pebble cannot go on. The process must not go on either:
+// what it would acknowledge from here on might not be kept.
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	l.writesFailed(fmt.Errorf(format, args...))
+	panic(fmt.Sprintf("pebble: "+format, args...))
+}

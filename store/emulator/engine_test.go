@@ -1,0 +1,411 @@
+package emulator
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if runCrashChild() || runScaleChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// newEngine opens an engine in memory for one test.
+func newEngine(t testing.TB, o Options) *Engine {
+	t.Helper()
+	e, err := Open("", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return e
+}
+
+// newClient returns azcosmos' own client on an engine.
+func newClient(t testing.TB, e *Engine) *azcosmos.Client {
+	t.Helper()
+	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// newContainer makes a database and a container and returns the SDK's client for it.
+func newContainer(t testing.TB, e *Engine, p azcosmos.ContainerProperties) *azcosmos.ContainerClient {
+	t.Helper()
+	ctx, client := context.Background(), newClient(t, e)
+	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: "db"}, nil); err != nil && statusOf(err) != http.StatusConflict {
+		t.Fatal(err)
+	}
+	db, err := client.NewDatabase("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.ID == "" {
+		p.ID = "c"
+	}
+	if p.PartitionKeyDefinition.Paths == nil {
+		p.PartitionKeyDefinition.Paths = []string{"/pk"}
+	}
+	if _, err := db.CreateContainer(ctx, p, nil); err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.NewContainer(p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// statusOf returns the HTTP status of an SDK's error, 0 if there is none.
+func statusOf(err error) int {
+	var r *azcore.ResponseError
+	if errors.As(err, &r) {
+		return r.StatusCode
+	}
+	return 0
+}
+
+func subStatusOf(err error) string {
+	var r *azcore.ResponseError
+	if errors.As(err, &r) {
+		return r.RawResponse.Header.Get("x-ms-substatus")
+	}
+	return ""
+}
+
+func wantStatus(t testing.TB, err error, status int, substatus string) {
+	t.Helper()
+	if got := statusOf(err); got != status {
+		t.Fatalf("status %d, want %d: %v", got, status, err)
+	}
+	if got := subStatusOf(err); got != substatus {
+		t.Fatalf("substatus %q, want %q: %v", got, substatus, err)
+	}
+}
+
+func pk(s string) azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s) }
+
+func mustUnmarshal(t testing.TB, b []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(b, v); err != nil {
+		t.Fatalf("%s: %v", b, err)
+	}
+}
+
+func TestSignatureIsVerified(t *testing.T) {
+	e := newEngine(t, Options{})
+	cred, err := azcosmos.NewKeyCredential("d3Jvbmcga2V5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.CreateDatabase(context.Background(), azcosmos.DatabaseProperties{ID: "db"}, nil)
+	wantStatus(t, err, 401, "")
+
+	for name, header := range map[string]http.Header{
+		"none":         {},
+		"garbage":      {"Authorization": {"%%%"}},
+		"no signature": {"Authorization": {"type=master&ver=1.0"}},
+		"other kind":   {"Authorization": {"type=resource&ver=1.0&sig=abc"}},
+		"other token":  {"Authorization": {"type=aad&ver=1.0&sig=a.b.c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := httptest.NewRequest("GET", "http://localhost/dbs", nil)
+			req.Header = header
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, req)
+			if w.Code != 401 {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		})
+	}
+	t.Run("signature of another resource", func(t *testing.T) {
+		req := signed(t, "GET", "/dbs/a", http.Header{}, nil)
+		req.URL.Path = "/dbs/b"
+		res, err := e.Do(req)
+		if err != nil || res.StatusCode != 401 {
+			t.Error(res.StatusCode, err)
+		}
+	})
+	t.Run("token of an emulator's test", func(t *testing.T) {
+		sig := base64.RawURLEncoding.EncodeToString([]byte(WellKnownKey))
+		req := httptest.NewRequest("GET", "http://localhost/dbs", nil)
+		req.Header.Set("Authorization", "type=aad&ver=1.0&sig=e30.e30."+sig)
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, req)
+		if w.Code != 200 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
+func TestDirectoryInUse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "on demand")
+	e, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{dir, dir + "/.", link} {
+		_, err = Open(name, Options{})
+		if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("second open of %s: %v", name, err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDirectoryNotWritable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(filepath.Join(file, "data"), Options{})
+	if err == nil || errors.Is(err, ErrInUse) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "not writable") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestClosedEngineAnswers503(t *testing.T) {
+	e, err := Open("", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	_, err = c.ReadItem(context.Background(), pk("a"), "1", nil)
+	wantStatus(t, err, 503, "")
+	_, err = c.CreateItem(context.Background(), pk("a"), []byte(`{"id":"1","pk":"a"}`), nil)
+	wantStatus(t, err, 503, "")
+}
+
+func TestCanceledContext(t *testing.T) {
+	e := newEngine(t, Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := e.Do(signed(t, "GET", "/", http.Header{}, nil).WithContext(ctx)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestEndpointsDiffer(t *testing.T) {
+	a, b := newEngine(t, Options{}), newEngine(t, Options{})
+	if a.Endpoint() == b.Endpoint() || !strings.HasPrefix(a.Endpoint(), "http://") {
+		t.Error(a.Endpoint(), b.Endpoint())
+	}
+}
+
+func TestReopenKeepsEverything(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	e, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ttl := int32(1000)
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy(), DefaultTimeToLive: &ttl})
+	fillBlog(t, c, "p", 20)
+	written, err := c.PatchItem(ctx, pk("p"), "c00003", patchOf("/rank", 100), withContent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.DeleteItem(ctx, pk("p"), "c00004", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ReplaceThroughput(ctx, azcosmos.NewManualThroughputProperties(500), nil); err != nil {
+		t.Fatal(err)
+	}
+	properties, err := c.Read(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed := changes(t, c, nil)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	if c, err = newClient(t, e).NewContainer("db", "c"); err != nil {
+		t.Fatal(err)
+	}
+	read, err := c.ReadItem(ctx, pk("p"), "c00003", nil)
+	if err != nil || string(read.Value) != string(written.Value) || read.ETag != written.ETag {
+		t.Errorf("%s %v", read.Value, err)
+	}
+	_, err = c.ReadItem(ctx, pk("p"), "c00004", nil)
+	wantStatus(t, err, 404, "")
+	if d := cmp.Diff(feed, changes(t, c, nil)); d != "" {
+		t.Error(d)
+	}
+	again, err := c.Read(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(properties.ContainerProperties, again.ContainerProperties); d != "" {
+		t.Error(d)
+	}
+	offer, err := c.ReadThroughput(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, ok := offer.ThroughputProperties.ManualThroughput(); !ok || n != 500 {
+		t.Errorf("throughput %d", n)
+	}
+	next := mustCreate(t, c, "p", `{"id":"next","pk":"p"}`)
+	if *next.SessionToken != "0:-1#4" {
+		t.Errorf("LSNs go on: %s", *next.SessionToken)
+	}
+}
+
+func TestDroppedContainerLeavesNothing(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
+	fillBlog(t, c, "p", 20)
+	if _, err := c.Delete(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.ReadItem(ctx, pk("p"), "c00003", nil)
+	wantStatus(t, err, 404, "1003")
+	wantEmpty(t, e)
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindLSN}, UpperBound: []byte{kindLSN + 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	if it.First() {
+		t.Errorf("left over: %q", it.Key())
+	}
+}
+
+func TestInterruptedReindexIsFinished(t *testing.T) {
+	dir := t.TempDir()
+	e, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
+	fillBlog(t, c, "p", 20)
+	// As a crash leaves it: the record says so, and entries are missing.
+	inner := e.catalog.Load().databases["db"].containers["c"]
+	r := inner.def.record
+	r.Reindexing = true
+	m := &metaChange{e: e, batch: e.db.NewBatch()}
+	if err := m.set(metaContainer, inner.no, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.batch.DeleteRange(appendKind(nil, kindComposite, inner.no), appendKind(nil, kindComposite, inner.no+1), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.db.Apply(m.batch, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	if c, err = newClient(t, e).NewContainer("db", "c"); err != nil {
+		t.Fatal(err)
+	}
+	if rows := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type, c.creationDate, c.id", pk("p"), nil); len(rows) != 20 {
+		t.Errorf("%q", rows)
+	}
+}
+
+func rawResponse(err error) *http.Response {
+	var r *azcore.ResponseError
+	if errors.As(err, &r) {
+		return r.RawResponse
+	}
+	return nil
+}
+
+// TestOverTheNetwork uses the engine as a server, with HTTP's own client.
+func TestOverTheNetwork(t *testing.T) {
+	e := newEngine(t, Options{})
+	server := httptest.NewServer(e)
+	defer server.Close()
+	defer server.Client().CloseIdleConnections()
+	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(server.URL, cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: server.Client()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+	if _, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: "db"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	db, err := client.NewDatabase("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.CreateContainer(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	c, err := db.NewContainer("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, c, "a", `{"id":"1","pk":"a"}`)
+	if got := queryAll(t, c, "SELECT VALUE c.id FROM c", pk("a"), nil); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,117 @@
+package emulator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// ErrInUse is wrapped by Open's error when another engine holds the directory.
+var ErrInUse = errors.New("data directory is in use")
+
+// Substatus codes of the protocol.
+const (
+	subPartitionKeyMismatch = 1001 // with 400
+	subCrossPartition       = 1004 // with 400: the gateway cannot serve the query
+	subReadSession          = 1002 // with 404: the session token is ahead of the range
+	subOwnerNotFound        = 1003 // with 404: the database or container is missing
+	subRangeGone            = 1002 // with 410: the partition key range was split
+	subThroughput           = 3200 // with 429: the budget of request units is spent
+)
+
+// apiError is an error that a client is meant to see.
+type apiError struct {
+	status    int
+	substatus int
+	code      string
+	message   string
+	charge    float64
+	extra     json.RawMessage // additionalErrorInfo, if any
+	wait      time.Duration   // x-ms-retry-after-ms, if any
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.status, e.code, e.message) }
+
+func badRequest(format string, args ...any) *apiError {
+	return &apiError{status: http.StatusBadRequest, code: "BadRequest", message: fmt.Sprintf(format, args...), charge: chargeBadRequest}
+}
+
+func partitionKeyMismatch(message string) *apiError {
+	return &apiError{status: http.StatusBadRequest, substatus: subPartitionKeyMismatch, code: "BadRequest", message: message, charge: chargeBadRequest}
+}
+
+func unauthorized() *apiError {
+	return &apiError{status: http.StatusUnauthorized, code: "Unauthorized", message: "The input authorization token can't serve the request. " +
+		"The wrong key is being used or the expected payload is not built as per the protocol."}
+}
+
+func itemNotFound() *apiError {
+	return &apiError{status: http.StatusNotFound, code: "NotFound", message: "Entity with the specified id does not exist in the system.", charge: chargeNotFound}
+}
+
+func ownerNotFound() *apiError {
+	return &apiError{status: http.StatusNotFound, substatus: subOwnerNotFound, code: "NotFound", message: "Owner resource does not exist", charge: chargeMetadata}
+}
+
+func resourceNotFound() *apiError {
+	return &apiError{status: http.StatusNotFound, code: "NotFound", message: "Resource Not Found.", charge: chargeMetadata}
+}
+
+func sessionNotAvailable() *apiError {
+	return &apiError{status: http.StatusNotFound, substatus: subReadSession, code: "NotFound", message: "The read session is not available for the input session token.", charge: chargeNotFound}
+}
+
+func methodNotAllowed() *apiError {
+	return &apiError{status: http.StatusMethodNotAllowed, code: "MethodNotAllowed", message: "The requested verb is not supported."}
+}
+
+func conflict() *apiError {
+	return &apiError{status: http.StatusConflict, code: "Conflict", message: "Entity with the specified id already exists in the system.", charge: chargeConflict}
+}
+
+func uniqueViolation() *apiError {
+	return &apiError{status: http.StatusConflict, code: "Conflict", message: "Unique index constraint violation.", charge: chargeConflict}
+}
+
+func rangeGone() *apiError {
+	return &apiError{status: http.StatusGone, substatus: subRangeGone, code: "Gone", message: "The requested resource is no longer available at the server."}
+}
+
+func preconditionFailed() *apiError {
+	return &apiError{status: http.StatusPreconditionFailed, code: "PreconditionFailed", message: "Operation cannot be performed because one of the specified precondition is not met.", charge: chargePrecondition}
+}
+
+func tooLarge() *apiError {
+	return &apiError{status: http.StatusRequestEntityTooLarge, code: "RequestEntityTooLarge", message: "Request size is too large", charge: chargeBadRequest}
+}
+
+func tooManyRequests(wait time.Duration) *apiError {
+	return &apiError{status: http.StatusTooManyRequests, substatus: subThroughput, code: "TooManyRequests", charge: chargeThrottled, wait: wait,
+		message: "The request rate is too large. Please retry after sometime."}
+}
+
+// statusRetryWith is a status of the service's own.
+const statusRetryWith = 449
+
+func retryWith() *apiError {
+	return &apiError{status: statusRetryWith, code: "RetryWith", message: "Conflicting request to resource has been attempted. Retry to avoid conflicts."}
+}
+
+func unavailable(message string) *apiError {
+	return &apiError{status: http.StatusServiceUnavailable, code: "ServiceUnavailable", message: message}
+}
+
+// body renders the error as the service does.
+func (e *apiError) body() []byte {
+	b, err := json.Marshal(struct {
+		Code    string          `json:"code"`
+		Message string          `json:"message"`
+		Extra   json.RawMessage `json:"additionalErrorInfo,omitempty"`
+	}{e.code, e.message, e.extra})
+	if err != nil {
+		return []byte(`{"code":"InternalServerError","message":""}`)
+	}
+	return b
+}

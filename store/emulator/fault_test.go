@@ -1,0 +1,325 @@
+package emulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+func TestFaultsByOperation(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	doc := []byte(`{"id":"1","pk":"p","n":1}`)
+	calls := []struct {
+		kind Kind
+		item string
+		call func() error
+	}{
+		{Create, "", func() error { _, err := c.CreateItem(ctx, pk("p"), doc, nil); return err }},
+		{Read, "1", func() error { _, err := c.ReadItem(ctx, pk("p"), "1", nil); return err }},
+		{Upsert, "", func() error { _, err := c.UpsertItem(ctx, pk("p"), doc, nil); return err }},
+		{Replace, "1", func() error { _, err := c.ReplaceItem(ctx, pk("p"), "1", doc, nil); return err }},
+		{Patch, "1", func() error { _, err := c.PatchItem(ctx, pk("p"), "1", patchOf("/n", 1), nil); return err }},
+		{Query, "", func() error {
+			_, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil).NextPage(ctx)
+			return err
+		}},
+		{ChangeFeed, "", func() error {
+			_, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+			return err
+		}},
+		{Batch, "", func() error {
+			b := c.NewTransactionalBatch(pk("p"))
+			b.ReadItem("1", nil)
+			_, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+			return err
+		}},
+		{Metadata, "", func() error { _, err := c.Read(ctx, nil); return err }},
+		{Delete, "1", func() error { _, err := c.DeleteItem(ctx, pk("p"), "1", nil); return err }},
+	}
+	for _, one := range calls {
+		for _, status := range []int{http.StatusTooManyRequests, 449, http.StatusServiceUnavailable} {
+			e.Inject(func(o Operation) Fault {
+				if o.Kind == Metadata && one.kind != Metadata {
+					return Fault{}
+				}
+				if want := (Operation{one.kind, "db", "c", one.item}); o != want {
+					t.Errorf("%s: injected into %+v", one.kind, o)
+				}
+				return Fault{Status: status}
+			})
+			if err := one.call(); statusOf(err) != status {
+				t.Errorf("%s: %v, want %d", one.kind, err, status)
+			}
+		}
+		e.Inject(nil)
+		if err := one.call(); err != nil {
+			t.Errorf("%s: %v after the fault", one.kind, err)
+		}
+	}
+}
+
+func TestFaultsOfTheConnection(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	server := httptest.NewServer(e)
+	defer server.Close()
+	create := func(id string) *http.Request {
+		r := signed(t, http.MethodPost, "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, []byte(`{"id":"`+id+`","pk":"p"}`))
+		r.URL.Host = strings.TrimPrefix(server.URL, "http://")
+		return r
+	}
+	exists := func(id string) bool {
+		res := do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/"+id, "", "x-ms-documentdb-partitionkey", `["p"]`)
+		return res.StatusCode == http.StatusOK
+	}
+	only := func(f Fault) {
+		e.Inject(func(o Operation) Fault {
+			if o.Kind == Create {
+				return f
+			}
+			return Fault{}
+		})
+	}
+	t.Run("dropped before -> nothing happened", func(t *testing.T) {
+		only(Fault{Drop: true})
+		if res, err := server.Client().Do(create("a")); err == nil {
+			t.Errorf("answered %d", res.StatusCode)
+		}
+		if res, err := e.Do(create("a")); err != nil || res.StatusCode != http.StatusServiceUnavailable {
+			t.Error("in process", err)
+		}
+		if exists("a") {
+			t.Error("it was served")
+		}
+	})
+	t.Run("dropped after -> it happened", func(t *testing.T) {
+		only(Fault{DropAnswer: true})
+		if res, err := server.Client().Do(create("b")); err == nil {
+			t.Errorf("answered %d", res.StatusCode)
+		}
+		if res, err := e.Do(create("c")); err != nil || res.StatusCode != http.StatusServiceUnavailable {
+			t.Error("in process", err)
+		}
+		if !exists("b") || !exists("c") {
+			t.Error("it was not served")
+		}
+	})
+	t.Run("latency and slow bodies", func(t *testing.T) {
+		for name, send := range map[string]func(*http.Request) (*http.Response, error){"network": server.Client().Do, "in process": e.Do} {
+			only(Fault{Latency: 30 * time.Millisecond, SlowBody: 40 * time.Millisecond})
+			began := time.Now()
+			res, err := send(create("slow " + name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			headers := time.Since(began)
+			body, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if took := time.Since(began); err != nil || headers < 30*time.Millisecond || took < 65*time.Millisecond || len(body) == 0 {
+				t.Errorf("%s: headers after %v, all after %v, %v", name, headers, took, err)
+			}
+		}
+	})
+	t.Run("a client that does not wait", func(t *testing.T) {
+		only(Fault{Latency: time.Hour})
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := e.Do(create("d").WithContext(ctx)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestThrottledByAFault: azcosmos retries what Inject throttles.
+func TestThrottledByAFault(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	_ = c
+	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: e, Retry: policy.RetryOptions{MaxRetries: 3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	retrying, err := client.NewContainer("db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := 0
+	e.Inject(func(o Operation) Fault {
+		if o.Kind != Create {
+			return Fault{}
+		}
+		if times++; times <= 2 {
+			return Fault{Status: http.StatusTooManyRequests}
+		}
+		return Fault{}
+	})
+	if _, err := retrying.CreateItem(context.Background(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil || times != 3 {
+		t.Errorf("%d attempts: %v", times, err)
+	}
+}
+
+// lines collects a log.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+// TestFullDiskBehindTheWriters: the log has room, but what it holds cannot be
+// moved to tables. Writers are refused before they would wait for ever.
+func TestFullDiskBehindTheWriters(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewCrashableMem()
+	var full errorfs.Toggle
+	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if (op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate) && strings.HasSuffix(op.Path, ".sst") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	e, err := Open("", Options{fs: errorfs.Wrap(mem, &full)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	full.On()
+	acknowledged := []string{}
+	for i := range 40 {
+		id := fmt.Sprint(i)
+		_, err = c.CreateItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":%q,"pk":"p","x":%q}`, id, strings.Repeat("x", 1<<20)), nil)
+		if err != nil {
+			break
+		}
+		acknowledged = append(acknowledged, id)
+	}
+	if statusOf(err) != http.StatusServiceUnavailable {
+		t.Errorf("after %d writes: %v", len(acknowledged), err)
+	}
+	if _, err := c.ReadItem(ctx, pk("p"), "0", nil); err != nil {
+		t.Error(err)
+	}
+	full.Off()
+	e.Close()
+	again := newEngine(t, Options{fs: mem.CrashClone(vfs.CrashCloneCfg{})})
+	client, err := newClient(t, again).NewContainer("db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range acknowledged {
+		if _, err := client.ReadItem(ctx, pk("p"), id, nil); err != nil {
+			t.Errorf("an acknowledged write is lost: %v", err)
+		}
+	}
+}
+
+// TestFullDisk fills the disk in different ways under writers. What was acknowledged is there
+// afterwards, what was not is there whole or not at all, reads go on and writes
+// are refused.
+func TestFullDisk(t *testing.T) {
+	for name, fails := range map[string]func(errorfs.Op) bool{
+		"log cannot grow": func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") },
+		"log cannot be synced": func(op errorfs.Op) bool {
+			return slices.Contains([]errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}, op.Kind) && strings.HasSuffix(op.Path, ".log")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			mem := vfs.NewCrashableMem()
+			var full errorfs.Toggle
+			full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if fails(op) {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+			var log lines
+			e, err := Open("", Options{fs: errorfs.Wrap(mem, &full), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := newContainer(t, e, azcosmos.ContainerProperties{})
+			mustCreate(t, c, "p", `{"id":"before","pk":"p"}`)
+			full.On()
+			var wg sync.WaitGroup
+			for w := range 4 {
+				wg.Go(func() {
+					b := c.NewTransactionalBatch(pk("p"))
+					for _, half := range []string{"first", "second"} {
+						b.CreateItem([]byte(`{"id":"`+half+string(rune('0'+w))+`","pk":"p"}`), nil)
+					}
+					if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); statusOf(err) != http.StatusServiceUnavailable {
+						t.Errorf("write on a full disk: %v %v", out.Success, err)
+					}
+				})
+			}
+			wg.Wait()
+			if _, err := c.ReadItem(ctx, pk("p"), "before", nil); err != nil {
+				t.Errorf("read on a full disk: %v", err)
+			}
+			full.Off()
+			_, err = c.CreateItem(ctx, pk("p"), []byte(`{"id":"later","pk":"p"}`), nil)
+			if statusOf(err) != http.StatusServiceUnavailable {
+				t.Errorf("a write after one was lost: %v", err)
+			}
+			if err := e.Split("db", "c", "0"); err == nil {
+				t.Error("a change of metadata after a write was lost")
+			}
+			e.Close() // what it says does not matter: the directory is opened again
+			n := 0
+			for _, l := range log.all {
+				if strings.Contains(l, "durable") {
+					n++
+				}
+			}
+			if n != 1 || !strings.Contains(strings.Join(log.all, "\n"), "no space left") {
+				t.Errorf("log:\n%s", strings.Join(log.all, "\n"))
+			}
+			for _, after := range []vfs.FS{mem, mem.CrashClone(vfs.CrashCloneCfg{})} {
+				again := newEngine(t, Options{fs: after})
+				client, err := newClient(t, again).NewContainer("db", "c")
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := queryAll(t, client, "SELECT VALUE c.id FROM c", pk("p"), nil)
+				if !slices.Contains(got, `"before"`) {
+					t.Errorf("an acknowledged write is lost: %v", got)
+				}
+				for w := range 4 {
+					if slices.Contains(got, `"first`+string(rune('0'+w))+`"`) != slices.Contains(got, `"second`+string(rune('0'+w))+`"`) {
+						t.Errorf("half a batch: %v", got)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package emulator
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/tidwall/gjson"
+)
+
+// fuzzBlog is an engine with items of two partitions, p and other.
+func fuzzBlog(f *testing.F) *Engine {
+	f.Helper()
+	e, err := Open("", Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { e.Close() })
+	c := newContainer(f, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
+	fillBlog(f, c, "p", 20)
+	fillBlog(f, c, "other", 5)
+	return e
+}
+
+// answer sends a request. Whatever it is, the answer is one of the protocol: JSON
+// or nothing, and never 5xx.
+func answer(t *testing.T, e *Engine, method, path string, header http.Header, body string) (int, []byte) {
+	t.Helper()
+	res, err := e.Do(signed(t, method, path, header, []byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode >= 500 || len(b) > 0 && !json.Valid(b) {
+		t.Fatalf("%s %s with %v: %s %s %v", method, path, header, res.Status, b, err)
+	}
+	return res.StatusCode, b
+}
+
+// FuzzContinuationPosition gives queries tokens that are sealed rightly and say
+// anything: they are refused, or the page has matching items of the partition.
+func FuzzContinuationPosition(f *testing.F) {
+	for plan := range byte(planRows + planPoints) {
+		f.Add(plan, uint32(0), uint64(1), true, []byte("c00003"))
+	}
+	f.Add(byte(planComposite), uint32(0), uint64(1<<63), true, []byte("\x08comment\x00\x01"))
+	f.Add(byte(planOrder), uint32(7), uint64(0), false, []byte{})
+	f.Add(byte(planOrder), uint32(0), uint64(3), true, []byte("\x00\x00\x00\x00\x00\x00\x00\xff"))
+	f.Add(byte(planPoints), uint32(0), uint64(3), true, []byte("\xff\xff\xff\xff"))
+	f.Add(byte(planSorted|planPartition), uint32(0), uint64(3), true, []byte{})
+	e := fuzzBlog(f)
+	c := e.catalog.Load().databases["db"].containers["c"]
+	bodies := []string{
+		`{"query":"SELECT * FROM c WHERE c.type = 'comment'"}`,
+		`{"query":"SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type DESC, c.creationDate DESC, c.id DESC"}`,
+		`{"query":"SELECT * FROM c WHERE c.type = 'comment' AND c.userId = 'u1'"}`,
+		`{"query":"SELECT * FROM c WHERE c.type = 'comment' AND c.id IN ('c00001', 'c00004', 'none')"}`,
+		`{"query":"SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.name"}`,
+		`{"query":"SELECT * FROM c WHERE c.type = 'comment' OFFSET 3 LIMIT 5"}`,
+		`{"query":"SELECT DISTINCT c.pk, c.type, c.id FROM c WHERE c.type = 'comment'"}`,
+	}
+	f.Fuzz(func(t *testing.T, plan byte, span uint32, emitted uint64, started bool, after []byte) {
+		from := continuation{plan: plan, span: span, emitted: emitted, started: started, after: after}
+		for _, body := range bodies {
+			for _, key := range []string{`["p"]`, ""} {
+				h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Max-Item-Count": {"3"},
+					"X-Ms-Continuation": {from.encode(queryFingerprint(c, key, []byte(body)))}, "X-Ms-Documentdb-Query-Enablecrosspartition": {"true"}}
+				if key != "" {
+					h.Set("X-Ms-Documentdb-Partitionkey", key)
+				}
+				status, b := answer(t, e, "POST", "/dbs/db/colls/c/docs", h, body)
+				rows := gjson.GetBytes(b, "Documents").Array()
+				if status == http.StatusOK && len(rows) > 3 {
+					t.Fatalf("%s with %+v: %d rows", body, from, len(rows))
+				}
+				for _, row := range rows {
+					if row.Get("type").Str != "comment" || key != "" && row.Get("pk").Str != "p" {
+						t.Fatalf("%s with %+v: %s", body, from, row.Raw)
+					}
+				}
+			}
+		}
+	})
+}
+
+// FuzzPartitionKeyRequest sends every kind of request with a partition key
+// header: none may see items of another partition.
+func FuzzPartitionKeyRequest(f *testing.F) {
+	for _, s := range []string{`["p"]`, `["other"]`, `[]`, `[{}]`, `[null]`, `[1]`, `[1e400]`, `[-0]`, `["p","q"]`, `["\u0070"]`, `[ "p" ]`, `["p"`, "[\"\xff\"]", `["\ud800"]`, `[true]`, `[[]]`, `x`, `["p"]["p"]`} {
+		f.Add(s)
+	}
+	e := fuzzBlog(f)
+	f.Fuzz(func(t *testing.T, key string) {
+		header := func(kv ...string) http.Header {
+			h := http.Header{"X-Ms-Documentdb-Partitionkey": {key}}
+			for i := 0; i < len(kv); i += 2 {
+				h.Set(kv[i], kv[i+1])
+			}
+			return h
+		}
+		decoded := ""
+		if v := gjson.Parse(key); gjson.Valid(key) && v.IsArray() && len(v.Array()) == 1 {
+			decoded = v.Array()[0].String()
+		}
+		const docs = "/dbs/db/colls/c/docs"
+		answer(t, e, "GET", docs+"/c00001", header(), "")
+		answer(t, e, "DELETE", docs+"/nothing", header(), "")
+		answer(t, e, "PATCH", docs+"/nothing", header(), `{"operations":[{"op":"set","path":"/a","value":1}]}`)
+		if status, _ := answer(t, e, "POST", docs, header("X-Ms-Documentdb-Is-Upsert", "true"), `{"id":"c00001","pk":"p","type":"comment"}`); status < 300 && decoded != "p" {
+			t.Fatalf("%q is taken for the key of an item of p", key)
+		}
+		answer(t, e, "POST", docs, header("X-Ms-Cosmos-Is-Batch-Request", "true"), `[{"operationType":"Read","id":"c00001"}]`)
+		_, query := answer(t, e, "POST", docs, header("Content-Type", "application/query+json"), `{"query":"SELECT * FROM c ORDER BY c.id"}`)
+		_, feed := answer(t, e, "GET", docs, header("A-Im", "Incremental Feed"), "")
+		for _, b := range [][]byte{query, feed} {
+			for _, row := range gjson.GetBytes(b, "Documents").Array() {
+				if key != "" && row.Get("pk").Str != decoded {
+					t.Fatalf("%q sees %s", key, row.Raw)
+				}
+			}
+		}
+	})
+}
+
+// FuzzFeedHeaders: no position, time, page size or session token harms, and a
+// page begins after its position.
+func FuzzFeedHeaders(f *testing.F) {
+	f.Add(`"3"`, "", "2", "0:-1#3")
+	f.Add(`*`, "Fri, 20 Nov 2026 11:29:06 UTC", "-1", "")
+	f.Add(`18446744073709551615`, "x", "0", "0:-1#18446744073709551616")
+	f.Add(``, "Thu, 01 Jan 1970 00:00:00 GMT", "99999999999999999999", "9:1#1,0:#")
+	f.Add(`"18446744073709551614"`, "Fri, 31 Dec 9999 23:59:59 GMT", "9223372036854775807", ":,:")
+	e := fuzzBlog(f)
+	f.Fuzz(func(t *testing.T, match, since, size, session string) {
+		h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}
+		for name, value := range map[string]string{"If-None-Match": match, "If-Modified-Since": since, "X-Ms-Max-Item-Count": size, "X-Ms-Session-Token": session} {
+			if value != "" {
+				h.Set(name, value)
+			}
+		}
+		_, b := answer(t, e, "GET", "/dbs/db/colls/c/docs", h, "")
+		last := uint64(0)
+		for _, row := range gjson.GetBytes(b, "Documents").Array() {
+			lsn := row.Get("_lsn").Uint()
+			if lsn < last {
+				t.Fatalf("LSN %d after %d", lsn, last)
+			}
+			last = lsn
+		}
+	})
+}

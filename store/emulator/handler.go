@@ -1,0 +1,404 @@
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxRequestBytes bounds what is read of a request's body. It is above the
+// protocol's own limits, so that those are reported as the service does.
+const maxRequestBytes = 4 << 20
+
+// request is one request after routing.
+type request struct {
+	ctx      context.Context
+	method   string
+	header   http.Header
+	body     []byte
+	segments []string // of the path, decoded
+	endpoint string   // under which the client reached the engine
+}
+
+// origin is how a request reached the engine.
+type origin struct {
+	endpoint string // for the account to name
+	compute  bool   // through the compute gateway, which takes any id
+}
+
+// get returns a header by its canonical name.
+func (r *request) get(name string) string { return headerValue(r.header, name) }
+
+func headerValue(h http.Header, canonical string) string {
+	if v := h[canonical]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+func (r *request) is(name string) bool { return strings.EqualFold(r.get(name), "true") }
+
+func (r *request) minimal() bool { return strings.EqualFold(r.get("Prefer"), "return=minimal") }
+
+// response is what an operation answers. Zero fields are left out.
+type response struct {
+	status       int
+	body         []byte
+	charge       float64
+	etag         string // with its quotes
+	session      string
+	lsn          uint64
+	partition    *partition
+	container    *container
+	items        int // reported if counted
+	counted      bool
+	continuation string
+	substatus    int
+	extra        []string // further headers, name and value in turn, canonical names
+
+	// Injected faults.
+	drop bool          // instead of an answer the connection breaks
+	slow time.Duration // that the body takes
+}
+
+// at says at which LSN of its partition a response was made.
+func (resp *response) at(lsn uint64) *response {
+	resp.lsn, resp.session = lsn, sessionToken(resp.partition, lsn)
+	return resp
+}
+
+// Do serves one request in process; it is azcore's policy.Transporter. It
+// answers every request with a response, and returns an error only when the
+// request's context has ended.
+func (e *Engine) Do(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	body, err := readBody(r)
+	if ctxErr := r.Context().Err(); ctxErr != nil {
+		return nil, ctxErr
+	}
+	resp := e.serve(r, body, err, origin{endpoint: "http://" + r.URL.Host + "/"})
+	if resp == nil {
+		return nil, context.Cause(r.Context())
+	}
+	if resp.drop {
+		resp = errorResponse(unavailable("The connection was dropped."))
+	}
+	h := make(http.Header, 16)
+	resp.writeHeader(h, r)
+	var answer io.Reader = bytes.NewReader(resp.body)
+	if resp.slow > 0 {
+		answer = newSlowBody(r.Context(), resp.body, resp.slow)
+	}
+	if len(resp.body) > 0 {
+		h["Content-Length"] = []string{strconv.Itoa(len(resp.body))}
+	}
+	return &http.Response{
+		Status:     statusLine(resp.status),
+		StatusCode: resp.status,
+		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        h,
+		Body:          io.NopCloser(answer),
+		ContentLength: int64(len(resp.body)),
+		Request:       r,
+	}, nil
+}
+
+// ServeHTTP serves one request that came over the network. Like the service's
+// routing gateway it refuses ids that clients and servers read differently in a
+// URL; ComputeGateway does not.
+func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serveHTTP(w, r, false) }
+
+// ComputeGateway returns a handler of the same account that takes ids of any
+// characters, as the service's compute gateway does.
+func (e *Engine) ComputeGateway() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.serveHTTP(w, r, true) })
+}
+
+func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool) {
+	body, err := readBody(r)
+	resp := e.serve(r, body, err, origin{endpoint: endpointOf(r), compute: compute})
+	if resp == nil {
+		return
+	}
+	if resp.drop {
+		panic(http.ErrAbortHandler)
+	}
+	resp.writeHeader(w.Header(), r)
+	w.WriteHeader(resp.status)
+	if resp.slow > 0 {
+		io.Copy(flushing{w}, newSlowBody(r.Context(), resp.body, resp.slow))
+	} else if len(resp.body) > 0 {
+		w.Write(resp.body) // an error here means that the client is gone
+	}
+}
+
+// flushing sends what is written to it at once.
+type flushing struct{ http.ResponseWriter }
+
+func (f flushing) Write(b []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(b)
+	return n, errors.Join(err, http.NewResponseController(f.ResponseWriter).Flush())
+}
+
+// endpointOf is the endpoint that the account names to a client: the host it
+// asked, but for localhost, which the service's emulator calls 127.0.0.1.
+func endpointOf(r *http.Request) string {
+	scheme, host := "http://", r.Host
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	if port, ok := strings.CutPrefix(host, "localhost:"); ok {
+		host = "127.0.0.1:" + port
+	}
+	return scheme + host + "/"
+}
+
+func statusLine(code int) string {
+	if code == http.StatusOK {
+		return "200 OK"
+	}
+	return strconv.Itoa(code) + " " + http.StatusText(code)
+}
+
+// readBody reads a request's body. The error is one for the client.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	defer r.Body.Close()
+	if r.ContentLength > maxRequestBytes {
+		return nil, tooLarge()
+	}
+	var body []byte
+	var err error
+	if r.ContentLength > 0 {
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, body)
+	} else {
+		body, err = io.ReadAll(io.LimitReader(r.Body, maxRequestBytes+1))
+	}
+	if err != nil {
+		return nil, badRequest("The body of the request could not be read.")
+	}
+	if len(body) > maxRequestBytes {
+		return nil, tooLarge()
+	}
+	return body, nil
+}
+
+// serve runs one request. unread is why its body could not be read, if so. It
+// returns nil only if the request's context has ended and the request has changed
+// nothing.
+func (e *Engine) serve(r *http.Request, body []byte, unread error, from origin) (resp *response) {
+	var f Fault
+	defer func() {
+		if resp != nil {
+			resp.drop, resp.slow = f.Drop || f.DropAnswer, f.SlowBody
+		}
+	}()
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			resp = errorResponse(unavailable("The engine could not complete the request."))
+		}
+	}()
+	e.life.RLock()
+	defer e.life.RUnlock()
+	if e.closed {
+		return errorResponse(unavailable("The engine is closed."))
+	}
+	resp, err := e.route(r, body, unread, from, &f)
+	if err == nil {
+		e.pay(resp)
+		return resp
+	}
+	var api *apiError
+	switch {
+	case errors.As(err, &api):
+		out := errorResponse(api)
+		if resp != nil { // what is known of the place where it failed
+			out.container, out.partition, out.session, out.lsn = resp.container, resp.partition, resp.session, resp.lsn
+			e.pay(out)
+		}
+		return out
+	case r.Context().Err() != nil:
+		return nil
+	}
+	e.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "err", err)
+	return errorResponse(unavailable("The engine could not complete the request."))
+}
+
+func errorResponse(err *apiError) *response {
+	resp := &response{status: err.status, body: err.body(), charge: err.charge, substatus: err.substatus}
+	if err.wait > 0 {
+		resp.extra = []string{"X-Ms-Retry-After-Ms", strconv.FormatInt(err.wait.Milliseconds(), 10)}
+	}
+	return resp
+}
+
+// route verifies the request's signature and calls the operation.
+func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, f *Fault) (*response, error) {
+	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, endpoint: from.endpoint}
+	var room [6]string
+	segments := room[:0]
+	for path := strings.Trim(r.URL.EscapedPath(), "/"); path != ""; {
+		var one string
+		one, path, _ = strings.Cut(path, "/")
+		decoded, err := url.PathUnescape(one)
+		if err != nil || len(segments) == len(room) {
+			return nil, badRequest("Request url is invalid.")
+		}
+		segments = append(segments, decoded)
+	}
+	q.segments = segments
+	n := len(segments)
+	resourceType, link := "", ""
+	if n > 0 {
+		if n%2 == 1 {
+			resourceType, link = segments[n-1], strings.Join(segments[:n-1], "/")
+		} else {
+			resourceType, link = segments[n-2], strings.Join(segments, "/")
+		}
+		if resourceType == "offers" && n == 2 {
+			link = strings.ToLower(segments[1])
+		}
+	}
+	if n == 6 && !from.compute {
+		if err := checkGatewayID(segments[5]); err != nil {
+			return nil, err
+		}
+	}
+	if !e.auth.verify(r.Method, resourceType, link, r.Header) {
+		return nil, unauthorized()
+	}
+	if unread != nil {
+		return nil, unread
+	}
+	if err := e.fault(&q, f); err != nil {
+		return nil, err
+	}
+	switch {
+	case n == 0:
+		if r.Method != http.MethodGet {
+			return nil, methodNotAllowed()
+		}
+		return e.account(from.endpoint)
+	case segments[0] == "offers" && n <= 2:
+		return e.offers(&q)
+	case segments[0] != "dbs":
+	case n == 1:
+		return e.databases(&q)
+	case n == 2:
+		return e.database(&q)
+	case segments[2] != "colls":
+	case n == 3:
+		return e.containers(&q)
+	case n == 4:
+		return e.container(&q)
+	case n == 5 && segments[4] == "pkranges":
+		return e.partitionKeyRanges(&q)
+	case n == 5 && segments[4] == "docs":
+		return e.documents(&q)
+	case n == 6 && segments[4] == "docs":
+		return e.document(&q)
+	}
+	return nil, badRequest("Request url is invalid.")
+}
+
+// checkGatewayID refuses the ids that the service's routing gateway cannot
+// address: it decodes them differently than the client signed them.
+func checkGatewayID(id string) error {
+	if strings.ContainsAny(id, "\r\n\t") {
+		return badRequest("Request url is invalid.")
+	}
+	if strings.ContainsAny(id, `/\#`) || strings.HasSuffix(id, " ") {
+		return unauthorized()
+	}
+	for i := 0; i+2 < len(id); i++ {
+		if id[i] == '%' && isHex(id[i+1]) && isHex(id[i+2]) {
+			return unauthorized()
+		}
+	}
+	return nil
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// Headers that are the same in every response. The slices are shared: they have
+// no room, so whoever adds to one copies it.
+var (
+	jsonContentType = []string{"application/json"}
+	serviceVersion  = []string{"version=2.14.0.0"}
+	gatewayVersion  = []string{"2.0.0"}
+	schemaVersion   = []string{"1.19"}
+)
+
+func (resp *response) writeHeader(h http.Header, r *http.Request) {
+	values := make([]string, 0, 12) // one allocation for all of them
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	if len(resp.body) > 0 {
+		h["Content-Type"] = jsonContentType
+	}
+	h["X-Ms-Serviceversion"] = serviceVersion
+	h["X-Ms-Gatewayversion"] = gatewayVersion
+	h["X-Ms-Schemaversion"] = schemaVersion
+	if id := r.Header["X-Ms-Activity-Id"]; len(id) == 1 {
+		set("X-Ms-Activity-Id", id[0])
+	} else {
+		set("X-Ms-Activity-Id", newActivityID())
+	}
+	set("X-Ms-Request-Charge", formatCharge(resp.charge))
+	if resp.etag != "" {
+		set("Etag", resp.etag)
+	}
+	if resp.session != "" {
+		set("X-Ms-Session-Token", resp.session)
+		set("Lsn", strconv.FormatUint(resp.lsn, 10))
+	}
+	if resp.partition != nil {
+		set("X-Ms-Documentdb-Partitionkeyrangeid", resp.partition.id())
+	}
+	if c := resp.container; c != nil {
+		set("X-Ms-Alt-Content-Path", c.altPath)
+		set("X-Ms-Content-Path", c.rid)
+	}
+	if resp.counted {
+		set("X-Ms-Item-Count", strconv.Itoa(resp.items))
+	}
+	if resp.continuation != "" {
+		set("X-Ms-Continuation", resp.continuation)
+	}
+	if resp.substatus != 0 {
+		set("X-Ms-Substatus", strconv.Itoa(resp.substatus))
+	}
+	if resp.status == http.StatusRequestEntityTooLarge {
+		set("X-Ms-Cosmos-Max-Content-Length", strconv.Itoa(maxItemBytes))
+	}
+	for i := 0; i+1 < len(resp.extra); i += 2 {
+		set(resp.extra[i], resp.extra[i+1])
+	}
+}
+
+func newActivityID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	s := hex.EncodeToString(b[:])
+	return fmt.Sprintf("%s-%s-%s-%s-%s", s[:8], s[8:12], s[12:16], s[16:20], s[20:])
+}

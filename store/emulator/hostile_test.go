@@ -1,0 +1,116 @@
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// TestNoSyncLosesOnlyTheLastSeconds: what was acknowledged some seconds before a
+// crash is kept, even if nothing was written since.
+func TestNoSyncLosesOnlyTheLastSeconds(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	e := newEngine(t, Options{fs: mem, NoSync: true})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for i := range 20 {
+		if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p"}`, i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if kept := itemsOf(t, mem.CrashClone(vfs.CrashCloneCfg{})); kept == 20 {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("after half a minute %d of 20 items outlive a crash", kept)
+		}
+	}
+}
+
+// itemsOf counts the items on a disk.
+func itemsOf(t *testing.T, disk vfs.FS) int {
+	t.Helper()
+	e, err := Open("", Options{fs: disk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	c, err := newClient(t, e).NewContainer("db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for pager := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil); pager.More(); {
+		r, err := pager.NextPage(context.Background())
+		if statusOf(err) == http.StatusNotFound {
+			return 0 // not even the container
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(r.Items)
+	}
+	return n
+}
+
+// TestHostileRequests sends what nobody sends by accident.
+func TestHostileRequests(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for i := range 3 {
+		if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p","x":%d}`, i, i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	query := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Query": {"True"}, "Content-Type": {"application/query+json"}}
+	with := func(h http.Header, name, value string) http.Header {
+		h = h.Clone()
+		h.Set(name, value)
+		return h
+	}
+	for name, tt := range map[string]struct {
+		method string
+		header http.Header
+		body   string
+		status int
+	}{
+		"a page of the largest number, sorted": {"POST", with(query, "X-Ms-Max-Item-Count", "9223372036854775807"), `{"query":"SELECT * FROM c ORDER BY c.x"}`, 200},
+		"a deep body":                          {"POST", query, strings.Repeat("[", 1<<20), 400},
+		"a mode of the feed that there is not": {"GET", http.Header{"A-Im": {"Full-Fidelity Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}, "", 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := signed(t, tt.method, "/dbs/db/colls/c/docs", tt.header, []byte(tt.body))
+			answer, err := e.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode != tt.status {
+				t.Errorf("status %d", answer.StatusCode)
+			}
+		})
+	}
+}
+
+// TestLongQueriesAreNotKept bounds what the parsed queries hold on to.
+func TestLongQueriesAreNotKept(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for i := range 3 {
+		text := fmt.Sprintf("SELECT * FROM c WHERE c.x = '%s%d'", strings.Repeat("x", keptQueryBytes), i)
+		if _, err := c.NewQueryItemsPager(text, pk("p"), nil).NextPage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := e.queries.Len(); n != 0 {
+		t.Errorf("%d long queries are kept", n)
+	}
+	if _, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil).NextPage(t.Context()); err != nil || e.queries.Len() != 1 {
+		t.Errorf("a short one is not kept: %v", err)
+	}
+}

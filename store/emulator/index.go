@@ -1,0 +1,393 @@
+package emulator
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"byline/store/emulator/internal/sql"
+
+	"github.com/tidwall/gjson"
+)
+
+// maxRangeValue is the longest encoded value that a range index entry keeps
+// whole. A longer one is cut and completed by its hash: such an entry still finds
+// equal values, and every entry is checked against its item anyway.
+const maxRangeValue = 256
+
+// indexingPolicy is the protocol's indexing policy.
+type indexingPolicy struct {
+	Mode      string            `json:"indexingMode"`
+	Automatic bool              `json:"automatic"`
+	Included  []indexPath       `json:"includedPaths"`
+	Excluded  []indexPath       `json:"excludedPaths"`
+	Composite [][]compositePath `json:"compositeIndexes,omitempty"`
+	Spatial   json.RawMessage   `json:"spatialIndexes,omitempty"`
+	Vector    json.RawMessage   `json:"vectorIndexes,omitempty"`
+	FullText  json.RawMessage   `json:"fullTextIndexes,omitempty"`
+}
+
+type indexPath struct {
+	Path    string          `json:"path"`
+	Indexes json.RawMessage `json:"indexes,omitempty"`
+}
+
+type compositePath struct {
+	Path  string `json:"path"`
+	Order string `json:"order,omitempty"`
+}
+
+const etagPath = `/"_etag"/?`
+
+// complete fills in what the service adds to a policy, and refuses what it refuses.
+func (p *indexingPolicy) complete() error {
+	p.Mode = strings.ToLower(p.Mode)
+	if p.Mode == "" {
+		p.Mode = "consistent"
+	}
+	if p.Included == nil {
+		p.Included = []indexPath{}
+	}
+	if p.Excluded == nil {
+		p.Excluded = []indexPath{}
+	}
+	if p.Mode == "none" {
+		return nil
+	}
+	if p.Mode != "consistent" && p.Mode != "lazy" {
+		return badRequest("The indexing mode '%s' is invalid.", p.Mode)
+	}
+	isRoot := func(i indexPath) bool { return i.Path == "/*" || i.Path == "/" }
+	if !slices.ContainsFunc(p.Included, isRoot) && !slices.ContainsFunc(p.Excluded, isRoot) {
+		if len(p.Included) > 0 {
+			return badRequest(`The special mandatory indexing path "/" is not provided in any of the path type sets. Please provide this path in one of the sets.`)
+		}
+		p.Included = append(p.Included, indexPath{Path: "/*"})
+	}
+	isETag := func(i indexPath) bool { return i.Path == etagPath }
+	if !slices.ContainsFunc(p.Included, isETag) && !slices.ContainsFunc(p.Excluded, isETag) {
+		p.Excluded = append(p.Excluded, indexPath{Path: etagPath})
+	}
+	for _, columns := range p.Composite {
+		if len(columns) < 2 {
+			return badRequest("A composite index must have at least two paths.")
+		}
+		for i := range columns {
+			switch c := &columns[i]; strings.ToLower(c.Order) {
+			case "", "ascending":
+				c.Order = "ascending"
+			case "descending":
+				c.Order = "descending"
+			default:
+				return badRequest("The order '%s' of a composite index is invalid.", c.Order)
+			}
+		}
+	}
+	return nil
+}
+
+// indexPolicy is an indexing policy ready for use. It is immutable.
+type indexPolicy struct {
+	root       *pathNode // nil if nothing is indexed
+	composites []compositeIndex
+	uniques    [][]sql.Path
+}
+
+// pathNode is a node of the tree of included and excluded paths. The most
+// precise path decides.
+type pathNode struct {
+	children map[string]*pathNode
+	below    *bool // what /* says here
+	here     *bool // what /? says here
+}
+
+type compositeIndex struct {
+	no      uint16
+	columns []compositeColumn
+}
+
+type compositeColumn struct {
+	path sql.Path
+	desc bool
+}
+
+func newIndexPolicy(p *indexingPolicy, u *uniqueKeyPolicy) (indexPolicy, error) {
+	var x indexPolicy
+	if u != nil {
+		for _, k := range u.UniqueKeys {
+			var paths []sql.Path
+			for _, s := range k.Paths {
+				path, err := parsePath(s)
+				if err != nil {
+					return x, err
+				}
+				paths = append(paths, path)
+			}
+			x.uniques = append(x.uniques, paths)
+		}
+	}
+	if p.Mode == "none" {
+		return x, nil
+	}
+	x.root = &pathNode{}
+	for _, set := range []struct {
+		paths []indexPath
+		yes   bool
+	}{{p.Excluded, false}, {p.Included, true}} {
+		for _, i := range set.paths {
+			if err := x.root.add(i.Path, set.yes); err != nil {
+				return x, err
+			}
+		}
+	}
+	for no, columns := range p.Composite {
+		index := compositeIndex{no: uint16(no)}
+		for _, c := range columns {
+			path, err := parsePath(c.Path)
+			if err != nil {
+				return x, err
+			}
+			index.columns = append(index.columns, compositeColumn{path: path, desc: c.Order == "descending"})
+		}
+		x.composites = append(x.composites, index)
+	}
+	return x, nil
+}
+
+func (n *pathNode) add(text string, yes bool) error {
+	path, err := parsePath(text)
+	if err != nil {
+		return err
+	}
+	last := ""
+	if len(path) > 0 {
+		last = path[len(path)-1]
+	}
+	if last == "?" || last == "*" {
+		path = path[:len(path)-1]
+	}
+	for _, s := range path {
+		if n.children == nil {
+			n.children = map[string]*pathNode{}
+		}
+		if n.children[s] == nil {
+			n.children[s] = &pathNode{}
+		}
+		n = n.children[s]
+	}
+	if last == "?" {
+		n.here = &yes
+	} else {
+		n.below = &yes
+	}
+	return nil
+}
+
+func (n *pathNode) child(name string) *pathNode {
+	if n == nil {
+		return nil
+	}
+	return n.children[name]
+}
+
+// includes reports whether equality on path can be answered from the range
+// index. Positions in arrays are not in it.
+func (x *indexPolicy) includes(path sql.Path) bool {
+	if x.root == nil || len(path) == 0 || isSystemProperty(path[0]) {
+		return false
+	}
+	n, inherited := x.root, false
+	for i := 0; ; i++ {
+		if n != nil && n.below != nil {
+			inherited = *n.below
+		}
+		if i == len(path) {
+			break
+		}
+		if strings.Trim(path[i], "0123456789") == "" {
+			return false
+		}
+		n = n.child(path[i])
+	}
+	if n != nil && n.here != nil {
+		return *n.here
+	}
+	return inherited
+}
+
+// leaf is one scalar of a document that is indexed.
+type leaf struct {
+	path  uint64 // hash of its path, positions in arrays included
+	raw   []byte
+	entry bool // it has an entry in the range index: it is not within an array
+}
+
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+func hashStep(h uint64, name string) uint64 {
+	for i := 0; i < len(name); i++ {
+		h = (h ^ uint64(name[i])) * fnvPrime
+	}
+	return (h ^ 0xFF) * fnvPrime // no name has this byte
+}
+
+func hashPath(p sql.Path) uint64 {
+	h := uint64(fnvOffset)
+	for _, s := range p {
+		h = hashStep(h, s)
+	}
+	return h
+}
+
+// leaves appends the indexed scalars of a document, system properties excepted,
+// in the order of their paths' hashes.
+func (x *indexPolicy) leaves(dst []leaf, doc []byte) []leaf {
+	if x.root == nil {
+		return dst
+	}
+	dst = walkLeaves(dst, gjson.ParseBytes(doc), x.root, false, fnvOffset, true, true)
+	slices.SortFunc(dst, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
+	return dst
+}
+
+func walkLeaves(dst []leaf, v gjson.Result, n *pathNode, inherited bool, hash uint64, entry, top bool) []leaf {
+	if n != nil && n.below != nil {
+		inherited = *n.below
+	}
+	if v.Type != gjson.JSON {
+		included := inherited
+		if n != nil && n.here != nil {
+			included = *n.here
+		}
+		if included {
+			dst = append(dst, leaf{path: hash, raw: []byte(v.Raw), entry: entry})
+		}
+		return dst
+	}
+	if n == nil && !inherited {
+		return dst
+	}
+	isArray := v.IsArray()
+	position := uint64(0)
+	v.ForEach(func(key, value gjson.Result) bool {
+		if isArray {
+			var digits [8]byte
+			binary.BigEndian.PutUint64(digits[:], position)
+			position++
+			dst = walkLeaves(dst, value, n.child("[]"), inherited, hashStep(hash, string(digits[:])), false, false)
+		} else if !top || !isSystemProperty(key.Str) {
+			dst = walkLeaves(dst, value, n.child(key.Str), inherited, hashStep(hash, key.Str), entry, false)
+		}
+		return true
+	})
+	return dst
+}
+
+// changedLeaves calls removed and added for the leaves in which two documents
+// differ and returns the number of paths that differ.
+func changedLeaves(old, new []leaf, removed, added func(leaf)) int {
+	changed := 0
+	for len(old) > 0 || len(new) > 0 {
+		switch {
+		case len(new) == 0 || len(old) > 0 && old[0].path < new[0].path:
+			removed(old[0])
+			old = old[1:]
+		case len(old) == 0 || new[0].path < old[0].path:
+			added(new[0])
+			new = new[1:]
+		default:
+			if bytes.Equal(old[0].raw, new[0].raw) {
+				old, new = old[1:], new[1:]
+				continue
+			}
+			removed(old[0])
+			added(new[0])
+			old, new = old[1:], new[1:]
+		}
+		changed++
+	}
+	return changed
+}
+
+// appendRangeValue appends the value of a range index entry.
+func appendRangeValue(dst []byte, v sql.Value) []byte {
+	at := len(dst)
+	dst = sql.AppendKey(dst, v)
+	if len(dst)-at > maxRangeValue {
+		h := fnv.New64a()
+		h.Write(dst[at:])
+		dst = h.Sum(dst[:at+maxRangeValue])
+	}
+	return dst
+}
+
+// appendRangeEntry appends the key of a leaf's range index entry.
+func appendRangeEntry(dst []byte, container uint32, l leaf, address []byte) ([]byte, error) {
+	v, err := sql.ParseValue(l.raw)
+	if err != nil {
+		return nil, err
+	}
+	return append(appendRangeValue(appendRangePrefix(dst, container, l.path), v), address...), nil
+}
+
+// appendCompositeEntry appends the key of a document's entry in a composite
+// index, after the logical partition.
+func (x *compositeIndex) appendEntry(dst []byte, doc []byte, id string) []byte {
+	for _, c := range x.columns {
+		dst = c.appendValue(dst, sql.Lookup(doc, c.path))
+	}
+	return append(dst, id...)
+}
+
+func (c *compositeColumn) appendValue(dst []byte, v sql.Value) []byte {
+	at := len(dst)
+	dst = sql.AppendKey(dst, v)
+	if c.desc {
+		for i := at; i < len(dst); i++ {
+			dst[i] = ^dst[i]
+		}
+	}
+	return dst
+}
+
+// appendUniqueEntry appends the key of a document's entry for a unique key.
+func appendUniqueEntry(dst []byte, paths []sql.Path, doc []byte) []byte {
+	for _, p := range paths {
+		dst = sql.AppendKey(dst, sql.Lookup(doc, p))
+	}
+	return dst
+}
+
+// lengthValue is a range index entry's value, and the beginning of a composite
+// index entry's: how many bytes at the end of its key are not the indexed values.
+func lengthValue(n int) []byte { return binary.BigEndian.AppendUint16(nil, uint16(n)) }
+
+// maxInlineRecord is the longest record that a composite index entry carries, so
+// that a page of small items is one scan without lookups. Longer items are looked
+// up: rewriting them with every entry would cost more than it saves.
+const maxInlineRecord = 2 << 10
+
+func inlined(r *record) bool { return len(r.doc)+headerBytes <= maxInlineRecord }
+
+// compositeValue is a composite index entry's value.
+func compositeValue(id string, rec *record) []byte {
+	if !inlined(rec) {
+		return lengthValue(len(id))
+	}
+	b := make([]byte, 0, 2+headerBytes+len(rec.doc))
+	return rec.append(binary.BigEndian.AppendUint16(b, uint16(len(id))))
+}
+
+// sameIndex reports whether two definitions need the same index entries.
+func (d *definition) sameIndex(o *definition) bool {
+	a, err1 := json.Marshal(d.record.Properties.IndexingPolicy)
+	b, err2 := json.Marshal(o.record.Properties.IndexingPolicy)
+	return err1 == nil && err2 == nil && bytes.Equal(a, b) && d.ttlEnabled == o.ttlEnabled && d.ttl == o.ttl
+}

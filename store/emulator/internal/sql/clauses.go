@@ -1,0 +1,192 @@
+package sql
+
+import "strings"
+
+// Clauses are the parts of a query's text, for a client or a gateway that has to
+// write it anew. The texts are as they stand in the query.
+type Clauses struct {
+	Alias    string // that paths begin with
+	Distinct bool
+	Value    bool // SELECT VALUE
+	Columns  []Column
+	From     string // with the alias
+	Where    string // "" if there is none
+	GroupBy  []string
+	OrderBy  []string // the paths
+}
+
+// Column is one expression of a SELECT. A * is the alias of FROM, under VALUE.
+type Column struct {
+	Name      string // of the property; "" under VALUE
+	Text      string
+	Source    string // with its alias
+	Aggregate string // COUNT and so on, if that is all it is; else ""
+	Argument  string // of the aggregate
+}
+
+// Split finds the clauses of a text that Parse accepts.
+func Split(text string) (Clauses, error) {
+	if _, err := Parse(text); err != nil {
+		return Clauses{}, err
+	}
+	tokens, lexErr := lex(text)
+	if lexErr != nil {
+		return Clauses{}, lexErr
+	}
+	s := splitter{text: text, tokens: tokens}
+	return s.split(), nil
+}
+
+// splitter walks over tokens that are known to be a query.
+type splitter struct {
+	text   string
+	tokens []token
+	i      int
+}
+
+func (s *splitter) is(word string) bool {
+	t := s.tokens[s.i]
+	return t.word == word && (t.kind == tokWord || t.kind == tokSymbol)
+}
+
+func (s *splitter) accept(word string) bool {
+	if s.is(word) {
+		s.i++
+		return true
+	}
+	return false
+}
+
+// between returns the text of the tokens from and up to but without to.
+func (s *splitter) between(from, to int) string {
+	if from >= to {
+		return ""
+	}
+	return s.text[s.tokens[from].pos:s.tokens[to-1].end]
+}
+
+// until skips what stands before one of some words, outside all parentheses.
+func (s *splitter) until(words ...string) {
+	for depth := 0; s.tokens[s.i].kind != tokEnd; s.i++ {
+		t := s.tokens[s.i]
+		if t.kind != tokSymbol && t.kind != tokWord {
+			continue
+		}
+		behindDot := s.i > 0 && s.tokens[s.i-1].kind == tokSymbol && s.tokens[s.i-1].word == "."
+		for _, w := range words {
+			if depth == 0 && t.word == w && !behindDot {
+				return
+			}
+		}
+		switch t.word {
+		case "(", "[", "{":
+			depth++
+		case ")", "]", "}":
+			depth--
+		}
+	}
+}
+
+// list reads texts with commas between them.
+func (s *splitter) list(end ...string) (parts [][2]int) {
+	for {
+		from := s.i
+		s.until(append(end, ",")...)
+		parts = append(parts, [2]int{from, s.i})
+		if !s.accept(",") {
+			return parts
+		}
+	}
+}
+
+func (s *splitter) split() Clauses {
+	var c Clauses
+	s.accept("SELECT")
+	c.Distinct = s.accept("DISTINCT")
+	if s.accept("TOP") {
+		s.i++
+	}
+	c.Value = s.accept("VALUE")
+	columns := s.list("FROM")
+	s.accept("FROM")
+	from := s.i
+	s.until("WHERE", "GROUP", "ORDER", "OFFSET")
+	c.From, c.Alias = s.between(from, s.i), s.between(s.i-1, s.i)
+	unnamed := 0
+	for _, part := range columns {
+		one := s.column(part[0], part[1], c.Value)
+		if one.Name == "" && !c.Value {
+			unnamed++
+			one.Name = "$" + number(float64(unnamed)).String()
+		}
+		c.Columns = append(c.Columns, one)
+	}
+	if !c.Value && len(c.Columns) == 1 && c.Columns[0].Text == "*" {
+		c.Value, c.Columns[0] = true, Column{Text: c.Alias, Source: c.Alias}
+	}
+	if s.accept("WHERE") {
+		from := s.i
+		s.until("GROUP", "ORDER", "OFFSET")
+		c.Where = s.between(from, s.i)
+	}
+	if s.accept("GROUP") {
+		s.accept("BY")
+		for _, part := range s.list("ORDER", "OFFSET") {
+			c.GroupBy = append(c.GroupBy, s.between(part[0], part[1]))
+		}
+	}
+	if s.accept("ORDER") {
+		s.accept("BY")
+		for _, part := range s.list("OFFSET") {
+			if last := s.tokens[part[1]-1]; last.kind == tokWord && (last.word == "ASC" || last.word == "DESC") && s.tokens[part[1]-2].word != "." {
+				part[1]--
+			}
+			c.OrderBy = append(c.OrderBy, s.between(part[0], part[1]))
+		}
+	}
+	return c
+}
+
+// column reads the tokens from and up to but without to.
+func (s *splitter) column(from, to int, value bool) Column {
+	c := Column{Source: s.between(from, to)}
+	if !value {
+		c.Name, to = s.alias(from, to)
+	}
+	c.Text = s.between(from, to)
+	if to-from < 3 || s.tokens[from].kind != tokWord || s.tokens[from+1].word != "(" || s.tokens[to-1].word != ")" {
+		return c
+	}
+	name := strings.ToUpper(s.between(from, from+1))
+	if _, ok := aggregateKinds[name]; !ok {
+		return c
+	}
+	at := s.i
+	s.i = from + 2
+	s.until(")")
+	if s.i == to-1 { // nothing stands behind the call
+		c.Aggregate, c.Argument = name, s.between(from+2, to-1)
+	}
+	s.i = at
+	return c
+}
+
+// alias returns the name of a column's property, and where its expression ends.
+func (s *splitter) alias(from, to int) (string, int) {
+	last := s.tokens[to-1]
+	if to-from >= 3 && s.tokens[to-2].kind == tokWord && s.tokens[to-2].word == "AS" && s.tokens[to-3].word != "." {
+		return s.between(to-1, to), to - 2
+	}
+	behind := func(symbol string) bool { return to-from >= 2 && s.tokens[to-2].word == symbol }
+	switch {
+	case last.kind == tokWord && to-from == 1, last.kind == tokWord && behind("."):
+		return s.between(to-1, to), to
+	case last.kind == tokWord && last.word == "" && to-from >= 2 && s.tokens[to-2].kind != tokSymbol,
+		last.kind == tokWord && last.word == "" && (behind(")") || behind("]") || behind("}")):
+		return s.between(to-1, to), to - 1
+	case last.word == "]" && to-from >= 4 && s.tokens[to-2].kind == tokString && s.tokens[to-3].word == "[":
+		quoted := s.between(to-2, to-1)
+		return quoted[1 : len(quoted)-1], to
+	}
+	return "", to
+}

@@ -1,0 +1,460 @@
+package sql
+
+import (
+	"bytes"
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// expr is an expression, ready to run. Expressions are immutable once parsed;
+// what belongs to one run is in env.
+type expr interface {
+	eval(e *env) Value
+}
+
+// truth is the value of a condition. Whatever is not a boolean is unknown.
+type truth uint8
+
+const (
+	unknown truth = iota
+	no
+	yes
+)
+
+func truthOf(b bool) truth {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// value is a truth as an expression's value.
+func (t truth) value() Value {
+	if t == unknown {
+		return Value{}
+	}
+	return boolean(t == yes)
+}
+
+// cond is an expression that only has booleans, or undefined, as values.
+type cond interface {
+	expr
+	test(e *env) truth
+}
+
+// asCond makes any expression a condition.
+func asCond(x expr) cond {
+	if c, ok := x.(cond); ok {
+		return c
+	}
+	return &truthExpr{x}
+}
+
+type truthExpr struct{ x expr }
+
+func (t *truthExpr) eval(e *env) Value { return t.test(e).value() }
+
+func (t *truthExpr) test(e *env) truth {
+	if v := t.x.eval(e); v.kind == Bool {
+		return truthOf(v.yes)
+	}
+	return unknown
+}
+
+// maxSlots is how many properties of the document an env remembers the place of.
+const maxSlots = 16
+
+// env is one run of an expression over one document. It finds the properties
+// that the query names in one pass over the document, and no further than needed.
+type env struct {
+	doc    []byte
+	slots  []string // names of the properties with a slot
+	params []Value
+	prep   []prepared
+	aggs   []Value // results of the aggregates
+	keys   []Value // values of GROUP BY
+
+	at    int // where the pass over doc stands; 0 not begun, -1 at the end
+	found uint32
+	spans [maxSlots]struct{ start, end int }
+	stack []Value // arguments of calls under way
+}
+
+var envs = sync.Pool{New: func() any { return new(env) }}
+
+func newEnv(b *Bound, doc []byte) *env {
+	e := envs.Get().(*env)
+	e.slots, e.params, e.prep = b.q.slots, b.params, b.prep
+	e.reset(doc)
+	return e
+}
+
+func (e *env) reset(doc []byte) {
+	e.doc, e.at, e.found = doc, 0, 0
+}
+
+func (e *env) release() {
+	clear(e.stack[:cap(e.stack)])
+	*e = env{stack: e.stack[:0]}
+	envs.Put(e)
+}
+
+// property returns the document's property in a slot, nil if it has none.
+func (e *env) property(slot int) []byte {
+	if e.found&(1<<slot) != 0 {
+		return e.doc[e.spans[slot].start:e.spans[slot].end]
+	}
+	switch {
+	case e.at < 0:
+		return nil
+	case e.at == 0:
+		e.at = skipSpace(e.doc, 0)
+		if e.at >= len(e.doc) || e.doc[e.at] != '{' {
+			e.at = -1
+			return nil
+		}
+		e.at++
+	}
+	m := members{b: e.doc, i: e.at}
+	for {
+		key, start, end, ok := m.next()
+		if !ok {
+			e.at = -1
+			return nil
+		}
+		if m.escaped {
+			key = unescape(nil, key)
+		}
+		for i, name := range e.slots {
+			if string(key) == name && e.found&(1<<i) == 0 {
+				e.found |= 1 << i
+				e.spans[i].start, e.spans[i].end = start, end
+				if i == slot {
+					e.at = m.i
+					return e.doc[start:end]
+				}
+				break
+			}
+		}
+	}
+}
+
+type constExpr struct{ v Value }
+
+func (c *constExpr) eval(*env) Value { return c.v }
+
+type paramExpr struct {
+	index int // among the query's parameters
+}
+
+func (p *paramExpr) eval(e *env) Value { return e.params[p.index] }
+
+type andExpr struct{ list []cond }
+
+func (a *andExpr) eval(e *env) Value { return a.test(e).value() }
+
+func (a *andExpr) test(e *env) truth {
+	result := yes
+	for _, c := range a.list {
+		switch c.test(e) {
+		case no:
+			return no
+		case unknown:
+			result = unknown
+		}
+	}
+	return result
+}
+
+type orExpr struct{ list []cond }
+
+func (o *orExpr) eval(e *env) Value { return o.test(e).value() }
+
+func (o *orExpr) test(e *env) truth {
+	result := no
+	for _, c := range o.list {
+		switch c.test(e) {
+		case yes:
+			return yes
+		case unknown:
+			result = unknown
+		}
+	}
+	return result
+}
+
+type notExpr struct{ x cond }
+
+func (n *notExpr) eval(e *env) Value { return n.test(e).value() }
+
+func (n *notExpr) test(e *env) truth {
+	switch n.x.test(e) {
+	case yes:
+		return no
+	case no:
+		return yes
+	}
+	return unknown
+}
+
+type compareOp uint8
+
+const (
+	opEqual compareOp = iota
+	opNotEqual
+	opLess
+	opLessEqual
+	opGreater
+	opGreaterEqual
+)
+
+// holds says what the operator makes of Compare's result.
+func (op compareOp) holds(c int) truth {
+	switch op {
+	case opEqual:
+		return truthOf(c == 0)
+	case opNotEqual:
+		return truthOf(c != 0)
+	case opLess:
+		return truthOf(c < 0)
+	case opLessEqual:
+		return truthOf(c <= 0)
+	case opGreater:
+		return truthOf(c > 0)
+	}
+	return truthOf(c >= 0)
+}
+
+// across says what the operator makes of two types.
+func (op compareOp) across() truth {
+	switch op {
+	case opEqual:
+		return no
+	case opNotEqual:
+		return yes
+	}
+	return unknown
+}
+
+// flip returns the operator for exchanged operands.
+func (op compareOp) flip() compareOp {
+	switch op {
+	case opLess:
+		return opGreater
+	case opLessEqual:
+		return opGreaterEqual
+	case opGreater:
+		return opLess
+	case opGreaterEqual:
+		return opLessEqual
+	}
+	return op
+}
+
+func (op compareOp) compare(l, r Value) truth {
+	switch {
+	case l.kind == Undefined || r.kind == Undefined:
+		return unknown
+	case l.kind != r.kind:
+		return op.across()
+	case l.kind >= Array && op > opNotEqual:
+		return unknown
+	}
+	return op.holds(Compare(l, r))
+}
+
+type compareExpr struct {
+	op   compareOp
+	l, r expr
+}
+
+func (c *compareExpr) eval(e *env) Value { return c.test(e).value() }
+func (c *compareExpr) test(e *env) truth { return c.op.compare(c.l.eval(e), c.r.eval(e)) }
+
+// pathCompare is the comparison of a property with a parameter or a literal
+// string, without the detour over a Value of the property.
+type pathCompare struct {
+	op    compareOp
+	path  *pathExpr
+	param int // the parameter's index, or -1
+	lit   Value
+}
+
+func (c *pathCompare) eval(e *env) Value { return c.test(e).value() }
+
+func (c *pathCompare) test(e *env) truth {
+	raw := c.path.raw(e)
+	r := &c.lit
+	if c.param >= 0 {
+		r = &e.params[c.param]
+	}
+	if len(raw) == 0 || r.kind == Undefined {
+		return unknown
+	}
+	if raw[0] == '"' && r.kind == String {
+		s := stringText(raw)
+		if c.op == opEqual {
+			return truthOf(string(s) == string(r.text))
+		}
+		return c.op.holds(bytes.Compare(s, r.text))
+	}
+	if kindOf(raw[0]) != r.kind {
+		return c.op.across()
+	}
+	return c.op.compare(valueOf(raw), *r)
+}
+
+// inExpr is x IN (...). Lists of constants are looked up, not searched, if long.
+type inExpr struct {
+	x    expr
+	list []expr
+	prep int // where the set is prepared, or -1
+}
+
+func (in *inExpr) eval(e *env) Value { return in.test(e).value() }
+
+func (in *inExpr) test(e *env) truth {
+	v := in.x.eval(e)
+	if v.kind == Undefined {
+		return unknown
+	}
+	if in.prep >= 0 {
+		var buf [64]byte
+		_, ok := in.set(e)[string(AppendKey(buf[:0], v))]
+		return truthOf(ok)
+	}
+	for _, x := range in.list {
+		if Compare(v, x.eval(e)) == 0 {
+			return yes
+		}
+	}
+	return no
+}
+
+// set returns the list by AppendKey.
+func (in *inExpr) set(e *env) map[string]struct{} {
+	p := &e.prep[in.prep]
+	if set, ok := p.Load().(map[string]struct{}); ok {
+		return set
+	}
+	set := make(map[string]struct{}, len(in.list))
+	for _, x := range in.list {
+		set[string(AppendKey(nil, x.eval(e)))] = struct{}{}
+	}
+	p.Store(set)
+	return set
+}
+
+// prepared holds something that is made of literals and parameters when it is
+// first needed, once for a Bound, or a few times if several need it at once.
+type prepared = atomic.Value
+
+type arithmetic struct {
+	op   byte
+	l, r expr
+}
+
+func (a *arithmetic) eval(e *env) Value {
+	l, r := a.l.eval(e), a.r.eval(e)
+	if l.kind != Number || r.kind != Number {
+		return Value{}
+	}
+	switch a.op {
+	case '+':
+		return number(l.num + r.num)
+	case '-':
+		return number(l.num - r.num)
+	case '*':
+		return number(l.num * r.num)
+	case '/':
+		return number(l.num / r.num)
+	}
+	return number(math.Mod(l.num, r.num))
+}
+
+type signExpr struct {
+	x        expr
+	negative bool
+}
+
+func (s *signExpr) eval(e *env) Value {
+	v := s.x.eval(e)
+	switch {
+	case v.kind != Number:
+		return Value{}
+	case s.negative:
+		return number(-v.num)
+	}
+	return v
+}
+
+type concatExpr struct{ list []expr }
+
+func (c *concatExpr) eval(e *env) Value {
+	var s []byte
+	for _, x := range c.list {
+		v := x.eval(e)
+		if v.kind != String {
+			return Value{}
+		}
+		s = append(s, v.text...)
+	}
+	return text(s)
+}
+
+type coalesceExpr struct{ list []expr }
+
+func (c *coalesceExpr) eval(e *env) Value {
+	for _, x := range c.list {
+		if v := x.eval(e); v.kind != Undefined {
+			return v
+		}
+	}
+	return Value{}
+}
+
+type ternaryExpr struct {
+	if_         cond
+	then, else_ expr
+}
+
+func (t *ternaryExpr) eval(e *env) Value {
+	if t.if_.test(e) == yes {
+		return t.then.eval(e)
+	}
+	return t.else_.eval(e)
+}
+
+type arrayExpr struct{ list []expr }
+
+func (a *arrayExpr) eval(e *env) Value {
+	return Value{kind: Array, text: a.appendJSON(e, nil)}
+}
+
+type objectExpr struct {
+	names []string // as JSON, with the colon
+	list  []expr
+}
+
+func (o *objectExpr) eval(e *env) Value {
+	return Value{kind: Object, text: o.appendJSON(e, nil)}
+}
+
+// callExpr calls a function of values. The arguments live on the env's stack.
+type callExpr struct {
+	name string
+	f    *function
+	args []expr
+}
+
+func (c *callExpr) eval(e *env) Value {
+	base := len(e.stack)
+	for _, x := range c.args {
+		v := x.eval(e)
+		e.stack = append(e.stack, v)
+	}
+	v := c.f.fn(e.stack[base:])
+	e.stack = e.stack[:base]
+	return v
+}

@@ -1,0 +1,226 @@
+package sql
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+)
+
+const many = 1 << 20
+
+// function is a function of values; an argument that is undefined or of the
+// wrong type makes it undefined, unless it says otherwise.
+type function struct {
+	min, max int
+	fn       func(args []Value) Value
+}
+
+var functions = map[string]*function{
+	"IS_ARRAY":     {1, 1, isKind(Array)},
+	"IS_BOOL":      {1, 1, isKind(Bool)},
+	"IS_DEFINED":   {1, 1, func(a []Value) Value { return boolean(a[0].kind != Undefined) }},
+	"IS_NULL":      {1, 1, isKind(Null)},
+	"IS_NUMBER":    {1, 1, isKind(Number)},
+	"IS_OBJECT":    {1, 1, isKind(Object)},
+	"IS_PRIMITIVE": {1, 1, func(a []Value) Value { return boolean(a[0].kind > Undefined && a[0].kind < Array) }},
+	"IS_STRING":    {1, 1, isKind(String)},
+
+	"CONCAT":           {2, many, concat},
+	"CONTAINS":         {2, 3, stringTest(bytes.Contains)},
+	"ENDSWITH":         {2, 3, stringTest(bytes.HasSuffix)},
+	"FULLTEXTCONTAINS": {2, 2, func(a []Value) Value { return stringTest(bytes.Contains)([]Value{a[0], a[1], boolean(true)}) }},
+	"INDEX_OF":         {2, 3, indexOf},
+	"LEFT":             {2, 2, func(a []Value) Value { return substring(a[0], number(0), a[1]) }},
+	"LENGTH":           {1, 1, stringLength},
+	"LOWER":            {1, 1, stringMap(bytes.ToLower)},
+	"LTRIM":            {1, 2, trim(true, false)},
+	"REPLACE":          {3, 3, replace},
+	"REVERSE":          {1, 1, stringMap(reverse)},
+	"RIGHT":            {2, 2, right},
+	"RTRIM":            {1, 2, trim(false, true)},
+	"STARTSWITH":       {2, 3, stringTest(bytes.HasPrefix)},
+	"STRINGEQUALS":     {2, 3, stringTest(bytes.Equal)},
+	"SUBSTRING":        {3, 3, func(a []Value) Value { return substring(a[0], a[1], a[2]) }},
+	"TOSTRING":         {1, 1, toString},
+	"TRIM":             {1, 2, trim(true, true)},
+	"UPPER":            {1, 1, stringMap(bytes.ToUpper)},
+
+	"STRINGTOARRAY":   {1, 1, stringTo(Array)},
+	"STRINGTOBOOLEAN": {1, 1, stringTo(Bool)},
+	"STRINGTONULL":    {1, 1, stringTo(Null)},
+	"STRINGTONUMBER":  {1, 1, stringTo(Number)},
+	"STRINGTOOBJECT":  {1, 1, stringTo(Object)},
+
+	"ARRAY_CONCAT":   {2, many, arrayConcat},
+	"ARRAY_CONTAINS": {2, 3, arrayContains},
+	"ARRAY_LENGTH":   {1, 1, arrayLength},
+	"ARRAY_SLICE":    {2, 3, arraySlice},
+
+	"ABS":     {1, 1, numberMap(math.Abs)},
+	"CEILING": {1, 1, numberMap(math.Ceil)},
+	"FLOOR":   {1, 1, numberMap(math.Floor)},
+	"POWER":   {2, 2, power},
+	"ROUND":   {1, 1, numberMap(math.Round)},
+	"SQRT":    {1, 1, numberMap(math.Sqrt)},
+}
+
+func isKind(k Kind) func([]Value) Value {
+	return func(a []Value) Value { return boolean(a[0].kind == k) }
+}
+
+func numberMap(f func(float64) float64) func([]Value) Value {
+	return func(a []Value) Value {
+		if a[0].kind != Number {
+			return Value{}
+		}
+		return number(f(a[0].num))
+	}
+}
+
+func power(a []Value) Value {
+	if a[0].kind != Number || a[1].kind != Number {
+		return Value{}
+	}
+	return number(math.Pow(a[0].num, a[1].num))
+}
+
+// integer returns a whole number that an int holds.
+func integer(v Value) (int, bool) {
+	if v.kind != Number || v.num != math.Trunc(v.num) {
+		return 0, false
+	}
+	return int(max(min(v.num, math.MaxInt32), math.MinInt32)), true
+}
+
+func toString(a []Value) Value {
+	switch v := a[0]; v.kind {
+	case Undefined, String:
+		return v
+	case Number:
+		return text(appendNumber(nil, v.num))
+	default:
+		return text(v.AppendJSON(nil))
+	}
+}
+
+// stringTo reads the JSON in a string; it is undefined unless of that kind.
+func stringTo(k Kind) func([]Value) Value {
+	return func(a []Value) Value {
+		s := bytes.TrimSpace(a[0].text)
+		if a[0].kind != String || !json.Valid(s) || kindOf(s[0]) != k {
+			return Value{}
+		}
+		v, _ := ParseValue(s)
+		if k == Number {
+			return number(v.num)
+		}
+		return v
+	}
+}
+
+func arrayLength(a []Value) Value {
+	if a[0].kind != Array {
+		return Value{}
+	}
+	n := 0
+	for s := (elements{b: a[0].text, i: 1}); ; n++ {
+		if _, ok := s.next(); !ok {
+			return number(float64(n))
+		}
+	}
+}
+
+func arrayConcat(a []Value) Value {
+	out := []byte{'['}
+	for _, v := range a {
+		if v.kind != Array {
+			return Value{}
+		}
+		for s := (elements{b: v.text, i: 1}); ; {
+			raw, ok := s.next()
+			if !ok {
+				break
+			}
+			out = appendElement(out, raw)
+		}
+	}
+	return Value{kind: Array, text: append(out, ']')}
+}
+
+func appendElement(out, raw []byte) []byte {
+	if len(out) > 1 {
+		out = append(out, ',')
+	}
+	return append(out, raw...)
+}
+
+// arrayContains looks for a value, or, if the third argument is true, for an
+// object that has the members of the second.
+func arrayContains(a []Value) Value {
+	partial := false
+	if len(a) == 3 && a[2].kind != Undefined {
+		if a[2].kind != Bool {
+			return Value{}
+		}
+		partial = a[2].yes
+	}
+	if a[0].kind != Array || a[1].kind == Undefined {
+		return Value{}
+	}
+	var wanted []namedValue
+	if partial = partial && a[1].kind == Object; partial {
+		wanted = sortedMembers(a[1].text)
+	}
+	for s := (elements{b: a[0].text, i: 1}); ; {
+		raw, ok := s.next()
+		if !ok {
+			return boolean(false)
+		}
+		if partial && hasMembers(raw, wanted) || !partial && Compare(valueOf(raw), a[1]) == 0 {
+			return boolean(true)
+		}
+	}
+}
+
+func hasMembers(raw []byte, wanted []namedValue) bool {
+	if raw[0] != '{' {
+		return false
+	}
+	for _, w := range wanted {
+		v := member(raw, string(w.name))
+		if v == nil || Compare(valueOf(v), valueOf(w.raw)) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// arraySlice counts a negative start from the end.
+func arraySlice(a []Value) Value {
+	start, ok := integer(a[1])
+	if a[0].kind != Array || !ok {
+		return Value{}
+	}
+	count := math.MaxInt32
+	if len(a) == 3 {
+		if count, ok = integer(a[2]); !ok {
+			return Value{}
+		}
+	}
+	if start < 0 {
+		start = max(0, start+int(arrayLength(a).num))
+	}
+	out := []byte{'['}
+	s := elements{b: a[0].text, i: 1}
+	for n := 0; count > 0; n++ {
+		raw, ok := s.next()
+		if !ok {
+			break
+		}
+		if n >= start {
+			out = appendElement(out, raw)
+			count--
+		}
+	}
+	return Value{kind: Array, text: append(out, ']')}
+}

@@ -1,0 +1,159 @@
+package sql
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// Compare is the total order of ORDER BY: undefined, null, false, true, numbers,
+// strings by their UTF-8 bytes, arrays by their elements, objects by their
+// members in the order of their names.
+func Compare(a, b Value) int {
+	if a.kind != b.kind {
+		return cmp.Compare(a.kind, b.kind)
+	}
+	switch a.kind {
+	case Bool:
+		switch {
+		case a.yes == b.yes:
+			return 0
+		case b.yes:
+			return -1
+		}
+		return 1
+	case Number:
+		return cmp.Compare(a.num, b.num)
+	case String:
+		return bytes.Compare(a.text, b.text)
+	case Array:
+		x, y := elements{b: a.text, i: 1}, elements{b: b.text, i: 1}
+		for {
+			v, more := x.next()
+			w, longer := y.next()
+			if !more || !longer {
+				return compareEnds(more, longer)
+			}
+			if c := Compare(valueOf(v), valueOf(w)); c != 0 {
+				return c
+			}
+		}
+	case Object:
+		x, y := sortedMembers(a.text), sortedMembers(b.text)
+		for i := 0; ; i++ {
+			if i >= len(x) || i >= len(y) {
+				return compareEnds(i < len(x), i < len(y))
+			}
+			if c := bytes.Compare(x[i].name, y[i].name); c != 0 {
+				return c
+			}
+			if c := Compare(valueOf(x[i].raw), valueOf(y[i].raw)); c != 0 {
+				return c
+			}
+		}
+	}
+	return 0
+}
+
+func compareEnds(more, longer bool) int {
+	switch {
+	case more:
+		return 1
+	case longer:
+		return -1
+	}
+	return 0
+}
+
+type namedValue struct{ name, raw []byte }
+
+// sortedMembers returns an object's members by name, the first of each name.
+func sortedMembers(raw []byte) []namedValue {
+	var list []namedValue
+	m := members{b: raw, i: 1}
+	for {
+		key, start, end, ok := m.next()
+		if !ok {
+			break
+		}
+		if m.escaped {
+			key = unescape(nil, key)
+		}
+		list = append(list, namedValue{key, raw[start:end]})
+	}
+	slices.SortStableFunc(list, func(a, b namedValue) int { return bytes.Compare(a.name, b.name) })
+	return slices.CompactFunc(list, func(a, b namedValue) bool { return bytes.Equal(a.name, b.name) })
+}
+
+// The first byte of a key. An array's or object's end sorts before every value.
+const (
+	keyEnd = iota
+	keyUndefined
+	keyNull
+	keyFalse
+	keyTrue
+	keyNumber
+	keyString
+	keyArray
+	keyObject
+)
+
+// AppendKey appends an encoding of v. The byte order of encodings is Compare's
+// order, equal values have one encoding, and none is a prefix of another, so
+// that encodings may be put one behind the other.
+func AppendKey(dst []byte, v Value) []byte {
+	switch v.kind {
+	case Null:
+		return append(dst, keyNull)
+	case Bool:
+		if v.yes {
+			return append(dst, keyTrue)
+		}
+		return append(dst, keyFalse)
+	case Number:
+		bits := math.Float64bits(v.num)
+		switch {
+		case v.num == 0:
+			bits = 1 << 63 // -0 too
+		case v.num < 0:
+			bits = ^bits
+		default:
+			bits |= 1 << 63
+		}
+		return binary.BigEndian.AppendUint64(append(dst, keyNumber), bits)
+	case String:
+		return appendKeyText(append(dst, keyString), v.text)
+	case Array:
+		dst = append(dst, keyArray)
+		s := elements{b: v.text, i: 1}
+		for {
+			raw, ok := s.next()
+			if !ok {
+				return append(dst, keyEnd)
+			}
+			dst = AppendKey(dst, valueOf(raw))
+		}
+	case Object:
+		dst = append(dst, keyObject)
+		for _, m := range sortedMembers(v.text) {
+			dst = appendKeyText(append(dst, keyString), m.name)
+			dst = AppendKey(dst, valueOf(m.raw))
+		}
+		return append(dst, keyEnd)
+	}
+	return append(dst, keyUndefined)
+}
+
+// appendKeyText ends the text with 0; 0 and 1 within it become 1 1 and 1 2.
+func appendKeyText(dst, s []byte) []byte {
+	for _, c := range s {
+		if c <= 1 {
+			dst = append(dst, 1, c+1)
+			continue
+		}
+		dst = append(dst, c)
+	}
+	return append(dst, 0)
+}

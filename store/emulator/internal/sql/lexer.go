@@ -1,0 +1,232 @@
+package sql
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+type tokenKind uint8
+
+const (
+	tokEnd tokenKind = iota
+	tokWord
+	tokNumber
+	tokString
+	tokParam
+	tokSymbol
+)
+
+// token is a piece of the text. word is the keyword in upper case if the token
+// is one; symbol the operator or punctuation.
+type token struct {
+	kind     tokenKind
+	pos, end int32
+	word     string
+}
+
+// maxText is the longest query text, as the service has it.
+const maxText = 512 << 10
+
+// keywords cannot be names, except behind a dot or AS.
+var keywords = func() map[string]string {
+	m := make(map[string]string)
+	for _, w := range strings.Fields(`AND ARRAY AS ASC BETWEEN BY DESC DISTINCT ESCAPE EXISTS FALSE FROM
+		GROUP IN JOIN LIKE LIMIT NOT NULL OFFSET OR ORDER SELECT TOP TRUE UNDEFINED VALUE WHERE`) {
+		m[w] = w
+	}
+	return m
+}()
+
+// keyword returns the word in upper case if it is a keyword.
+func keyword(s string) string {
+	var buf [len("UNDEFINED")]byte
+	if len(s) > len(buf) {
+		return ""
+	}
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		buf[i] = c
+	}
+	return keywords[string(buf[:len(s)])]
+}
+
+// symbolLength returns the length of the operator or punctuation that s begins
+// with, 0 if there is none.
+func symbolLength(s string) int {
+	if len(s) >= 2 {
+		switch s[:2] {
+		case "<=", ">=", "!=", "<>", "||", "??":
+			return 2
+		}
+	}
+	if strings.IndexByte("()[]{},.:?*+-/%=<>", s[0]) >= 0 {
+		return 1
+	}
+	return 0
+}
+
+func errorAt(pos, end int, format string, args ...any) *Error {
+	return &Error{Pos: pos, End: end, Message: fmt.Sprintf(format, args...)}
+}
+
+// lex cuts the text into tokens; the last is tokEnd.
+func lex(s string) ([]token, *Error) {
+	if len(s) > maxText {
+		return nil, errorAt(maxText, len(s), "the query text is longer than %d bytes", maxText)
+	}
+	if !utf8.ValidString(s) {
+		return nil, errorAt(0, len(s), "the query text is not UTF-8")
+	}
+	tokens := make([]token, 0, len(s)/4+8)
+	for i := 0; ; {
+		i = skipBlank(s, i)
+		if i < 0 {
+			return nil, errorAt(len(s), len(s), "Syntax error, a comment does not end")
+		}
+		if i == len(s) {
+			return append(tokens, token{kind: tokEnd, pos: int32(i), end: int32(i)}), nil
+		}
+		t, err := lexOne(s, i)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, t)
+		i = int(t.end)
+	}
+}
+
+// skipBlank skips space and comments; it returns -1 if a comment does not end.
+func skipBlank(s string, i int) int {
+	for i < len(s) {
+		switch {
+		case s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r':
+			i++
+		case strings.HasPrefix(s[i:], "--"):
+			n := strings.IndexByte(s[i:], '\n')
+			if n < 0 {
+				return len(s)
+			}
+			i += n + 1
+		case strings.HasPrefix(s[i:], "/*"):
+			n := strings.Index(s[i+2:], "*/")
+			if n < 0 {
+				return -1
+			}
+			i += n + 4
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+func lexOne(s string, i int) (token, *Error) {
+	t := token{pos: int32(i)}
+	c := s[i]
+	switch {
+	case letter(c):
+		t.kind = tokWord
+		t.end = int32(wordEnd(s, i))
+		t.word = keyword(s[i:t.end])
+	case c == '@':
+		t.kind = tokParam
+		t.end = int32(wordEnd(s, i+1))
+		if int(t.end) == i+1 {
+			return t, errorAt(i, i+1, "Syntax error, '@' without a parameter's name")
+		}
+	case digit(c) || c == '.' && i+1 < len(s) && digit(s[i+1]):
+		t.kind = tokNumber
+		end := numberEnd(s, i)
+		if end < len(s) && (letter(s[end]) || digit(s[end])) {
+			return t, errorAt(i, wordEnd(s, end), "Syntax error, invalid number '%s'", s[i:wordEnd(s, end)])
+		}
+		t.end = int32(end)
+	case c == '"' || c == '\'':
+		t.kind = tokString
+		end := i + 1
+		for end < len(s) && s[end] != c {
+			if s[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if end >= len(s) {
+			return t, errorAt(i, len(s), "Syntax error, a string does not end")
+		}
+		t.end = int32(end + 1)
+	default:
+		t.kind = tokSymbol
+		if n := symbolLength(s[i:]); n > 0 {
+			t.word = s[i : i+n]
+			t.end = int32(i + n)
+			return t, nil
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if strings.ContainsRune("&|^~", r) {
+			return t, errorAt(i, i+n, "The operator '%c' is not supported", r)
+		}
+		return t, errorAt(i, i+n, "Syntax error, invalid character '%c'", r)
+	}
+	return t, nil
+}
+
+func letter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+func digit(c byte) bool  { return '0' <= c && c <= '9' }
+
+func wordEnd(s string, i int) int {
+	for i < len(s) && (letter(s[i]) || digit(s[i])) {
+		i++
+	}
+	return i
+}
+
+func numberEnd(s string, i int) int {
+	for i < len(s) && digit(s[i]) {
+		i++
+	}
+	if i < len(s) && s[i] == '.' {
+		i++
+		for i < len(s) && digit(s[i]) {
+			i++
+		}
+	}
+	if i < len(s) && s[i]|0x20 == 'e' {
+		j := i + 1
+		if j < len(s) && (s[j] == '+' || s[j] == '-') {
+			j++
+		}
+		if j < len(s) && digit(s[j]) {
+			for i = j; i < len(s) && digit(s[i]); i++ {
+			}
+		}
+	}
+	return i
+}
+
+// unquoteSQL returns the text of a string literal with its quotes.
+func unquoteSQL(s string, pos int) (string, *Error) {
+	in := s[1 : len(s)-1]
+	if strings.IndexByte(in, '\\') < 0 {
+		return in, nil
+	}
+	for i := 0; i < len(in); i++ {
+		if in[i] != '\\' {
+			continue
+		}
+		i++
+		if i < len(in) && strings.IndexByte(`"'\/bfnrt`, in[i]) >= 0 {
+			continue
+		}
+		if i < len(in) && in[i] == 'u' && hex4([]byte(in[i+1:min(i+5, len(in))])) >= 0 {
+			i += 4
+			continue
+		}
+		at := pos + i // one behind, for the quote, and one before, for the backslash
+		return "", errorAt(at, at+2, "Syntax error, unknown escape sequence in a string")
+	}
+	return string(unescape(nil, []byte(in))), nil
+}

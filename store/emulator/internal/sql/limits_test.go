@@ -1,0 +1,200 @@
+package sql
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestLimits(t *testing.T) {
+	const head = "SELECT * FROM c WHERE "
+	flat := func(n int, op string) string {
+		return head + strings.Repeat("c.x = 1 "+op+" ", n) + "c.x = 2"
+	}
+	long := strings.Repeat("1,", 20000) + "1"
+	for _, tc := range []struct {
+		name, text string
+		wrong      string // what the error says, "" for none
+	}{
+		{"10,000 times OR -> fine", flat(10000, "OR"), ""},
+		{"10,000 times AND -> fine", flat(10000, "AND"), ""},
+		{"20,000 values in a list -> fine", head + "c.x IN (" + long + ")", ""},
+		{"20,000 elements -> fine", head + "ARRAY_CONTAINS([" + long + "], c.x)", ""},
+		{"100 parentheses -> fine", head + strings.Repeat("(", 100) + "c.x = 1" + strings.Repeat(")", 100), ""},
+		{"100,000 parentheses -> refused", head + strings.Repeat("(", 100000), "nested deeper"},
+		{"100,000 arrays -> refused", head + strings.Repeat("[", 100000), "nested deeper"},
+		{"100,000 objects -> refused", head + strings.Repeat("{a:", 100000), "nested deeper"},
+		{"100,000 calls -> refused", head + strings.Repeat("LOWER(", 60000), "nested deeper"},
+		{"100,000 times NOT -> refused", head + strings.Repeat("NOT ", 100000) + "c.x", "nested deeper"},
+		{"100,000 signs -> refused", head + strings.Repeat("- ", 100000) + "c.x", "nested deeper"},
+		{"100,000 conditions -> refused", head + strings.Repeat("c?c:", 100000) + "c.x", "nested deeper"},
+		{"100,000 sums -> refused", head + strings.Repeat("1+", 100000) + "1 > 0", "operators in one chain"},
+		{"100,000 comparisons -> refused", head + strings.Repeat("1=", 100000) + "1", "operators in one chain"},
+		{"100,000 times || -> fine", head + strings.Repeat("'a'||", 80000) + "'a'", ""},
+		{"100,000 steps -> fine", head + "c" + strings.Repeat(".a", 100000), ""},
+		{"text too long -> refused", head + strings.Repeat(" ", maxText), "longer than"},
+		{"not UTF-8 -> refused", head + "c.x = '\xff'", "not UTF-8"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, err := bind(tc.text, nil)
+			if tc.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wrong) {
+					t.Fatalf("got %v, want %q", err, tc.wrong)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Matches([]byte(`{"x":2}`))
+			b.Points(Path{"x"})
+			b.Covered([]Path{{"x"}}, nil)
+		})
+	}
+}
+
+// readMany is the third text of ReadMany, with its parameters.
+func readMany(n int) (string, []Param) {
+	var text strings.Builder
+	var params []Param
+	text.WriteString("SELECT * FROM c WHERE ")
+	for i := range n {
+		if i > 0 {
+			text.WriteString(" OR ")
+		}
+		fmt.Fprintf(&text, "(c.id = @param_id%d AND c.pk = @param_pk%d0)", i, i)
+		params = append(params,
+			Param{fmt.Sprintf("@param_id%d", i), fmt.Appendf(nil, `"id-%d"`, i)},
+			Param{fmt.Sprintf("@param_pk%d0", i), fmt.Appendf(nil, `"pk-%d"`, i%7)})
+	}
+	return text.String(), params
+}
+
+func TestPointsOfReadMany(t *testing.T) {
+	text, params := readMany(1000)
+	b, err := bind(text, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	points, ok := b.Points(Path{"id"}, Path{"pk"})
+	if !ok || len(points) != 1000 {
+		t.Fatalf("got %d points, %v", len(points), ok)
+	}
+	for i, p := range points {
+		if p[0].String() != fmt.Sprintf("id-%d", i) || p[1].String() != fmt.Sprintf("pk-%d", i%7) {
+			t.Fatalf("point %d is %v", i, p)
+		}
+	}
+	if !b.Matches([]byte(`{"id":"id-999","pk":"pk-5"}`)) || b.Matches([]byte(`{"id":"id-999","pk":"pk-4"}`)) {
+		t.Error("Matches does not do what Points say")
+	}
+}
+
+// TestBoundIsShared runs one Bound in several goroutines, for the race detector.
+func TestBoundIsShared(t *testing.T) {
+	b, err := bind(`SELECT VALUE UPPER(c.s) FROM c WHERE c.n IN (1,2,3,4,5,6,7,8,9,10) AND c.s LIKE 'a%' AND REGEXMATCH(c.s, 'b$')`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for n := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				doc := fmt.Appendf(nil, `{"n":%d,"s":"a%db"}`, i%12, n)
+				if got, want := b.Matches(doc), i%12 >= 1 && i%12 <= 10; got != want {
+					t.Errorf("%s: got %v, want %v", doc, got, want)
+				}
+				if row, _ := b.Project(nil, doc); string(row) != fmt.Sprintf(`"A%dB"`, n) {
+					t.Errorf("%s: got %s", doc, row)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestManyProperties names more properties than have a slot.
+func TestManyProperties(t *testing.T) {
+	var where []string
+	doc := []byte("{")
+	for i := range 40 {
+		where = append(where, fmt.Sprintf("c.p%d = %d", i, i))
+		doc = fmt.Appendf(doc, `"p%d":%d,`, 39-i, 39-i)
+	}
+	doc[len(doc)-1] = '}'
+	b, err := bind("SELECT * FROM c WHERE "+strings.Join(where, " AND "), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.Matches(doc) {
+		t.Error("does not match")
+	}
+	if b.Matches(bytes.Replace(doc, []byte(`"p39":39`), []byte(`"p39":38`), 1)) {
+		t.Error("p39 does not matter")
+	}
+}
+
+func TestValues(t *testing.T) {
+	for _, tc := range []struct{ name, raw, want string }{
+		{"a lone surrogate -> kept", `"a\ud800b"`, `"a\ud800b"`},
+		{"a swapped pair -> kept", `"\udc00\ud800"`, `"\udc00\ud800"`},
+		{"a pair -> one character", `"\ud83d\ude00"`, `"😀"`},
+		{"control characters -> escaped", `"\u0000\u001f\b\f"`, `"\u0000\u001f\b\f"`},
+		{"a slash -> bare", `"\/"`, `"/"`},
+		{"space around -> gone", " {\n\"a\" : 1 } ", `{"a":1}`},
+		{"out of range -> as it stood", `1e999`, `1e999`},
+		{"invalid UTF-8 -> replaced", "\"a\xff\"", "\"a\ufffd\""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v, err := ParseValue([]byte(tc.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(v.AppendJSON(nil)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+	for _, raw := range []string{"", " ", "nul", `"a`, `{"a"}`, "1 2", `"a" "b"`, "\"a\x01\""} {
+		if v, err := ParseValue([]byte(raw)); err == nil {
+			t.Errorf("ParseValue(%q) is %v", raw, v)
+		}
+	}
+	a, _ := ParseValue([]byte(`"\ud800"`))
+	b, _ := ParseValue([]byte(`"\ud801"`))
+	if Compare(a, b) >= 0 {
+		t.Error("lone surrogates are not told apart")
+	}
+}
+
+// TestDocuments has what Lookup and Project must not trip over.
+func TestDocuments(t *testing.T) {
+	for _, tc := range []struct{ name, doc, expr, want string }{
+		{"an escaped name -> found", `{"\u0061":1}`, `c.a`, "1"},
+		{"an escaped quote in a name -> found", `{"x\"}":0,"a":1}`, `c["x\"}"]`, "0"},
+		{"two of a name -> the first", `{"a":1,"a":2}`, `c.a`, "1"},
+		{"braces in strings -> passed over", `{"x":"}]{\"","y":["]",{"a":"\\"}],"a":1}`, `c.a`, "1"},
+		{"space -> passed over", ` { "x" : [ 1 , 2 ] , "a" : { "b" : 1 } } `, `c.a.b`, "1"},
+		{"an empty name -> found", `{"":1}`, `c[""]`, "1"},
+		{"no object -> undefined", `[1]`, `c.a`, ""},
+		{"an empty object -> undefined", `{}`, `c.a`, ""},
+		{"an element by index of an object -> undefined", `{"a":{"0":1}}`, `c.a[0]`, ""},
+		{"members read twice, backwards", `{"a":1,"b":2,"c":3}`, `[c.c, c.a, c.b, c.c, c.d, c.a]`, "[3,1,2,3,1]"},
+		{"invalid -> nothing, no panic", `{"a":`, `c.a`, ""},
+		{"invalid string -> nothing, no panic", `{"a":"`, `c.b`, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, err := bind("SELECT VALUE "+tc.expr+" FROM c", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			prefix := []byte("row:")
+			got, ok := b.Project(prefix, []byte(tc.doc))
+			if string(got) != "row:"+tc.want || ok != (tc.want != "") {
+				t.Errorf("got %s, %v, want %s", got, ok, tc.want)
+			}
+		})
+	}
+}

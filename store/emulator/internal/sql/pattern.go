@@ -1,0 +1,192 @@
+package sql
+
+import (
+	"regexp"
+	"unicode/utf8"
+)
+
+// likeExpr is x LIKE pattern.
+type likeExpr struct {
+	x, pattern expr
+	escape     rune // 0: none
+	prep       int  // where the parsed pattern is, or -1
+}
+
+func (l *likeExpr) eval(e *env) Value { return l.test(e).value() }
+
+func (l *likeExpr) test(e *env) truth {
+	x, pattern := l.x.eval(e), l.pattern.eval(e)
+	if x.kind != String || pattern.kind != String {
+		return unknown
+	}
+	if l.prep < 0 {
+		parts := parseLike(pattern.text, l.escape)
+		if parts == nil {
+			return unknown
+		}
+		return truthOf(matchLike(parts, x.text))
+	}
+	p := &e.prep[l.prep]
+	parts, ok := p.Load().([]likePart)
+	if !ok {
+		parts = parseLike(pattern.text, l.escape)
+		p.Store(parts)
+	}
+	return truthOf(matchLike(parts, x.text))
+}
+
+// likePart is one character of a pattern: any number of characters if many,
+// any one if ranges is nil, else one in the ranges, or not in them.
+type likePart struct {
+	many   bool
+	not    bool
+	ranges [][2]rune
+}
+
+// parseLike returns nil if the pattern is none.
+func parseLike(pattern []byte, escape rune) []likePart {
+	parts := make([]likePart, 0, len(pattern))
+	rs := []rune(string(pattern))
+	for i := 0; i < len(rs); i++ {
+		switch r := rs[i]; {
+		case escape != 0 && r == escape:
+			i++
+			if i == len(rs) {
+				return nil
+			}
+			parts = append(parts, likePart{ranges: [][2]rune{{rs[i], rs[i]}}})
+		case r == '%':
+			parts = append(parts, likePart{many: true})
+		case r == '_':
+			parts = append(parts, likePart{})
+		case r == '[':
+			end := i + 1
+			for end < len(rs) && rs[end] != ']' {
+				end++
+			}
+			if end >= len(rs) || end == i+1 {
+				return nil
+			}
+			parts = append(parts, likeSet(rs[i+1:end]))
+			i = end
+		default:
+			parts = append(parts, likePart{ranges: [][2]rune{{r, r}}})
+		}
+	}
+	return parts
+}
+
+func likeSet(rs []rune) likePart {
+	var part likePart
+	if len(rs) > 1 && rs[0] == '^' {
+		part.not = true
+		rs = rs[1:]
+	}
+	for i := 0; i < len(rs); i++ {
+		if i+2 < len(rs) && rs[i+1] == '-' {
+			part.ranges = append(part.ranges, [2]rune{rs[i], rs[i+2]})
+			i += 2
+			continue
+		}
+		part.ranges = append(part.ranges, [2]rune{rs[i], rs[i]})
+	}
+	return part
+}
+
+func (p likePart) matches(r rune) bool {
+	if p.ranges == nil {
+		return true
+	}
+	for _, between := range p.ranges {
+		if between[0] <= r && r <= between[1] {
+			return !p.not
+		}
+	}
+	return p.not
+}
+
+// matchLike goes back only to the last %, so its time is bounded by the product
+// of the lengths.
+func matchLike(parts []likePart, s []byte) bool {
+	i, at := 0, 0
+	star, mark := -1, 0
+	for at < len(s) {
+		if i < len(parts) && parts[i].many {
+			star, mark = i, at
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(s[at:])
+		if i < len(parts) && parts[i].matches(r) {
+			i++
+			at += n
+			continue
+		}
+		if star < 0 {
+			return false
+		}
+		_, n = utf8.DecodeRune(s[mark:])
+		mark += n
+		i, at = star+1, mark
+	}
+	for i < len(parts) && parts[i].many {
+		i++
+	}
+	return i == len(parts)
+}
+
+// likePrefix returns the literal text that the pattern begins with, and whether
+// only a % follows. ok is false for a pattern that nothing can be said of.
+func likePrefix(pattern []byte, escape rune) (prefix []byte, open, whole, ok bool) {
+	parts := parseLike(pattern, escape)
+	if parts == nil {
+		return nil, false, false, false
+	}
+	for i, p := range parts {
+		if p.many || p.not || len(p.ranges) != 1 || p.ranges[0][0] != p.ranges[0][1] {
+			return prefix, true, p.many && i == len(parts)-1, true
+		}
+		prefix = utf8.AppendRune(prefix, p.ranges[0][0])
+	}
+	return prefix, false, true, true
+}
+
+// regexExpr is REGEXMATCH. Its pattern and modifiers have been checked.
+type regexExpr struct {
+	x, pattern, modifiers expr
+	prep                  int
+}
+
+func (r *regexExpr) eval(e *env) Value { return r.test(e).value() }
+
+func (r *regexExpr) test(e *env) truth {
+	x, pattern := r.x.eval(e), r.pattern.eval(e)
+	if x.kind != String || pattern.kind != String {
+		return unknown
+	}
+	p := &e.prep[r.prep]
+	re, ok := p.Load().(*regexp.Regexp)
+	if !ok {
+		re, _ = compileRegex(pattern.text, r.modifiers.eval(e).text)
+		p.Store(re)
+	}
+	return truthOf(re.Match(x.text))
+}
+
+// compileRegex says what is wrong with a pattern and its modifiers.
+func compileRegex(pattern, modifiers []byte) (re *regexp.Regexp, wrong string) {
+	for _, c := range modifiers {
+		if c != 'i' && c != 'm' && c != 's' {
+			return nil, "has a modifier other than i, m, s, which is not supported"
+		}
+	}
+	text := string(pattern)
+	if len(modifiers) > 0 {
+		text = "(?" + string(modifiers) + ")" + text
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, "is not a supported regular expression"
+	}
+	return re, ""
+}

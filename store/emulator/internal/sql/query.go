@@ -1,0 +1,171 @@
+package sql
+
+import (
+	"encoding/json"
+	"math"
+)
+
+// Query is one parsed query text.
+type Query struct {
+	row     expr // what a row is made of
+	where   cond // nil: everything
+	groupBy []expr
+	order   []Order
+
+	distinct    bool
+	grouped     bool // has GROUP BY or aggregates
+	aggregates  []*aggregateExpr
+	top         expr // nil, or a literal or parameter
+	offset      expr
+	limit       expr
+	params      []param
+	slots       []string // properties of the document that have a slot
+	prepared    int      // how many things are prepared for a Bound
+	checks      []check
+	conjuncts   []atom
+	branches    [][]atom
+	filterPaths []Path
+}
+
+type param struct {
+	name     string
+	pos, end int
+}
+
+// check is what Bind has to see about a parameter.
+type check struct {
+	param int
+	what  func(v Value) string // returns what is wrong
+}
+
+// Param is one query parameter, as it stands in a request's body.
+type Param struct {
+	Name  string          `json:"name"` // with the @
+	Value json.RawMessage `json:"value"`
+}
+
+// Bound is a query with its parameters. It is safe for concurrent use.
+type Bound struct {
+	q      *Query
+	params []Value // as in q.params
+	prep   []prepared
+
+	top, offset, limit int // -1: none
+}
+
+// Bind puts the parameters in. Parameters that the text does not name are
+// ignored; one whose value is missing is undefined. The Bound keeps the values'
+// bytes. The error, if any, is an *Error: a parameter is missing, or does not
+// fit its place.
+func (q *Query) Bind(params []Param) (*Bound, error) {
+	b := &Bound{q: q, prep: make([]prepared, q.prepared)}
+	var err *Error
+	if b.params, err = q.values(params); err != nil {
+		return nil, err
+	}
+	for _, c := range q.checks {
+		if wrong := c.what(b.params[c.param]); wrong != "" {
+			p := q.params[c.param]
+			return nil, errorAt(p.pos, p.end, "The parameter '%s' %s", p.name, wrong)
+		}
+	}
+	b.top, b.offset, b.limit = b.count(q.top), b.count(q.offset), b.count(q.limit)
+	return b, nil
+}
+
+// values returns the parameters' values in the query's order.
+func (q *Query) values(params []Param) ([]Value, *Error) {
+	values := make([]Value, len(q.params))
+	var byName map[string]int
+	if len(params) > 8 {
+		byName = make(map[string]int, len(params))
+		for i, p := range params {
+			byName[p.Name] = i
+		}
+	}
+	for i, want := range q.params {
+		at, ok := -1, false
+		switch {
+		case i < len(params) && params[i].Name == want.name: // as most clients send them
+			at, ok = i, true
+		case byName != nil:
+			at, ok = byName[want.name]
+		default:
+			for j, p := range params {
+				if p.Name == want.name {
+					at, ok = j, true
+				}
+			}
+		}
+		if !ok {
+			return nil, errorAt(want.pos, want.end, "The parameter '%s' has no value", want.name)
+		}
+		if params[at].Value == nil {
+			continue
+		}
+		v, err := ParseValue(params[at].Value)
+		if err != nil {
+			return nil, errorAt(want.pos, want.end, "The parameter '%s' is %v", want.name, err)
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+// operand returns the value of a literal or a parameter.
+func (b *Bound) operand(x expr) Value {
+	switch x := x.(type) {
+	case *constExpr:
+		return x.v
+	case *paramExpr:
+		return b.params[x.index]
+	}
+	return Value{}
+}
+
+// notCount says what is wrong with v as the number of TOP, OFFSET or LIMIT.
+func notCount(v Value) string {
+	if v.kind != Number || v.num < 0 || v.num > math.MaxInt32 || v.num != math.Trunc(v.num) {
+		return "is not an integer from 0 to 2147483647"
+	}
+	return ""
+}
+
+func (b *Bound) count(x expr) int {
+	if x == nil {
+		return -1
+	}
+	return int(b.operand(x).num)
+}
+
+// Top returns TOP's number. It counts rows.
+func (b *Bound) Top() (n int, ok bool) { return b.top, b.top >= 0 }
+
+// OffsetLimit returns the numbers of OFFSET and LIMIT. They count rows.
+func (b *Bound) OffsetLimit() (offset, limit int, ok bool) {
+	return b.offset, b.limit, b.limit >= 0
+}
+
+// Matches reports whether WHERE is true for doc, a JSON object.
+func (b *Bound) Matches(doc []byte) bool {
+	if b.q.where == nil {
+		return true
+	}
+	e := newEnv(b, doc)
+	t := b.q.where.test(e)
+	e.release()
+	return t == yes
+}
+
+// Order is one term of ORDER BY.
+type Order struct {
+	Path Path
+	Desc bool
+}
+
+// OrderBy returns the terms of ORDER BY; nil if there is none. The slice is shared.
+func (b *Bound) OrderBy() []Order { return b.q.order }
+
+// Paths returns the paths that WHERE reads, each once, up to the first array
+// index. The slice is shared.
+func (b *Bound) Paths() (filter []Path) { return b.q.filterPaths }

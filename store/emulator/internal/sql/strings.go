@@ -1,0 +1,209 @@
+package sql
+
+import (
+	"bytes"
+	"math"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+func stringMap(f func([]byte) []byte) func([]Value) Value {
+	return func(a []Value) Value {
+		if a[0].kind != String {
+			return Value{}
+		}
+		return text(f(a[0].text))
+	}
+}
+
+// stringTest makes a function of two strings; if the third argument is true the
+// case does not matter.
+func stringTest(f func(s, t []byte) bool) func([]Value) Value {
+	return func(a []Value) Value {
+		if a[0].kind != String || a[1].kind != String {
+			return Value{}
+		}
+		if len(a) == 3 {
+			if a[2].kind != Bool {
+				return Value{}
+			}
+			if a[2].yes {
+				return boolean(f(bytes.ToLower(a[0].text), bytes.ToLower(a[1].text)))
+			}
+		}
+		return boolean(f(a[0].text, a[1].text))
+	}
+}
+
+func concat(a []Value) Value {
+	var s []byte
+	for _, v := range a {
+		if v.kind != String {
+			return Value{}
+		}
+		s = append(s, v.text...)
+	}
+	return text(s)
+}
+
+func replace(a []Value) Value {
+	for _, v := range a {
+		if v.kind != String {
+			return Value{}
+		}
+	}
+	if len(a[1].text) == 0 {
+		return Value{}
+	}
+	return text(bytes.ReplaceAll(a[0].text, a[1].text, a[2].text))
+}
+
+func trim(left, right bool) func([]Value) Value {
+	return func(a []Value) Value {
+		drop := unicode.IsSpace
+		if len(a) == 2 {
+			if a[1].kind != String {
+				return Value{}
+			}
+			drop = func(r rune) bool { return bytes.ContainsRune(a[1].text, r) }
+		}
+		if a[0].kind != String {
+			return Value{}
+		}
+		s := a[0].text
+		if left {
+			s = bytes.TrimLeftFunc(s, drop)
+		}
+		if right {
+			s = bytes.TrimRightFunc(s, drop)
+		}
+		return text(s)
+	}
+}
+
+// The functions below count UTF-16 units, as the service does. Text that is
+// ASCII is its own units.
+
+func ascii(s []byte) bool {
+	for _, c := range s {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func units(s []byte) []uint16 {
+	out := make([]uint16, 0, len(s))
+	for len(s) > 0 {
+		if r := lone(s); r != 0 {
+			out = append(out, uint16(r))
+			s = s[3:]
+			continue
+		}
+		r, n := utf8.DecodeRune(s)
+		out = utf16.AppendRune(out, r)
+		s = s[n:]
+	}
+	return out
+}
+
+func fromUnits(u []uint16) []byte {
+	out := make([]byte, 0, len(u))
+	for i := 0; i < len(u); i++ {
+		r := rune(u[i])
+		if i+1 < len(u) && utf16.IsSurrogate(r) {
+			if pair := utf16.DecodeRune(r, rune(u[i+1])); pair != utf8.RuneError {
+				r = pair
+				i++
+			}
+		}
+		out = appendRune(out, r)
+	}
+	return out
+}
+
+func length(s []byte) int {
+	if ascii(s) {
+		return len(s)
+	}
+	return len(units(s))
+}
+
+// cut returns the units from one position to another.
+func cut(s []byte, from, to int) []byte {
+	if ascii(s) {
+		return s[from:to]
+	}
+	return fromUnits(units(s)[from:to])
+}
+
+func stringLength(a []Value) Value {
+	if a[0].kind != String {
+		return Value{}
+	}
+	return number(float64(length(a[0].text)))
+}
+
+func substring(s, start, count Value) Value {
+	if s.kind != String || start.kind != Number || count.kind != Number {
+		return Value{}
+	}
+	if len(s.text) == 0 {
+		return text(nil)
+	}
+	from, ok1 := integer(start)
+	n, ok2 := integer(count)
+	if !ok1 || !ok2 {
+		return Value{}
+	}
+	size := length(s.text)
+	if from < 0 || from >= size || n <= 0 {
+		return text(nil)
+	}
+	return text(cut(s.text, from, from+min(n, size-from)))
+}
+
+func right(a []Value) Value {
+	n, ok := integer(a[1])
+	if a[0].kind != String || !ok {
+		return Value{}
+	}
+	size := length(a[0].text)
+	return substring(a[0], number(float64(max(size-n, 0))), number(float64(size)))
+}
+
+// indexOf returns -1 if the second string is not in the first, from the third
+// argument on.
+func indexOf(a []Value) Value {
+	if a[0].kind != String || a[1].kind != String {
+		return Value{}
+	}
+	from := 0
+	if len(a) == 3 {
+		var ok bool
+		if from, ok = integer(a[2]); !ok {
+			return Value{}
+		}
+	}
+	s := a[0].text
+	size := length(s)
+	if from < 0 || from > size || from == math.MaxInt32 {
+		return number(-1)
+	}
+	s = cut(s, from, size)
+	at := bytes.Index(s, a[1].text)
+	if at < 0 {
+		return number(-1)
+	}
+	return number(float64(from + length(s[:at])))
+}
+
+func reverse(s []byte) []byte {
+	u := units(s)
+	for i, j := 0, len(u)-1; i < j; i, j = i+1, j-1 {
+		u[i], u[j] = u[j], u[i]
+	}
+	return fromUnits(u)
+}

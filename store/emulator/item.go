@@ -1,0 +1,373 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/tidwall/gjson"
+)
+
+// Limits of the service.
+const (
+	maxItemBytes = 2 << 20
+	maxIDBytes   = 1023
+	maxKeyBytes  = 2048 // of one component of a partition key
+	maxNesting   = 128
+)
+
+// record is one item as it is stored. The value is a header, of headerBytes, and
+// the document as it is returned: the client's JSON, then the system properties.
+type record struct {
+	lsn    uint64
+	op     uint16
+	rid    uint64
+	ts     int64
+	ttl    int32 // of the item itself: 0 none, -1 never
+	client int   // length of the client's part, without its closing brace
+	doc    []byte
+}
+
+const (
+	recordVersion = 1
+	headerBytes   = 1 + 8 + 2 + 8 + 8 + 4 + 4
+)
+
+var errCorrupt = errors.New("corrupt item record")
+
+func (r *record) append(dst []byte) []byte {
+	dst = append(dst, recordVersion)
+	dst = binary.BigEndian.AppendUint64(dst, r.lsn)
+	dst = binary.BigEndian.AppendUint16(dst, r.op)
+	dst = binary.BigEndian.AppendUint64(dst, r.rid)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(r.ts))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(r.ttl))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(r.client))
+	return append(dst, r.doc...)
+}
+
+// readRecord reads a stored value. The record keeps b.
+func readRecord(b []byte) (record, error) {
+	if len(b) < headerBytes || b[0] != recordVersion {
+		return record{}, errCorrupt
+	}
+	r := record{
+		lsn:    binary.BigEndian.Uint64(b[1:]),
+		op:     binary.BigEndian.Uint16(b[9:]),
+		rid:    binary.BigEndian.Uint64(b[11:]),
+		ts:     int64(binary.BigEndian.Uint64(b[19:])),
+		ttl:    int32(binary.BigEndian.Uint32(b[27:])),
+		client: int(binary.BigEndian.Uint32(b[31:])),
+		doc:    b[headerBytes:],
+	}
+	if r.client >= len(r.doc) {
+		return record{}, errCorrupt
+	}
+	return r, nil
+}
+
+// clientDoc returns a copy of the client's JSON.
+func (r *record) clientDoc() []byte {
+	b := make([]byte, 0, r.client+64)
+	return append(append(b, r.doc[:r.client]...), '}')
+}
+
+// etag returns the item's ETag with its quotes.
+func (r *record) etag(container uint32) string { return string(appendETag(nil, container, r, `"`)) }
+
+func appendETag(dst []byte, container uint32, r *record, quote string) []byte {
+	dst = append(dst, quote...)
+	dst = appendHex(dst, r.lsn&0xFFFFFFFF, 8)
+	dst = appendHex(append(dst, '-'), r.lsn>>32, 4)
+	dst = appendHex(append(dst, '-'), uint64(container), 4)
+	dst = appendHex(append(dst, '-'), uint64(r.op), 4)
+	dst = appendHex(append(dst, '-'), uint64(r.ts), 8)
+	return append(append(dst, "0000"...), quote...)
+}
+
+func appendHex(dst []byte, v uint64, digits int) []byte {
+	for i := digits - 1; i >= 0; i-- {
+		dst = append(dst, "0123456789abcdef"[v>>(4*i)&0xF])
+	}
+	return dst
+}
+
+// finish makes the document: the client's JSON and the system properties.
+func (r *record) finish(c *container, client []byte) {
+	b := make([]byte, 0, len(client)+256)
+	b = append(b, client[:len(client)-1]...)
+	r.client = len(b)
+	if r.client > 1 {
+		b = append(b, ',')
+	}
+	rid := itemRID(c.ridBytes, r.rid)
+	b = append(append(b, `"_rid":"`...), rid...)
+	b = append(append(append(b, `","_self":"`...), c.selfLink...), "docs/"...)
+	b = append(append(b, rid...), `/","_etag":"`...)
+	b = appendETag(b, c.no, r, `\"`)
+	b = append(b, `","_attachments":"attachments/","_ts":`...)
+	b = strconv.AppendInt(b, r.ts, 10)
+	r.doc = append(b, '}')
+}
+
+func isSystemProperty(name string) bool {
+	switch name {
+	case "_rid", "_self", "_etag", "_attachments", "_ts", "_lsn":
+		return true
+	}
+	return false
+}
+
+// newItem is an item that a client sends, checked and normalised: no white space
+// between tokens, no system properties; numbers and order as they came.
+type newItem struct {
+	id  string
+	ttl int32
+	key partitionKey
+	doc []byte
+}
+
+func (d *definition) parseItem(body []byte) (*newItem, error) {
+	if len(body) > maxItemBytes {
+		return nil, tooLarge()
+	}
+	if !utf8.Valid(body) {
+		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, len(body)))
+	if err := json.Compact(buf, body); err != nil || buf.Len() == 0 || buf.Bytes()[0] != '{' {
+		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+	}
+	doc := buf.Bytes()
+	if tooDeep(doc) {
+		return nil, badRequest("The document is nested more than %d levels deep.", maxNesting)
+	}
+	return d.item(stripSystemProperties(doc))
+}
+
+// item reads what the engine needs of a normalised document.
+func (d *definition) item(doc []byte) (*newItem, error) {
+	n := &newItem{doc: doc}
+	var problem error
+	found := false
+	gjson.ParseBytes(doc).ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			if n.id != "" {
+				break // of two members with one name the first counts
+			}
+			found = value.Type == gjson.String && value.Str != ""
+			n.id = value.Str
+			if len(n.id) > maxIDBytes {
+				problem = badRequest("The id is longer than %d bytes.", maxIDBytes)
+			}
+		case "ttl":
+			if value.Type == gjson.Null {
+				break
+			}
+			if value.Type != gjson.Number || value.Num != math.Trunc(value.Num) || value.Num == 0 || value.Num < -1 || value.Num > math.MaxInt32 {
+				problem = badRequest("The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", value.Raw)
+				break
+			}
+			n.ttl = int32(value.Num)
+		}
+		return true
+	})
+	if problem != nil {
+		return nil, problem
+	}
+	if !found {
+		return nil, badRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
+	}
+	var err error
+	n.key, err = d.key.of(doc)
+	return n, err
+}
+
+func tooDeep(doc []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(doc); i++ {
+		switch c := doc[i]; {
+		case inString:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			if depth++; depth > maxNesting {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+func stripSystemProperties(doc []byte) []byte {
+	system := false
+	top := gjson.ParseBytes(doc)
+	top.ForEach(func(key, _ gjson.Result) bool {
+		system = isSystemProperty(key.Str)
+		return !system
+	})
+	if !system {
+		return doc
+	}
+	out := append(make([]byte, 0, len(doc)), '{')
+	top.ForEach(func(key, value gjson.Result) bool {
+		if isSystemProperty(key.Str) {
+			return true
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key.Raw...), ':'), value.Raw...)
+		return true
+	})
+	return append(out, '}')
+}
+
+// requestKey reads the partition key of a request on one item, or of a batch.
+func (d *definition) requestKey(q *request) (partitionKey, error) {
+	header := q.get("X-Ms-Documentdb-Partitionkey")
+	if header == "" {
+		return nil, badRequest("PartitionKey value must be supplied for this operation.")
+	}
+	key, err := parsePartitionKey(header)
+	if err != nil {
+		return nil, err
+	}
+	if len(key) == 0 { // the undefined key
+		key = make(partitionKey, len(d.key.paths))
+	}
+	if len(key) < len(d.key.paths) {
+		return nil, partitionKeyMismatch("PartitionKey supplied in x-ms-partitionkey header has fewer components than defined in the the collection.")
+	}
+	if len(key) > len(d.key.paths) {
+		return nil, badRequest("Partition key provided has more components than the container's definition.")
+	}
+	return key, nil
+}
+
+// document serves /dbs/{db}/colls/{container}/docs/{id}.
+func (e *Engine) document(q *request) (*response, error) {
+	c, err := e.lookup(q)
+	if err != nil {
+		return nil, err
+	}
+	id, match := q.segments[5], q.get("If-Match")
+	switch q.method {
+	case http.MethodGet:
+		return e.readItem(q, c, id)
+	case http.MethodPut:
+		return e.writeItem(q, c, func(d *definition) (operation, error) {
+			n, err := d.parseItem(q.body)
+			return func(t *transaction) (opResult, error) { return t.replace(id, n, match) }, err
+		})
+	case http.MethodPatch:
+		return e.writeItem(q, c, func(d *definition) (operation, error) {
+			p, err := parsePatch(q.body)
+			return func(t *transaction) (opResult, error) { return t.patch(id, p, match) }, err
+		})
+	case http.MethodDelete:
+		return e.writeItem(q, c, func(d *definition) (operation, error) {
+			return func(t *transaction) (opResult, error) { return t.delete(id, match) }, nil
+		})
+	}
+	return nil, methodNotAllowed()
+}
+
+// documents serves /dbs/{db}/colls/{container}/docs: create, upsert, batch,
+// query, change feed and list.
+func (e *Engine) documents(q *request) (*response, error) {
+	c, err := e.lookup(q)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case q.method == http.MethodGet && q.get("A-Im") == "Incremental Feed":
+		return e.changeFeed(q, c)
+	case q.method == http.MethodGet && q.get("A-Im") != "":
+		return nil, badRequest("The change feed mode '%s' is not supported: only the latest versions are kept.", q.get("A-Im"))
+	case q.method == http.MethodGet:
+		return e.listItems(q, c)
+	case q.method != http.MethodPost:
+		return nil, methodNotAllowed()
+	case q.is("X-Ms-Cosmos-Is-Batch-Request"):
+		return e.batch(q, c)
+	case isQuery(q):
+		return e.query(q, c)
+	}
+	upsert, match := q.is("X-Ms-Documentdb-Is-Upsert"), q.get("If-Match")
+	return e.writeItem(q, c, func(d *definition) (operation, error) {
+		n, err := d.parseItem(q.body)
+		return func(t *transaction) (opResult, error) {
+			if upsert {
+				return t.upsert(n, match)
+			}
+			return t.create(n)
+		}, err
+	})
+}
+
+// readItem is a point read.
+func (e *Engine) readItem(q *request, c *container, id string) (*response, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.deleted {
+		return nil, ownerNotFound()
+	}
+	key, err := c.def.requestKey(q)
+	if err != nil {
+		return nil, err
+	}
+	var room [256]byte
+	k := c.def.key.appendPartition(appendKind(room[:0], kindItem, c.no), key)
+	p := c.rangeOfLocked(k[5 : 5+c.def.key.epkLength()])
+	resp := &response{container: c, partition: p}
+	if err := e.admit(q, p); err != nil {
+		return resp, err
+	}
+	if err := checkSession(p, q.get("X-Ms-Session-Token")); err != nil {
+		return resp.at(p.synced.Load()), err
+	}
+	v, closer, err := e.db.Get(append(k, id...))
+	if errors.Is(err, pebble.ErrNotFound) {
+		if err := e.durable.waitSynced(p, p.applied.Load()); err != nil { // it may be a delete that was seen
+			return nil, err
+		}
+		return resp.at(p.synced.Load()), itemNotFound()
+	} else if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	r, err := readRecord(v)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.durable.waitSynced(p, r.lsn); err != nil {
+		return nil, err
+	}
+	resp.at(p.synced.Load())
+	if c.def.expired(&r, e.clock) {
+		return resp, itemNotFound()
+	}
+	resp.etag = r.etag(c.no)
+	if q.get("If-None-Match") == resp.etag {
+		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
+		return resp, nil
+	}
+	resp.status, resp.charge = http.StatusOK, readCharge(len(r.doc))
+	resp.body = bytes.Clone(r.doc) // v is Pebble's, and ends with closer
+	return resp, nil
+}

@@ -1,0 +1,282 @@
+package emulator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+var withContent = &azcosmos.ItemOptions{EnableContentResponseOnWrite: true}
+
+func mustCreate(t testing.TB, c *azcosmos.ContainerClient, key, doc string) azcosmos.ItemResponse {
+	t.Helper()
+	res, err := c.CreateItem(context.Background(), pk(key), []byte(doc), withContent)
+	if err != nil {
+		t.Fatalf("create %s: %v", doc, err)
+	}
+	return res
+}
+
+func TestItems(t *testing.T) {
+	ctx := context.Background()
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+
+	res := mustCreate(t, c, "a", `{"id":"1", "n": 1.50, "pk":"a"}`)
+	if !strings.HasPrefix(string(res.Value), `{"id":"1","n":1.50,"pk":"a","_rid":"`) {
+		t.Errorf("order and number text must be kept: %s", res.Value)
+	}
+	if res.ETag == "" || *res.SessionToken != "0:-1#1" || res.RequestCharge == 0 || res.ActivityID == "" {
+		t.Errorf("headers: %+v", res.Response)
+	}
+	t.Run("create twice -> conflict", func(t *testing.T) {
+		_, err := c.CreateItem(ctx, pk("a"), []byte(`{"id":"1","pk":"a"}`), nil)
+		wantStatus(t, err, 409, "")
+	})
+	t.Run("the same id in another partition is another item", func(t *testing.T) {
+		mustCreate(t, c, "b", `{"id":"1","pk":"b","n":9}`)
+		read, err := c.ReadItem(ctx, pk("a"), "1", nil)
+		if err != nil || string(read.Value) != string(res.Value) || read.ETag != res.ETag {
+			t.Errorf("read %s, wrote %s, %v", read.Value, res.Value, err)
+		}
+		_, err = c.ReadItem(ctx, pk("c"), "1", nil)
+		wantStatus(t, err, 404, "")
+	})
+	t.Run("key of another partition -> mismatch", func(t *testing.T) {
+		_, err := c.CreateItem(ctx, pk("a"), []byte(`{"id":"x","pk":"b"}`), nil)
+		wantStatus(t, err, 400, "1001")
+		_, err = c.ReplaceItem(ctx, pk("a"), "1", []byte(`{"id":"1","pk":"b"}`), nil)
+		wantStatus(t, err, 400, "1001")
+	})
+	t.Run("minimal response has no body", func(t *testing.T) {
+		res, err := c.UpsertItem(ctx, pk("a"), []byte(`{"id":"min","pk":"a"}`), nil)
+		if err != nil || len(res.Value) != 0 || res.ETag == "" || res.RawResponse.StatusCode != 201 {
+			t.Errorf("%q %v", res.Value, err)
+		}
+		res, err = c.UpsertItem(ctx, pk("a"), []byte(`{"id":"min","pk":"a"}`), nil)
+		if err != nil || res.RawResponse.StatusCode != 200 {
+			t.Errorf("%v %v", res.RawResponse, err)
+		}
+	})
+	t.Run("stale etag -> precondition failed", func(t *testing.T) {
+		stale := azcore.ETag(`"stale"`)
+		o := &azcosmos.ItemOptions{IfMatchEtag: &stale}
+		_, err := c.ReplaceItem(ctx, pk("a"), "1", []byte(`{"id":"1","pk":"a"}`), o)
+		wantStatus(t, err, 412, "")
+		_, err = c.UpsertItem(ctx, pk("a"), []byte(`{"id":"1","pk":"a"}`), o)
+		wantStatus(t, err, 412, "")
+		_, err = c.PatchItem(ctx, pk("a"), "1", patchOf("/n", 1), o)
+		wantStatus(t, err, 412, "")
+		_, err = c.DeleteItem(ctx, pk("a"), "1", o)
+		wantStatus(t, err, 412, "")
+		if _, err = c.UpsertItem(ctx, pk("a"), []byte(`{"id":"not there","pk":"a"}`), o); err != nil {
+			t.Errorf("If-Match of an upsert is judged only when the item is there: %v", err)
+		}
+	})
+	t.Run("etag changes with every write", func(t *testing.T) {
+		seen := map[azcore.ETag]bool{}
+		for range 5 {
+			r, err := c.UpsertItem(ctx, pk("a"), []byte(`{"id":"e","pk":"a"}`), nil)
+			if err != nil || seen[r.ETag] {
+				t.Fatalf("%v %v", r.ETag, err)
+			}
+			seen[r.ETag] = true
+		}
+	})
+	t.Run("missing item -> not found", func(t *testing.T) {
+		_, err := c.ReadItem(ctx, pk("a"), "nothing", nil)
+		wantStatus(t, err, 404, "")
+		_, err = c.ReplaceItem(ctx, pk("a"), "nothing", []byte(`{"id":"nothing","pk":"a"}`), nil)
+		wantStatus(t, err, 404, "")
+		_, err = c.PatchItem(ctx, pk("a"), "nothing", patchOf("/n", 1), nil)
+		wantStatus(t, err, 404, "")
+		_, err = c.DeleteItem(ctx, pk("a"), "nothing", nil)
+		wantStatus(t, err, 404, "")
+	})
+	t.Run("too large -> 413", func(t *testing.T) {
+		big := fmt.Sprintf(`{"id":"big","pk":"a","s":%q}`, strings.Repeat("x", maxItemBytes))
+		_, err := c.CreateItem(ctx, pk("a"), []byte(big), nil)
+		wantStatus(t, err, 413, "")
+		_, err = c.CreateItem(ctx, pk("a"), []byte(strings.Repeat(big, 3)), nil)
+		wantStatus(t, err, 413, "")
+	})
+	t.Run("not a document -> bad request", func(t *testing.T) {
+		for _, doc := range []string{`[]`, `"x"`, `{`, `{"id":7,"pk":"a"}`, `{"id":"","pk":"a"}`, `{"pk":"a"}`, "{\"id\":\"\xff\",\"pk\":\"a\"}",
+			`{"id":"` + strings.Repeat("i", 1024) + `","pk":"a"}`, `{"id":"deep","pk":"a","d":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`} {
+			if _, err := c.CreateItem(ctx, pk("a"), []byte(doc), nil); statusOf(err) != 400 {
+				t.Errorf("%.40s: %v", doc, err)
+			}
+		}
+	})
+	t.Run("long values in an index", func(t *testing.T) {
+		long := strings.Repeat("long", 100_000)
+		mustCreate(t, c, "long", fmt.Sprintf(`{"id":"1","pk":"long","s":%q}`, long))
+		mustCreate(t, c, "long", fmt.Sprintf(`{"id":"2","pk":"long","s":%q}`, long+"er"))
+		got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.s = @s", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: params("@s", long)})
+		if len(got) != 1 || got[0] != `"1"` {
+			t.Errorf("%q", got)
+		}
+		if _, err := c.DeleteItem(ctx, pk("long"), "1", nil); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("long partition key -> bad request", func(t *testing.T) {
+		key := strings.Repeat("k", maxKeyBytes+1)
+		_, err := c.CreateItem(ctx, pk(key), fmt.Appendf(nil, `{"id":"1","pk":%q}`, key), nil)
+		wantStatus(t, err, 400, "")
+		mustCreate(t, c, key[1:], fmt.Sprintf(`{"id":"1","pk":%q}`, key[1:]))
+	})
+	t.Run("ids keep their characters", func(t *testing.T) {
+		for _, id := range []string{"a b", " lead", "q?=.:~+-@()^${}[]!_", "鱀", "a'b", "100%"} {
+			doc, err := json.Marshal(map[string]string{"id": id, "pk": "ids"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCreate(t, c, "ids", string(doc))
+			if _, err := c.ReadItem(ctx, pk("ids"), id, nil); err != nil {
+				t.Errorf("%q: %v", id, err)
+			}
+			if _, err := c.DeleteItem(ctx, pk("ids"), id, nil); err != nil {
+				t.Errorf("%q: %v", id, err)
+			}
+		}
+	})
+}
+
+func patchOf(path string, by int64) azcosmos.PatchOperations {
+	var ops azcosmos.PatchOperations
+	ops.AppendIncrement(path, by)
+	return ops
+}
+
+func TestPartitionKeyKinds(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for _, one := range []struct {
+		key azcosmos.PartitionKey
+		doc string
+	}{
+		{azcosmos.NullPartitionKey, `{"id":"1","pk":null}`},
+		{azcosmos.NewPartitionKeyBool(true), `{"id":"1","pk":true}`},
+		{azcosmos.NewPartitionKeyBool(false), `{"id":"1","pk":false}`},
+		{azcosmos.NewPartitionKeyNumber(0), `{"id":"1","pk":-0.0}`},
+		{azcosmos.NewPartitionKeyNumber(15), `{"id":"1","pk":1.5e1}`},
+		{pk("15"), `{"id":"1","pk":"15"}`},
+		{pk("ä\"\\"), `{"id":"1","pk":"ä\"\\"}`},
+		{pk(""), `{"id":"1","pk":""}`},
+	} {
+		if _, err := c.CreateItem(ctx, one.key, []byte(one.doc), nil); err != nil {
+			t.Errorf("%s: %v", one.doc, err)
+		}
+		res, err := c.ReadItem(ctx, one.key, "1", nil)
+		if err != nil || !strings.HasPrefix(string(res.Value), one.doc[:len(one.doc)-1]) {
+			t.Errorf("%s: %s %v", one.doc, res.Value, err)
+		}
+	}
+	t.Run("undefined", func(t *testing.T) {
+		h := func() map[string][]string { return map[string][]string{"X-Ms-Documentdb-Partitionkey": {"[{}]"}} }
+		if res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", h(), []byte(`{"id":"none"}`))); err != nil || res.StatusCode != 201 {
+			t.Fatal(res.StatusCode, err)
+		}
+		if res, err := e.Do(signed(t, "GET", "/dbs/db/colls/c/docs/none", h(), nil)); err != nil || res.StatusCode != 200 {
+			t.Fatal(res.StatusCode, err)
+		}
+	})
+	t.Run("hierarchical", func(t *testing.T) {
+		h := newContainer(t, e, azcosmos.ContainerProperties{ID: "h", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
+			Paths: []string{"/tenant", "/user"}, Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2}})
+		for _, tenant := range []string{"t1", "t2"} {
+			for _, user := range []string{"u1", "u2"} {
+				key := azcosmos.NewPartitionKeyString(tenant).AppendString(user)
+				if _, err := h.CreateItem(ctx, key, fmt.Appendf(nil, `{"id":"1","tenant":%q,"user":%q}`, tenant, user), nil); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := h.ReadItem(ctx, key, "1", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := h.ReadItem(ctx, pk("t1"), "1", nil); statusOf(err) != 400 || subStatusOf(err) != "1001" {
+			t.Errorf("too few components: %v", err)
+		}
+		got := queryAll(t, h, "SELECT VALUE c.user FROM c", pk("t1"), nil)
+		if len(got) != 2 {
+			t.Errorf("prefix of the key: %q", got)
+		}
+		got = queryAll(t, h, "SELECT VALUE c.user FROM c WHERE c.tenant = 't2'", azcosmos.NewPartitionKey(), nil)
+		if len(got) != 2 {
+			t.Errorf("prefix in WHERE: %q", got)
+		}
+		got = queryAll(t, h, "SELECT VALUE c.tenant FROM c WHERE c.tenant = 't2' AND c.user = 'u1' ORDER BY c.id", azcosmos.NewPartitionKey(), nil)
+		if len(got) != 1 {
+			t.Errorf("whole key in WHERE: %q", got)
+		}
+	})
+}
+
+func TestSessionTokens(t *testing.T) {
+	ctx := context.Background()
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+	res := mustCreate(t, c, "a", `{"id":"1","pk":"a"}`)
+	if _, err := c.ReadItem(ctx, pk("a"), "1", &azcosmos.ItemOptions{SessionToken: res.SessionToken}); err != nil {
+		t.Fatal(err)
+	}
+	ahead := "0:-1#99"
+	_, err := c.ReadItem(ctx, pk("a"), "1", &azcosmos.ItemOptions{SessionToken: &ahead})
+	wantStatus(t, err, 404, "1002")
+	_, err = c.NewQueryItemsPager("SELECT * FROM c", pk("a"), &azcosmos.QueryOptions{SessionToken: &ahead}).NextPage(ctx)
+	wantStatus(t, err, 404, "1002")
+	several := "7:-1#99,0:-1#1"
+	if _, err := c.ReadItem(ctx, pk("a"), "1", &azcosmos.ItemOptions{SessionToken: &several}); err != nil {
+		t.Errorf("another range's token does not count: %v", err)
+	}
+}
+
+func TestUniqueKeys(t *testing.T) {
+	ctx := context.Background()
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{
+		UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/slug"}}}}})
+	mustCreate(t, c, "a", `{"id":"1","pk":"a","slug":"x"}`)
+	mustCreate(t, c, "b", `{"id":"1","pk":"b","slug":"x"}`)
+	_, err := c.CreateItem(ctx, pk("a"), []byte(`{"id":"2","pk":"a","slug":"x"}`), nil)
+	wantStatus(t, err, 409, "")
+	b := c.NewTransactionalBatch(pk("a"))
+	b.ReplaceItem("1", []byte(`{"id":"1","pk":"a","slug":"y"}`), nil)
+	b.CreateItem([]byte(`{"id":"2","pk":"a","slug":"x"}`), nil)
+	if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); err != nil || !out.Success {
+		t.Errorf("a value that the batch gave up is free: %+v %v", out.OperationResults, err)
+	}
+	b = c.NewTransactionalBatch(pk("a"))
+	b.CreateItem([]byte(`{"id":"3","pk":"a","slug":"z"}`), nil)
+	b.CreateItem([]byte(`{"id":"4","pk":"a","slug":"z"}`), nil)
+	if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); err != nil || out.Success {
+		t.Errorf("a value that the batch took is taken: %+v %v", out.OperationResults, err)
+	}
+}
+
+func TestConcurrentIncrements(t *testing.T) {
+	ctx := context.Background()
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+	mustCreate(t, c, "a", `{"id":"1","pk":"a","n":0}`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 25 {
+				if _, err := c.PatchItem(ctx, pk("a"), "1", patchOf("/n", 1), nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	res, err := c.ReadItem(ctx, pk("a"), "1", nil)
+	if err != nil || !strings.Contains(string(res.Value), `"n":200,`) {
+		t.Errorf("%s %v", res.Value, err)
+	}
+}

@@ -1,0 +1,69 @@
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// TestLimits is at the service's limits, and one beyond.
+func TestLimits(t *testing.T) {
+	ctx := context.Background()
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+	item := func(key, id string, size int) int {
+		doc := fmt.Sprintf(`{"id":%q,"pk":%q,"x":""}`, id, key)
+		doc = doc[:len(doc)-2] + strings.Repeat("x", max(0, size-len(doc))) + `"}`
+		_, err := c.UpsertItem(ctx, pk(key), []byte(doc), nil)
+		if statusOf(err) == http.StatusRequestEntityTooLarge {
+			if got := rawResponse(err).Header.Get("x-ms-cosmos-max-content-length"); got != "2097152" {
+				t.Errorf("x-ms-cosmos-max-content-length %q", got)
+			}
+		}
+		return statusOf(err)
+	}
+	batch := func(ops, size int) int {
+		b := c.NewTransactionalBatch(pk("p"))
+		for i := range ops {
+			b.UpsertItem(fmt.Appendf(nil, `{"id":"%d","pk":"p","x":%q}`, i, strings.Repeat("x", size/ops)), nil)
+		}
+		out, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+		if err == nil && !out.Success {
+			return http.StatusMultiStatus
+		}
+		return statusOf(err)
+	}
+	patches := func(n int) int {
+		var p azcosmos.PatchOperations
+		for i := range n {
+			p.AppendSet(fmt.Sprintf("/p%d", i), i)
+		}
+		_, err := c.PatchItem(ctx, pk("p"), "patched", p, nil)
+		return statusOf(err)
+	}
+	item("p", "patched", 100)
+	for _, one := range []struct {
+		name      string
+		got, want int
+	}{
+		{"item of 2 MB", item("p", "big", 2<<20), 0},
+		{"item of 2 MB and a byte", item("p", "big", 2<<20+1), http.StatusRequestEntityTooLarge},
+		{"id of 1023 bytes", item("p", strings.Repeat("i", 1023), 0), 0},
+		{"id of 1024 bytes", item("p", strings.Repeat("i", 1024), 0), http.StatusBadRequest},
+		{"partition key of 2048 bytes", item(strings.Repeat("k", 2048), "1", 0), 0},
+		{"partition key of 2049 bytes", item(strings.Repeat("k", 2049), "1", 0), http.StatusBadRequest},
+		{"batch of 100 operations", batch(100, 1000), 0},
+		{"batch of 101 operations", batch(101, 1000), http.StatusBadRequest},
+		{"batch of nearly 2 MB", batch(4, 2<<20-1000), 0},
+		{"batch of over 2 MB", batch(4, 2<<20), http.StatusRequestEntityTooLarge},
+		{"10 patch operations", patches(10), 0},
+		{"11 patch operations", patches(11), http.StatusBadRequest},
+	} {
+		if one.got != one.want {
+			t.Errorf("%s: status %d, want %d", one.name, one.got, one.want)
+		}
+	}
+}

@@ -1,0 +1,331 @@
+package emulator
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// indexCost is what maintaining the index took, for the request charge.
+type indexCost struct {
+	leaves     int // indexed scalars of the item
+	composites int // composite index entries of the item
+	changed    int // paths whose terms were removed or added
+	moved      int // composite index entries that changed
+}
+
+// index moves an item's entries from what old says to what rec says. Either may
+// be nil. The entries are: change feed, order of creation, expiry, range index,
+// composite indexes and unique keys.
+func (t *transaction) index(id string, old, rec *record) (indexCost, error) {
+	if err := t.indexUnique(id, old, rec); err != nil {
+		return indexCost{}, err
+	}
+	address := t.address(id)
+	x := indexWriter{batch: t.batch, def: t.def, c: t.c, partition: t.partition, address: address, id: id}
+	x.order(t.p.no, old, rec)
+	x.expiry(old, rec)
+	cost := x.values(old, rec)
+	return cost, x.err
+}
+
+// indexWriter writes index entries of one item into a batch. The first error
+// stays in err.
+type indexWriter struct {
+	batch     *pebble.Batch
+	def       *definition
+	c         *container
+	partition []byte
+	address   []byte
+	id        string
+	key       []byte // scratch
+	err       error
+}
+
+func (x *indexWriter) set(key, value []byte) {
+	if x.err == nil {
+		x.err = x.batch.Set(key, value, nil)
+	}
+	x.key = key[:0]
+}
+
+func (x *indexWriter) delete(key []byte) {
+	if x.err == nil {
+		x.err = x.batch.Delete(key, nil)
+	}
+	x.key = key[:0]
+}
+
+// order maintains the change feed, where an item has one entry at its latest
+// LSN, and the order of creation.
+func (x *indexWriter) order(rangeNo uint32, old, rec *record) {
+	no := x.c.no
+	if old != nil {
+		x.delete(appendFeedKey(x.key, no, rangeNo, old.lsn, old.op))
+	}
+	if rec != nil {
+		x.set(appendFeedKey(x.key, no, rangeNo, rec.lsn, rec.op), x.address)
+	}
+	if old != nil && rec != nil && old.rid == rec.rid {
+		return
+	}
+	if old != nil {
+		x.delete(appendOrderKey(x.key, no, rangeNo, old.rid))
+	}
+	if rec != nil {
+		x.set(appendOrderKey(x.key, no, rangeNo, rec.rid), x.address)
+	}
+}
+
+// expiry maintains the entry by which an expired item is found and purged.
+func (x *indexWriter) expiry(old, rec *record) {
+	if old != nil {
+		if at, ok := x.def.expiry(old); ok {
+			x.delete(appendExpiryKey(x.key, x.c.no, at, x.address))
+		}
+	}
+	if rec != nil {
+		if at, ok := x.def.expiry(rec); ok {
+			x.set(appendExpiryKey(x.key, x.c.no, at, x.address), nil)
+		}
+	}
+}
+
+// values maintains the range index and the composite indexes.
+func (x *indexWriter) values(old, rec *record) indexCost {
+	var cost indexCost
+	policy := &x.def.index
+	var room [2][32]leaf
+	var before, after []leaf
+	if old != nil {
+		before = policy.leaves(room[0][:0], old.doc)
+	}
+	if rec != nil {
+		after = policy.leaves(room[1][:0], rec.doc)
+	}
+	cost.leaves, cost.composites = max(len(before), len(after)), len(policy.composites)
+	if rec != nil {
+		cost.leaves = len(after)
+	}
+	tail := lengthValue(len(x.address))
+	entry := func(l leaf, write func(key []byte)) {
+		if !l.entry || x.err != nil {
+			return
+		}
+		key, err := appendRangeEntry(x.key, x.c.no, l, x.address)
+		if err != nil {
+			x.err = err
+			return
+		}
+		write(key)
+	}
+	cost.changed = changedLeaves(before, after,
+		func(l leaf) { entry(l, x.delete) },
+		func(l leaf) { entry(l, func(key []byte) { x.set(key, tail) }) })
+
+	for i := range policy.composites {
+		x.composite(&policy.composites[i], old, rec, &cost)
+	}
+	return cost
+}
+
+// composite maintains an item's entry in one composite index.
+func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *indexCost) {
+	var from, to []byte
+	if old != nil {
+		from = index.appendEntry(appendCompositePrefix(nil, x.c.no, index.no, x.partition), old.doc, x.id)
+	}
+	if rec != nil {
+		to = index.appendEntry(appendCompositePrefix(nil, x.c.no, index.no, x.partition), rec.doc, x.id)
+	}
+	same := bytes.Equal(from, to)
+	if !same {
+		cost.moved++
+		if from != nil {
+			x.delete(from)
+		}
+	}
+	if to == nil || same && !inlined(old) && !inlined(rec) {
+		return
+	}
+	x.set(to, compositeValue(x.id, rec))
+}
+
+// indexUnique maintains the unique keys and refuses a value that another live
+// item of the logical partition has.
+func (t *transaction) indexUnique(id string, old, rec *record) error {
+	for no, paths := range t.def.index.uniques {
+		var from, to []byte
+		if old != nil {
+			from = appendUniqueEntry(appendUniquePrefix(nil, t.c.no, uint16(no), t.partition), paths, old.doc)
+		}
+		if rec != nil {
+			to = appendUniqueEntry(appendUniquePrefix(nil, t.c.no, uint16(no), t.partition), paths, rec.doc)
+		}
+		if bytes.Equal(from, to) {
+			continue
+		}
+		if to != nil {
+			owner, err := t.uniqueOwner(to)
+			if err != nil {
+				return err
+			}
+			if owner != "" && owner != id {
+				stale, live, err := t.stored(owner)
+				if err != nil {
+					return err
+				}
+				if live {
+					return uniqueViolation()
+				}
+				if stale != nil { // expired, not purged yet: its entry goes to the new owner
+					if _, err := t.remove(owner, stale); err != nil {
+						return err
+					}
+				}
+			}
+			if err := t.batch.Set(to, []byte(id), nil); err != nil {
+				return err
+			}
+		}
+		if from != nil {
+			if err := t.batch.Delete(from, nil); err != nil {
+				return err
+			}
+		}
+		if t.uniques != nil {
+			if from != nil {
+				t.uniques[string(from)] = ""
+			}
+			if to != nil {
+				t.uniques[string(to)] = id
+			}
+		}
+	}
+	return nil
+}
+
+func (t *transaction) uniqueOwner(key []byte) (string, error) {
+	if id, ok := t.uniques[string(key)]; ok {
+		return id, nil
+	}
+	v, closer, err := t.e.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	id := string(v)
+	return id, closer.Close()
+}
+
+// reindexBatchBytes is how much of a rebuilt index is written at a time.
+const reindexBatchBytes = 4 << 20
+
+// reindex changes a container's definition and rebuilds its index. The container
+// is locked. A rebuild that a crash interrupts is done again at Open.
+func (m *metaChange) reindex(c *container, def *definition) error {
+	r := def.record
+	r.Reindexing = true
+	first := &metaChange{e: m.e, batch: m.e.db.NewBatch()}
+	defer first.batch.Close()
+	if err := first.set(metaContainer, c.no, r); err != nil {
+		return err
+	}
+	if err := m.e.db.Apply(first.batch, pebble.Sync); err != nil {
+		return err
+	}
+	c.def = def // from here on the old definition is no longer true
+	if err := m.e.rebuildIndex(c, def); err != nil {
+		m.e.writesFailed(err) // until the engine is opened again, and finishes it
+		return notDurable()
+	}
+	return m.set(metaContainer, c.no, def.record)
+}
+
+// finishReindex completes a rebuild that was interrupted.
+func (e *Engine) finishReindex(c *container) error {
+	if err := e.rebuildIndex(c, c.def); err != nil {
+		return err
+	}
+	c.def.record.Reindexing = false
+	m := &metaChange{e: e, batch: e.db.NewBatch()}
+	defer m.batch.Close()
+	if err := m.set(metaContainer, c.no, c.def.record); err != nil {
+		return err
+	}
+	return e.db.Apply(m.batch, pebble.Sync)
+}
+
+func (e *Engine) rebuildIndex(c *container, def *definition) error {
+	batch := e.db.NewBatch()
+	defer func() { batch.Close() }()
+	for _, kind := range []byte{kindComposite, kindRange, kindExpiry} {
+		if err := batch.DeleteRange(appendKind(nil, kind, c.no), appendKind(nil, kind, c.no+1), nil); err != nil {
+			return err
+		}
+	}
+	flush := func() error {
+		if err := e.db.Apply(batch, pebble.NoSync); err != nil {
+			return err
+		}
+		if err := batch.Close(); err != nil {
+			return err
+		}
+		batch = e.db.NewBatch()
+		return nil
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendKind(nil, kindItem, c.no), UpperBound: appendKind(nil, kindItem, c.no+1)})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for it.First(); it.Valid(); it.Next() {
+		rec, err := readRecord(it.Value())
+		if err != nil {
+			return err
+		}
+		address := bytes.Clone(it.Key()[5:])
+		n := def.key.epkLength()
+		n += keyLength(address[n:], len(def.key.paths))
+		x := indexWriter{batch: batch, def: def, c: c, partition: address[:n], address: address, id: string(address[n:])}
+		x.expiry(nil, &rec)
+		x.values(nil, &rec)
+		if x.err != nil {
+			return x.err
+		}
+		if batch.Len() > reindexBatchBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	return flush()
+}
+
+// expiry returns the time, in seconds, at which an item expires.
+func (d *definition) expiry(r *record) (int64, bool) {
+	ttl := r.ttl
+	if ttl == 0 {
+		ttl = d.ttl
+	}
+	if !d.ttlEnabled || ttl <= 0 {
+		return 0, false
+	}
+	return r.ts + int64(ttl), true
+}
+
+// expired reports whether an item has expired. It asks for the time only if the
+// item can expire.
+func (d *definition) expired(r *record, clock func() time.Time) bool {
+	at, ok := d.expiry(r)
+	return ok && clock().Unix() >= at
+}

@@ -1,0 +1,174 @@
+package emulator
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Throughput limits of the service.
+const (
+	defaultThroughput = 400
+	minThroughput     = 400
+	minAutoscale      = 1000
+)
+
+// offer is the throughput of a database or a container. It is immutable.
+type offer struct {
+	No          uint32        `json:"no"`
+	ResourceRID string        `json:"resourceRid"`
+	Resource    string        `json:"resource"`
+	Content     *offerContent `json:"content"`
+	ETag        string        `json:"etag"`
+	Timestamp   int64         `json:"ts"`
+}
+
+type offerContent struct {
+	Throughput int             `json:"offerThroughput,omitempty"`
+	Autopilot  *offerAutopilot `json:"offerAutopilotSettings,omitempty"`
+}
+
+type offerAutopilot struct {
+	Max     int             `json:"maxThroughput"`
+	Upgrade json.RawMessage `json:"autoUpgradePolicy,omitempty"`
+}
+
+// id is lower case, as it is part of what clients sign.
+func (o *offer) id() string { return fmt.Sprintf("%04s", strconv.FormatUint(uint64(o.No)+46656, 36)) }
+
+func (o *offer) body() []byte {
+	content, err := json.Marshal(o.Content)
+	if err != nil {
+		return nil // numbers and kept JSON always marshal
+	}
+	return fmt.Appendf(nil, `{"resource":%q,"offerType":"Invalid","offerResourceId":%q,"offerVersion":"V2","content":%s,"id":%q,"_rid":%q,"_self":"offers/%s/","_etag":%q,"_ts":%d}`,
+		o.Resource, o.ResourceRID, content, o.id(), o.id(), o.id(), o.ETag, o.Timestamp)
+}
+
+// check refuses what the service refuses, and fills in what it adds.
+func (c *offerContent) check() error {
+	switch {
+	case c.Autopilot != nil:
+		if c.Autopilot.Max < minAutoscale || c.Autopilot.Max%1000 != 0 {
+			return badRequest("The autoscale throughput must be a multiple of 1000, and at least %d.", minAutoscale)
+		}
+		if c.Throughput == 0 {
+			c.Throughput = c.Autopilot.Max / 10
+		}
+	case c.Throughput < minThroughput || c.Throughput%100 != 0:
+		return badRequest("The offer should have valid throughput values between %d and 1000000 inclusive in increments of 100.", minThroughput)
+	}
+	return nil
+}
+
+// offerFromHeaders reads the throughput that a create asks for, nil if none.
+func offerFromHeaders(q *request) (*offerContent, error) {
+	var c offerContent
+	if s := q.get("X-Ms-Offer-Throughput"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return nil, badRequest("The value '%s' specified for the header 'x-ms-offer-throughput' is invalid.", s)
+		}
+		c.Throughput = n
+	} else if s := q.get("X-Ms-Cosmos-Offer-Autopilot-Settings"); s != "" {
+		if err := json.Unmarshal([]byte(s), &c.Autopilot); err != nil || c.Autopilot == nil {
+			return nil, badRequest("The value specified for the header 'x-ms-cosmos-offer-autopilot-settings' is invalid.")
+		}
+	} else {
+		return nil, nil
+	}
+	return &c, c.check()
+}
+
+func (m *metaChange) addOffer(resourceRID, link string, content *offerContent, ts int64) error {
+	o := &offer{No: m.number(), ResourceRID: resourceRID, Resource: link, Content: content, Timestamp: ts}
+	o.ETag = quoteETag(formatETag(0, uint64(o.No), 0, ts))
+	m.cat.offers[o.id()] = o
+	return m.set(metaOffer, o.No, o)
+}
+
+func (m *metaChange) dropOffer(resourceRID string) error {
+	for id, o := range m.cat.offers {
+		if o.ResourceRID == resourceRID {
+			delete(m.cat.offers, id)
+			return m.remove(metaOffer, o.No)
+		}
+	}
+	return nil
+}
+
+// offers serves /offers and /offers/{offer}: query, list, read and replace.
+func (e *Engine) offers(q *request) (*response, error) {
+	if len(q.segments) == 1 {
+		var all [][]byte
+		for _, o := range sortedByNo(e.catalog.Load().offers, func(o *offer) uint32 { return o.No }) {
+			all = append(all, o.body())
+		}
+		switch {
+		case q.method == http.MethodPost && isQuery(q):
+			return e.queryMetadata(q, "Offers", "", all)
+		case q.method == http.MethodGet:
+			return feedResponse("Offers", "", all), nil
+		}
+		return nil, methodNotAllowed()
+	}
+	id := strings.ToLower(q.segments[1])
+	switch q.method {
+	case http.MethodGet:
+		if o := e.catalog.Load().offers[id]; o != nil {
+			return o.response(), nil
+		}
+		return nil, resourceNotFound()
+	case http.MethodPut:
+		var in struct {
+			Content *offerContent `json:"content"`
+		}
+		if err := json.Unmarshal(q.body, &in); err != nil || in.Content == nil {
+			return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
+		}
+		if in.Content.Autopilot != nil {
+			in.Content.Throughput = 0
+		}
+		if err := in.Content.check(); err != nil {
+			return nil, err
+		}
+		var changed offer
+		err := e.changeMeta(func(m *metaChange) error {
+			o := m.cat.offers[id]
+			if o == nil {
+				return resourceNotFound()
+			}
+			changed = *o
+			changed.Content, changed.Timestamp = in.Content, e.clock().Unix()
+			changed.ETag = quoteETag(formatETag(0, uint64(m.number()), 0, changed.Timestamp))
+			m.cat.offers[id] = &changed
+			return m.set(metaOffer, o.No, changed)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return changed.response(), nil
+	}
+	return nil, methodNotAllowed()
+}
+
+func (o *offer) response() *response {
+	return &response{status: http.StatusOK, body: o.body(), etag: o.ETag, charge: chargeMetadata, extra: []string{
+		"X-Ms-Offer-Replace-Pending", "false",
+		"X-Ms-Cosmos-Min-Throughput", strconv.Itoa(minThroughput),
+	}}
+}
+
+// sortedByNo returns a map's values in the order in which they were made.
+func sortedByNo[T any](m map[string]T, no func(T) uint32) []T {
+	all := make([]T, 0, len(m))
+	for _, v := range m {
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b T) int { return cmp.Compare(no(a), no(b)) })
+	return all
+}

@@ -1,0 +1,320 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"byline/store/emulator/internal/sql"
+
+	"github.com/spaolacci/murmur3"
+)
+
+// The kinds of a partition key component. The numbers are those that the
+// service hashes.
+const (
+	componentUndefined byte = 0x00
+	componentNull      byte = 0x01
+	componentFalse     byte = 0x02
+	componentTrue      byte = 0x03
+	componentNumber    byte = 0x05
+	componentString    byte = 0x08
+)
+
+type component struct {
+	kind   byte
+	number float64
+	text   string
+}
+
+// partitionKey is a partition key, one component for each path. It may be a
+// prefix of a hierarchical key.
+type partitionKey []component
+
+// parsePartitionKey reads the x-ms-documentdb-partitionkey header: a JSON array
+// in which an empty object stands for an undefined component.
+func parsePartitionKey(header string) (partitionKey, error) {
+	if text, ok := plainKey(header); ok {
+		return partitionKey{{kind: componentString, text: text}}, nil
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal([]byte(header), &raw); err != nil {
+		return nil, badRequest("Partition key %s is invalid.", header)
+	}
+	if raw == nil {
+		return nil, badRequest("Partition key %s is invalid.", header)
+	}
+	key := make(partitionKey, len(raw))
+	for i, r := range raw {
+		if string(bytes.TrimSpace(r)) == "{}" {
+			continue
+		}
+		v, err := sql.ParseValue(r)
+		if err != nil {
+			return nil, badRequest("Partition key %s is invalid.", header)
+		}
+		c, ok := componentOf(v)
+		if !ok {
+			return nil, badRequest("Partition key %s is invalid.", header)
+		}
+		if len(c.text) > maxKeyBytes {
+			return nil, badRequest("The partition key value is longer than %d bytes.", maxKeyBytes)
+		}
+		key[i] = c
+	}
+	return key, nil
+}
+
+// plainKey reads the key that almost every request has: one string of printable
+// ASCII without escapes.
+func plainKey(header string) (string, bool) {
+	if len(header) < 4 || len(header) > maxKeyBytes || header[:2] != `["` || header[len(header)-2:] != `"]` {
+		return "", false
+	}
+	text := header[2 : len(header)-2]
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return text, true
+}
+
+// componentOf turns a value into a component. Arrays and objects cannot be one.
+func componentOf(v sql.Value) (component, bool) {
+	switch v.Kind() {
+	case sql.Undefined:
+		return component{}, true
+	case sql.Null:
+		return component{kind: componentNull}, true
+	case sql.Bool:
+		if v.Bool() {
+			return component{kind: componentTrue}, true
+		}
+		return component{kind: componentFalse}, true
+	case sql.Number:
+		return component{kind: componentNumber, number: v.Float() + 0}, true // no negative zero
+	case sql.String:
+		return component{kind: componentString, text: v.String()}, true
+	}
+	return component{}, false
+}
+
+// appendKey appends the key so that no key is a prefix of another one of the
+// same number of components.
+func (k partitionKey) appendKey(dst []byte) []byte {
+	for _, c := range k {
+		dst = append(dst, c.kind)
+		switch c.kind {
+		case componentNumber:
+			dst = binary.BigEndian.AppendUint64(dst, math.Float64bits(c.number))
+		case componentString:
+			for i := 0; i < len(c.text); i++ {
+				if dst = append(dst, c.text[i]); c.text[i] == 0 {
+					dst = append(dst, 0xFF)
+				}
+			}
+			dst = append(dst, 0, 1)
+		}
+	}
+	return dst
+}
+
+// keyLength returns how many bytes the first n components take at the start of b.
+func keyLength(b []byte, n int) int {
+	at := 0
+	for ; n > 0; n-- {
+		kind := b[at]
+		at++
+		switch kind {
+		case componentNumber:
+			at += 8
+		case componentString:
+			for b[at] != 0 || b[at+1] != 1 {
+				if b[at] == 0 {
+					at++
+				}
+				at++
+			}
+			at += 2
+		}
+	}
+	return at
+}
+
+func (k partitionKey) equal(o partitionKey) bool { return slices.Equal(k, o) }
+
+// partitionKeyPaths is a container's partition key definition.
+type partitionKeyPaths struct {
+	paths   []sql.Path
+	version int
+	multi   bool // MultiHash
+}
+
+// epkLength is the length of an effective partition key in bytes.
+func (d *partitionKeyPaths) epkLength() int {
+	if d.multi {
+		return 16 * len(d.paths)
+	}
+	return 16
+}
+
+// of returns the partition key of a document.
+func (d *partitionKeyPaths) of(doc []byte) (partitionKey, error) {
+	key := make(partitionKey, len(d.paths))
+	for i, p := range d.paths {
+		c, ok := componentOf(sql.Lookup(doc, p))
+		if !ok {
+			return nil, badRequest("The partition key %s must be a string, a number, a boolean or null.", p)
+		}
+		key[i] = c
+	}
+	return key, nil
+}
+
+// appendEPK appends the effective partition key, as the service and its SDKs
+// hash it. A prefix of a hierarchical key gives a prefix.
+func (d *partitionKeyPaths) appendEPK(dst []byte, key partitionKey) []byte {
+	var arena [128]byte
+	if d.version == 1 {
+		for _, c := range key {
+			h := murmur3.New32() // Sum32 reads past its input
+			h.Write(c.appendHashed(arena[:0], 0x00))
+			dst = append(dst, make([]byte, 12)...)
+			dst = h.Sum(dst)
+		}
+		return dst
+	}
+	if d.multi {
+		for _, c := range key {
+			dst = appendHash(dst, c.appendHashed(arena[:0], 0xFF))
+		}
+		return dst
+	}
+	in := arena[:0]
+	for _, c := range key {
+		in = c.appendHashed(in, 0xFF)
+	}
+	return appendHash(dst, in)
+}
+
+func appendHash(dst, in []byte) []byte {
+	low, high := murmur3.Sum128(in)
+	at := len(dst)
+	dst = binary.BigEndian.AppendUint64(dst, high)
+	dst = binary.BigEndian.AppendUint64(dst, low)
+	dst[at] &= 0x3F
+	return dst
+}
+
+func (c component) appendHashed(dst []byte, end byte) []byte {
+	dst = append(dst, c.kind)
+	switch c.kind {
+	case componentNumber:
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(c.number))
+	case componentString:
+		dst = append(append(dst, c.text...), end)
+	}
+	return dst
+}
+
+// appendPartition appends the part of an address that all items of one logical
+// partition share.
+func (d *partitionKeyPaths) appendPartition(dst []byte, key partitionKey) []byte {
+	return key.appendKey(d.appendEPK(dst, key))
+}
+
+// partition is a physical partition: the items whose effective partition key is
+// in [min, max), with their own sequence of LSNs.
+type partition struct {
+	no       uint32
+	min, max []byte // nil and 0xFF are the ends
+	parents  []string
+
+	mu  sync.Mutex
+	lsn uint64 // guarded by mu: the last LSN given out
+
+	budget budget
+
+	applied atomic.Uint64 // the last LSN that readers may have seen
+	synced  atomic.Uint64 // the last LSN known to be durable; see durability
+}
+
+func (p *partition) id() string { return strconv.FormatUint(uint64(p.no), 10) }
+
+func (p *partition) holds(epk []byte) bool {
+	return bytes.Compare(p.min, epk) <= 0 && bytes.Compare(epk, p.max) < 0
+}
+
+func formatEPK(b []byte) string { return strings.ToUpper(hex.EncodeToString(b)) }
+
+// descends reports whether p came out of splits of the partition with a number.
+func (p *partition) descends(no uint32) bool {
+	return slices.Contains(p.parents, strconv.FormatUint(uint64(no), 10))
+}
+
+// sessionToken renders a position in the form range:version#LSN.
+func sessionToken(p *partition, lsn uint64) string {
+	b := strconv.AppendUint(make([]byte, 0, 32), uint64(p.no), 10)
+	b = append(b, ":-1#"...)
+	return string(strconv.AppendUint(b, lsn, 10))
+}
+
+// checkSession answers 404/1002 when a client's session token is ahead of p.
+func checkSession(p *partition, header string) error {
+	for header != "" {
+		var one string
+		one, header, _ = strings.Cut(header, ",")
+		id, rest, ok := strings.Cut(strings.TrimSpace(one), ":")
+		if !ok {
+			return badRequest("The session token %q is invalid.", one)
+		}
+		if id != p.id() && !slices.Contains(p.parents, id) {
+			continue
+		}
+		parts := strings.Split(rest, "#")
+		lsn, err := strconv.ParseUint(parts[min(1, len(parts)-1)], 10, 64)
+		if err != nil {
+			return badRequest("The session token %q is invalid.", one)
+		}
+		if lsn > p.applied.Load() {
+			return sessionNotAvailable()
+		}
+	}
+	return nil
+}
+
+// The resource ids of the service: 4 bytes for a database, 4 more for a
+// container, 8 more for an item.
+
+func databaseRID(no uint32) string {
+	return encodeRID(binary.BigEndian.AppendUint32(nil, no))
+}
+
+func containerRIDBytes(db, no uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, db), no|0x80000000)
+}
+
+func itemRID(container []byte, rid uint64) string {
+	var b [16]byte
+	copy(b[:8], container)
+	binary.BigEndian.PutUint64(b[8:], rid)
+	return encodeRID(b[:])
+}
+
+func encodeRID(b []byte) string {
+	return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b), "/", "-")
+}
+
+func formatETag(container uint32, lsn uint64, op uint16, ts int64) string {
+	return fmt.Sprintf("%08x-%04x-%04x-%04x-%08x0000", uint32(lsn), uint16(lsn>>32), uint16(container), op, uint32(ts))
+}

@@ -1,0 +1,418 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"byline/store/emulator/internal/sql"
+)
+
+// The kinds of plan. They are part of continuation tokens: do not renumber.
+const (
+	planPoints    = 1 // point lookups
+	planPartition = 2 // the items of one logical partition, or of a prefix of a hierarchical key
+	planOrder     = 3 // all items of a physical partition, in order of creation
+	planComposite = 4 // a composite index, within one logical partition
+	planRange     = 5 // the range index, for equality
+	planSorted    = 8 // added: the rows are sorted in memory
+	planRows      = 16
+)
+
+// plan says how a query finds its items.
+type plan struct {
+	kind      byte
+	spans     []span
+	points    [][]byte // addresses
+	reverse   bool
+	covered   bool // what is found matches
+	composite *compositeIndex
+}
+
+// span is the part of a plan that lies in one physical partition: the keys from
+// low up to high, which all begin with the same bytes.
+type span struct {
+	p         *partition
+	low, high []byte
+}
+
+// scope is the part of the container that a query is about.
+type scope struct {
+	ranges []*partition
+	key    partitionKey // nil: all of the ranges
+	prefix []byte       // of the addresses in scope
+	exact  bool         // key names one logical partition
+	cross  bool         // over partitions, and not by partition key range
+}
+
+// resolveScope finds the scope from the headers, or from what WHERE pins.
+func (r *queryRun) resolveScope() error {
+	d, s := r.def, &r.scope
+	header, rangeID := r.q.get("X-Ms-Documentdb-Partitionkey"), r.q.get("X-Ms-Documentdb-Partitionkeyrangeid")
+	switch {
+	case header != "":
+		key, err := parsePartitionKey(header)
+		if err != nil {
+			return err
+		}
+		if len(key) > len(d.key.paths) {
+			return badRequest("Partition key provided has more components than the container's definition.")
+		}
+		if len(key) == 0 {
+			key = make(partitionKey, len(d.key.paths))
+		}
+		s.key = key
+	case rangeID != "":
+		p, err := r.c.rangeByIDLocked(rangeID)
+		if err != nil {
+			return err
+		}
+		s.ranges = []*partition{p}
+		return nil
+	default:
+		for _, path := range d.key.paths {
+			v, ok := r.bound.Equal(path)
+			if !ok {
+				break
+			}
+			c, ok := componentOf(v)
+			if !ok {
+				break
+			}
+			s.key = append(s.key, c)
+		}
+	}
+	if s.key == nil {
+		s.ranges, s.cross = r.c.ranges, true
+		return r.checkCross()
+	}
+	s.exact = len(s.key) == len(d.key.paths)
+	s.prefix = d.key.appendEPK(nil, s.key)
+	if s.exact {
+		s.ranges = []*partition{r.c.rangeOfLocked(s.prefix)}
+		s.prefix = s.key.appendKey(s.prefix)
+		return nil
+	}
+	end := prefixEnd(s.prefix)
+	for _, p := range r.c.ranges {
+		if bytes.Compare(p.min, end) < 0 && bytes.Compare(s.prefix, p.max) < 0 {
+			s.ranges = append(s.ranges, p)
+		}
+	}
+	s.cross = len(s.ranges) > 1
+	if s.cross {
+		return r.checkCross()
+	}
+	return nil
+}
+
+// checkCross refuses the queries over partitions that the service's gateway
+// refuses: they need a client that merges.
+func (r *queryRun) checkCross() error {
+	if !r.q.is("X-Ms-Documentdb-Query-Enablecrosspartition") {
+		return badRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
+			"specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
+	}
+	_, top := r.bound.Top()
+	_, _, offset := r.bound.OffsetLimit()
+	if top || offset || len(r.bound.OrderBy()) > 0 || r.bound.Aggregates() {
+		return crossPartitionError(r.bound)
+	}
+	return nil
+}
+
+// inScope reports whether an address belongs to the query.
+func (s *scope) holds(key *partitionKeyPaths, address []byte) bool {
+	if s.key == nil || s.exact {
+		return bytes.HasPrefix(address, s.prefix)
+	}
+	if !bytes.HasPrefix(address, s.prefix) {
+		return false
+	}
+	n := key.epkLength()
+	return bytes.HasPrefix(address[n:], s.key.appendKey(nil))
+}
+
+// choosePlan chooses, in this order: point lookups; the composite index that
+// serves ORDER BY; the index that pins most; a scan.
+func (r *queryRun) choosePlan() error {
+	orders := r.bound.OrderBy()
+	if len(orders) >= 2 && !r.def.index.ordersBy(orders) {
+		return badRequest("The order by query does not have a corresponding composite index that it can be served from.")
+	}
+	r.plan = r.findPlan(orders)
+	switch {
+	case r.bound.Aggregates():
+		r.plan.kind |= planRows
+	case len(orders) > 0 && !r.plan.ordered():
+		r.plan.kind |= planSorted
+	}
+	return nil
+}
+
+// ordered reports whether a composite index delivers the order of the query.
+func (p *plan) ordered() bool { return p.composite != nil && p.kind&planSorted == 0 }
+
+func (r *queryRun) findPlan(orders []sql.Order) plan {
+	if p, ok := r.pointsPlan(); ok {
+		return p
+	}
+	if r.scope.exact {
+		if p, ok := r.compositePlan(orders); ok {
+			return p
+		}
+	}
+	if p, ok := r.rangePlan(); ok {
+		return p
+	}
+	p := plan{kind: planPartition}
+	if r.scope.key == nil {
+		p.kind = planOrder
+	}
+	for _, part := range r.scope.ranges {
+		s := span{p: part}
+		if p.kind == planOrder {
+			s.low = binary.BigEndian.AppendUint32(appendKind(nil, kindOrder, r.c.no), part.no)
+			s.high = prefixEnd(s.low)
+		} else {
+			s.low, s.high = r.clip(appendKind(nil, kindItem, r.c.no), part)
+		}
+		p.spans = append(p.spans, s)
+	}
+	return p
+}
+
+// clip returns the bounds of the keys that begin with prefix and go on with an
+// address that is in scope and in a physical partition.
+func (r *queryRun) clip(prefix []byte, part *partition) (low, high []byte) {
+	n := len(prefix)
+	low = append(append(make([]byte, 0, n+len(r.scope.prefix)), prefix...), r.scope.prefix...)
+	high = prefixEnd(low)
+	if r.scope.exact {
+		return low, high
+	}
+	if from := append(append([]byte(nil), prefix...), part.min...); bytes.Compare(from, low) > 0 {
+		low = from
+	}
+	if to := append(append([]byte(nil), prefix...), part.max...); bytes.Compare(to, high) < 0 {
+		high = to
+	}
+	return low, high
+}
+
+// pointsPlan serves queries that name their items, as ReadMany's do.
+func (r *queryRun) pointsPlan() (plan, bool) {
+	idPath := sql.Path{"id"}
+	var tuples [][]sql.Value
+	var ok bool
+	if r.scope.exact {
+		tuples, ok = r.bound.Points(idPath)
+	} else {
+		tuples, ok = r.bound.Points(append(append([]sql.Path{}, r.def.key.paths...), idPath)...)
+	}
+	if !ok {
+		return plan{}, false
+	}
+	p := plan{kind: planPoints}
+	for _, t := range tuples {
+		id := t[len(t)-1]
+		if id.Kind() != sql.String || id.String() == "" {
+			continue
+		}
+		address := r.scope.prefix
+		if !r.scope.exact {
+			key := make(partitionKey, len(t)-1)
+			valid := true
+			for i, v := range t[:len(t)-1] {
+				c, ok := componentOf(v)
+				key[i], valid = c, valid && ok
+			}
+			if !valid {
+				continue
+			}
+			address = r.def.key.appendPartition(nil, key)
+			if !r.scope.contains(address[:r.def.key.epkLength()]) || !r.scope.holds(&r.def.key, address) {
+				continue
+			}
+		}
+		address = append(address[:len(address):len(address)], id.String()...)
+		p.points = append(p.points, address)
+	}
+	p.spans = []span{{p: r.scope.ranges[0]}}
+	return p, true
+}
+
+func (s *scope) contains(epk []byte) bool {
+	for _, p := range s.ranges {
+		if p.holds(epk) {
+			return true
+		}
+	}
+	return false
+}
+
+// ordersBy reports whether a composite index has just the columns of ORDER BY,
+// all in its directions or all in the inverse ones.
+func (x *indexPolicy) ordersBy(orders []sql.Order) bool {
+	for i := range x.composites {
+		index := &x.composites[i]
+		if len(index.columns) != len(orders) {
+			continue
+		}
+		match := true
+		for j, o := range orders {
+			c := index.columns[j]
+			match = match && slices.Equal(c.path, o.Path) && (c.desc != o.Desc) == (index.columns[0].desc != orders[0].Desc)
+		}
+		if match {
+			return true
+		}
+	}
+	return false
+}
+
+// compositePlan finds the composite index that serves best: the one that
+// delivers ORDER BY, and of those the one that pins most.
+func (r *queryRun) compositePlan(orders []sql.Order) (best plan, found bool) {
+	bestScore := 0
+	for i := range r.def.index.composites {
+		index := &r.def.index.composites[i]
+		pinned := 0
+		for pinned < len(index.columns) {
+			if _, ok := r.bound.Equal(index.columns[pinned].path); !ok {
+				break
+			}
+			pinned++
+		}
+		ordered, reverse := r.delivers(index, pinned, orders)
+		score := 2 * pinned
+		if pinned < len(index.columns) {
+			if _, ok := r.bound.Range(index.columns[pinned].path); ok {
+				score++
+			}
+		}
+		if ordered {
+			score += 1000
+		}
+		if score <= bestScore || len(orders) > 0 && !ordered && score < 2 {
+			continue
+		}
+		bestScore, found = score, true
+		best = r.scanComposite(index, pinned)
+		best.reverse = reverse
+		if len(orders) > 0 && !ordered {
+			best.kind |= planSorted
+		}
+	}
+	return best, found
+}
+
+// delivers reports whether an index, with its first columns pinned, yields the
+// order of the query, and whether it does so backwards.
+func (r *queryRun) delivers(index *compositeIndex, pinned int, orders []sql.Order) (ordered, reverse bool) {
+	at := pinned
+	for _, o := range orders {
+		if _, ok := r.bound.Equal(o.Path); ok {
+			continue // the same in every row
+		}
+		if at == len(index.columns) || !slices.Equal(index.columns[at].path, o.Path) {
+			return false, false
+		}
+		inverse := index.columns[at].desc != o.Desc
+		if at > pinned && inverse != reverse {
+			return false, false
+		}
+		reverse = inverse
+		at++
+	}
+	return len(orders) > 0, reverse
+}
+
+// scanComposite makes the range scan: equality on the pinned columns, and a
+// range on the next one.
+func (r *queryRun) scanComposite(index *compositeIndex, pinned int) plan {
+	low := appendCompositePrefix(make([]byte, 0, 128), r.c.no, index.no, r.scope.prefix)
+	covered := r.pinnedPartition()
+	for i := 0; i < pinned; i++ {
+		c := &index.columns[i]
+		v, _ := r.bound.Equal(c.path)
+		low = c.appendValue(low, v)
+		covered = append(covered, c.path)
+	}
+	high := prefixEnd(low)
+	var ranged sql.Path
+	if pinned < len(index.columns) {
+		c := &index.columns[pinned]
+		if rng, ok := r.bound.Range(c.path); ok {
+			ranged = c.path
+			low, high = c.bounds(low, high, rng)
+		}
+	}
+	return plan{kind: planComposite, composite: index, covered: r.bound.Covered(covered, ranged),
+		spans: []span{{p: r.scope.ranges[0], low: low, high: high}}}
+}
+
+// bounds narrows low and high, which enclose all values of the column, to a range.
+func (c *compositeColumn) bounds(low, high []byte, rng sql.Range) (from, to []byte) {
+	prefix := low
+	from, to = low, high
+	start, end := rng.Low, rng.High
+	startSet, endSet, startIn, endIn := rng.LowSet, rng.HighSet, rng.LowInclusive, rng.HighInclusive
+	if c.desc {
+		start, end = end, start
+		startSet, endSet, startIn, endIn = endSet, startSet, endIn, startIn
+	}
+	if startSet {
+		if from = c.appendValue(prefix[:len(prefix):len(prefix)], start); !startIn {
+			from = prefixEnd(from)
+		}
+	}
+	if endSet {
+		if to = c.appendValue(prefix[:len(prefix):len(prefix)], end); endIn {
+			to = prefixEnd(to)
+		}
+	}
+	return from, to
+}
+
+// pinnedPartition returns the partition key's paths that WHERE pins to the
+// scope's own values: what is in scope meets them.
+func (r *queryRun) pinnedPartition() []sql.Path {
+	var paths []sql.Path
+	for i, p := range r.def.key.paths {
+		if v, ok := r.bound.Equal(p); ok {
+			if c, ok := componentOf(v); ok && c == r.scope.key[i] {
+				paths = append(paths, p)
+			}
+		}
+	}
+	return paths
+}
+
+// rangePlan serves equality on an included path.
+func (r *queryRun) rangePlan() (plan, bool) {
+	for _, path := range r.bound.Paths() {
+		v, ok := r.bound.Equal(path)
+		if !ok || !r.def.index.includes(path) || v.Kind() >= sql.Array || v.Kind() == sql.Undefined || r.isPartitionKeyPath(path) {
+			continue
+		}
+		prefix := appendRangeValue(appendRangePrefix(nil, r.c.no, hashPath(path)), v)
+		p := plan{kind: planRange}
+		for _, part := range r.scope.ranges {
+			low, high := r.clip(prefix, part)
+			p.spans = append(p.spans, span{p: part, low: low, high: high})
+		}
+		return p, true
+	}
+	return plan{}, false
+}
+
+// isPartitionKeyPath reports whether the scope already pins a path.
+func (r *queryRun) isPartitionKeyPath(path sql.Path) bool {
+	for i, p := range r.def.key.paths {
+		if i < len(r.scope.key) && slices.Equal(p, path) {
+			return true
+		}
+	}
+	return false
+}

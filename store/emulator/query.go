@@ -1,0 +1,312 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"byline/store/emulator/internal/sql"
+
+	"github.com/tidwall/gjson"
+)
+
+// Limits of a page.
+const (
+	defaultPageSize = 1000
+	maxPageBytes    = 4 << 20
+	maxPageScan     = 10_000 // index entries and items looked at for one page
+)
+
+func isQuery(q *request) bool {
+	return q.is("X-Ms-Documentdb-Isquery") || q.is("X-Ms-Documentdb-Query") ||
+		strings.HasPrefix(q.get("Content-Type"), "application/query+json")
+}
+
+// pageSize reads x-ms-max-item-count.
+func pageSize(q *request) (int, error) {
+	s := q.get("X-Ms-Max-Item-Count")
+	if s == "" {
+		return defaultPageSize, nil
+	}
+	n, err := strconv.Atoi(s)
+	switch {
+	case err != nil || n < -1:
+		return 0, badRequest("The value '%s' specified for the header 'x-ms-max-item-count' is invalid.", s)
+	case n == -1:
+		return maxPageScan, nil
+	case n == 0:
+		return defaultPageSize, nil
+	}
+	return min(n, maxPageScan), nil
+}
+
+// feedResponse renders a list of resources.
+func feedResponse(name, rid string, rows [][]byte) *response {
+	return pageResponse(name, rid, bytes.Join(rows, []byte{','}), len(rows))
+}
+
+// pageResponse renders a list of resources that stand one behind the other.
+func pageResponse(name, rid string, rows []byte, n int) *response {
+	b := appendPageStart(make([]byte, 0, 64+len(name)+len(rid)+len(rows)), name, rid)
+	return finishPage(append(b, rows...), n)
+}
+
+func appendPageStart(dst []byte, name, rid string) []byte {
+	dst = append(append(dst, `{"_rid":"`...), rid...)
+	return append(append(append(dst, `","`...), name...), `":[`...)
+}
+
+// finishPage completes a list that appendPageStart began.
+func finishPage(b []byte, n int) *response {
+	b = append(strconv.AppendInt(append(b, `],"_count":`...), int64(n), 10), '}')
+	return &response{status: http.StatusOK, body: b, charge: chargeMetadata, items: n, counted: true}
+}
+
+// bindQuery reads the body of a query request.
+func (e *Engine) bindQuery(body []byte) (*sql.Bound, error) {
+	if tooDeep(body) || !gjson.ValidBytes(body) { // the depth first: gjson recurses
+		return nil, badRequest("The query request is invalid: it is not well-formed JSON.")
+	}
+	var text string
+	var parameters []sql.Param
+	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "query":
+			text = value.Str
+		case "parameters":
+			value.ForEach(func(_, p gjson.Result) bool {
+				var one sql.Param
+				p.ForEach(func(key, value gjson.Result) bool {
+					switch key.Str {
+					case "name":
+						one.Name = value.Str
+					case "value":
+						one.Value = json.RawMessage(value.Raw)
+					}
+					return true
+				})
+				parameters = append(parameters, one)
+				return true
+			})
+		}
+		return true
+	})
+	query, ok := e.queries.Get(text)
+	if !ok {
+		var err error
+		if query, err = sql.Parse(text); err != nil {
+			return nil, queryError(err)
+		}
+		if len(text) <= keptQueryBytes { // what is parsed of a long one is many times as long
+			e.queries.Add(text, query)
+		}
+	}
+	b, err := query.Bind(parameters)
+	if err != nil {
+		return nil, queryError(err)
+	}
+	return b, nil
+}
+
+// queryError renders an error of the query language as the service does: JSON
+// within the message.
+func queryError(err error) error {
+	var se *sql.Error
+	if !errors.As(err, &se) {
+		return err
+	}
+	detail, err := json.Marshal(map[string]any{"errors": []map[string]any{{
+		"severity": "Error", "code": "SC1001", "message": se.Message,
+		"location": map[string]int{"start": se.Pos, "end": se.End},
+	}}})
+	if err != nil {
+		return err
+	}
+	return badRequest("%s", detail)
+}
+
+// queryMetadata runs a query over databases, containers or offers.
+func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*response, error) {
+	b, err := e.bindQuery(q.body)
+	if err != nil {
+		return nil, err
+	}
+	if len(b.OrderBy()) > 0 || b.Aggregates() {
+		return nil, badRequest("A query over %s can only filter and project.", name)
+	}
+	var rows [][]byte
+	for _, body := range bodies {
+		if !b.Matches(body) {
+			continue
+		}
+		if row, ok := b.Project(nil, body); ok {
+			rows = append(rows, row)
+		}
+	}
+	resp := feedResponse(name, rid, rows)
+	resp.charge = chargeQueryBase
+	resp.extra = queryMetrics(q, len(bodies), len(rows), time.Millisecond)
+	return resp, nil
+}
+
+// query serves a query over a container's items.
+func (e *Engine) query(q *request, c *container) (*response, error) {
+	b, err := e.bindQuery(q.body)
+	if err != nil {
+		return nil, err
+	}
+	if q.is("X-Ms-Cosmos-Is-Query-Plan-Request") {
+		return e.queryPlan(c, b, gjson.GetBytes(q.body, "query").Str)
+	}
+	return e.runQuery(q, c, b, q.body)
+}
+
+// listItems serves the plain list of a container's items.
+func (e *Engine) listItems(q *request, c *container) (*response, error) {
+	const all = `{"query":"SELECT * FROM c"}`
+	b, err := e.bindQuery([]byte(all))
+	if err != nil {
+		return nil, err
+	}
+	q.header = q.header.Clone()
+	q.header.Set("X-Ms-Documentdb-Query-Enablecrosspartition", "true")
+	return e.runQuery(q, c, b, []byte(all))
+}
+
+func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (*response, error) {
+	began := time.Now()
+	size, err := pageSize(q)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.deleted {
+		return nil, ownerNotFound()
+	}
+	r := queryRun{e: e, q: q, c: c, def: c.def, bound: b, size: size}
+	if err := r.resolveScope(); err != nil {
+		return nil, err
+	}
+	if err := r.choosePlan(); err != nil {
+		return nil, err
+	}
+	fingerprint := func() [8]byte { return queryFingerprint(c, q.get("X-Ms-Documentdb-Partitionkey"), body) }
+	if token := q.get("X-Ms-Continuation"); token != "" {
+		if r.from, err = decodeContinuation(token, fingerprint()); err != nil {
+			return nil, err
+		}
+		if r.from.plan != r.plan.kind {
+			return nil, invalidContinuation()
+		}
+	}
+	p, err := r.currentPartition()
+	if err != nil {
+		return nil, err
+	}
+	resp := (&response{container: c, partition: p}).at(p.synced.Load())
+	if err := e.admit(q, p); err != nil {
+		return resp, err
+	}
+	if err := checkSession(p, q.get("X-Ms-Session-Token")); err != nil {
+		return resp, err
+	}
+	if err := r.run(); err != nil {
+		return resp, err
+	}
+	for _, seen := range r.scope.ranges {
+		if err := e.durable.waitSynced(seen, seen.applied.Load()); err != nil {
+			return nil, err
+		}
+	}
+	resp.at(p.synced.Load())
+	out := finishPage(r.out, r.rows)
+	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
+	if b.Aggregates() { // they are computed from the index
+		r.loaded = 0
+	}
+	resp.charge = queryCharge(r.entries, r.seeks, r.rows, r.loaded)
+	if r.next != nil {
+		resp.continuation = r.next.encode(fingerprint())
+	}
+	resp.extra = queryMetrics(q, r.entries, r.rows, time.Since(began))
+	if q.is("X-Ms-Cosmos-Populateindexmetrics") {
+		resp.extra = append(resp.extra, "X-Ms-Cosmos-Index-Utilization", base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
+	}
+	return resp, nil
+}
+
+// crossPartitionError says that a query needs the client to merge partitions.
+func crossPartitionError(b *sql.Bound) error {
+	info := map[string]any{}
+	var orders []string
+	for _, o := range b.OrderBy() {
+		if o.Desc {
+			orders = append(orders, "Descending")
+		} else {
+			orders = append(orders, "Ascending")
+		}
+	}
+	info["orderBy"] = append([]string{}, orders...)
+	if n, ok := b.Top(); ok {
+		info["top"] = n
+	}
+	if offset, limit, ok := b.OffsetLimit(); ok {
+		info["offset"], info["limit"] = offset, limit
+	}
+	extra, err := json.Marshal(map[string]any{"partitionedQueryExecutionInfoVersion": 2, "queryInfo": info,
+		"queryRanges": []map[string]any{{"min": "", "max": "FF", "isMinInclusive": true, "isMaxInclusive": false}}})
+	if err != nil {
+		return err
+	}
+	return &apiError{status: http.StatusBadRequest, substatus: subCrossPartition, code: "BadRequest", charge: chargeBadRequest, extra: extra,
+		message: "The provided cross partition query can not be directly served by the gateway. " +
+			"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."}
+}
+
+// queryMetrics returns the header that tells how a query went.
+func queryMetrics(q *request, entries, rows int, took time.Duration) []string {
+	if !q.is("X-Ms-Documentdb-Populatequerymetrics") {
+		return nil
+	}
+	ms := float64(took.Microseconds()) / 1000
+	b := append(make([]byte, 0, 512), "totalExecutionTimeInMs="...)
+	b = strconv.AppendFloat(b, ms, 'f', 2, 64)
+	b = append(b, ";queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs="...)
+	b = strconv.AppendFloat(b, ms, 'f', 2, 64)
+	b = append(b, ";indexLookupTimeInMs=0.00;instructionCount=0;documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;retrievedDocumentCount="...)
+	b = strconv.AppendInt(b, int64(entries), 10)
+	b = append(b, ";retrievedDocumentSize=0;outputDocumentCount="...)
+	b = strconv.AppendInt(b, int64(rows), 10)
+	b = append(b, ";outputDocumentSize=0;writeOutputTimeInMs=0.00;indexUtilizationRatio=1.00"...)
+	return []string{"X-Ms-Documentdb-Query-Metrics", string(b)}
+}
+
+// indexMetrics describes the index that the plan uses.
+func (r *queryRun) indexMetrics() string {
+	single, composite := [][]byte{}, [][]byte{}
+	for _, p := range r.bound.Paths() {
+		if r.def.index.includes(p) {
+			single = append(single, fmt.Appendf(nil, `{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, quoteJSON(p.String()+"/?")))
+		}
+	}
+	if x := r.plan.composite; x != nil {
+		var specs [][]byte
+		for _, c := range x.columns {
+			order := " ASC"
+			if c.desc {
+				order = " DESC"
+			}
+			specs = append(specs, quoteJSON(c.path.String()+order))
+		}
+		composite = append(composite, fmt.Appendf(nil, `{"IndexSpecs":[%s],"IndexPreciseSet":true,"IndexImpactScore":"High"}`, bytes.Join(specs, []byte{','})))
+	}
+	return fmt.Sprintf(`{"UtilizedSingleIndexes":[%s],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[%s],"PotentialCompositeIndexes":[]}`,
+		bytes.Join(single, []byte{','}), bytes.Join(composite, []byte{','}))
+}

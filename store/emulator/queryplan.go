@@ -1,0 +1,211 @@
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"byline/store/emulator/internal/sql"
+)
+
+// A client that merges partitions, as every SDK but azcosmos is, asks for a plan
+// of the query: how the pages of the partitions are to be put together, and the
+// query that it is to send to each of them instead.
+
+// queryPlanInfo is the protocol's PartitionedQueryExecutionInfo.
+type queryPlanInfo struct {
+	Version   int             `json:"partitionedQueryExecutionInfoVersion"`
+	QueryInfo planInfo        `json:"queryInfo"`
+	Ranges    []planRangeInfo `json:"queryRanges"`
+}
+
+type planInfo struct {
+	DistinctType   string             `json:"distinctType"`
+	Top            *int               `json:"top"`
+	Offset         *int               `json:"offset"`
+	Limit          *int               `json:"limit"`
+	OrderBy        []string           `json:"orderBy"`
+	OrderByPaths   []string           `json:"orderByExpressions"`
+	GroupBy        []string           `json:"groupByExpressions"`
+	GroupByAliases []string           `json:"groupByAliases"`
+	Aggregates     []string           `json:"aggregates"`
+	AliasToType    map[string]*string `json:"groupByAliasToAggregateType"`
+	Rewritten      string             `json:"rewrittenQuery"`
+	SelectValue    bool               `json:"hasSelectValue"`
+	DCount         *struct{}          `json:"dCountInfo"`
+	NonStreaming   bool               `json:"hasNonStreamingOrderBy"`
+}
+
+type planRangeInfo struct {
+	Min          string `json:"min"`
+	Max          string `json:"max"`
+	MinInclusive bool   `json:"isMinInclusive"`
+	MaxInclusive bool   `json:"isMaxInclusive"`
+}
+
+// clientFilter is the place in an ORDER BY query where a client puts from where
+// a partition is to go on.
+const clientFilter = "{documentdb-formattableorderbyquery-filter}"
+
+// queryPlan answers a query plan request.
+func (e *Engine) queryPlan(c *container, b *sql.Bound, text string) (*response, error) {
+	clauses, err := sql.Split(text)
+	if err != nil {
+		return nil, queryError(err)
+	}
+	info, err := planOf(clauses, b)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(queryPlanInfo{Version: 2, QueryInfo: info,
+		Ranges: []planRangeInfo{{Min: "", Max: "FF", MinInclusive: true}}})
+	if err != nil {
+		return nil, err
+	}
+	return &response{status: http.StatusOK, body: body, charge: chargeMetadata, container: c}, nil
+}
+
+func planOf(c sql.Clauses, b *sql.Bound) (planInfo, error) {
+	info := planInfo{DistinctType: "None", OrderBy: []string{}, OrderByPaths: []string{}, GroupBy: []string{}, GroupByAliases: []string{},
+		Aggregates: []string{}, AliasToType: map[string]*string{}, SelectValue: c.Value}
+	limit := "" // what each partition returns at most
+	if n, ok := b.Top(); ok {
+		info.Top, limit = &n, fmt.Sprintf("TOP %d ", n)
+	}
+	tail := ""
+	if offset, n, ok := b.OffsetLimit(); ok {
+		info.Offset, info.Limit, tail = &offset, &n, fmt.Sprintf(" OFFSET 0 LIMIT %d", min(offset+n, 1<<31-1))
+	}
+	if c.Distinct {
+		info.DistinctType = "Unordered"
+	}
+	where := ""
+	if c.Where != "" {
+		where = " WHERE " + c.Where
+	}
+	grouped := len(c.GroupBy) > 0
+	for _, one := range c.Columns {
+		grouped = grouped || one.Aggregate != ""
+	}
+	switch {
+	case grouped || b.Aggregates() && !c.Distinct:
+		return info.group(c, where)
+	case len(c.OrderBy) > 0:
+		info.order(c, b, limit, tail)
+	case c.Distinct:
+		info.Rewritten = "SELECT DISTINCT " + columns(c) + " FROM " + c.From + where
+	case tail != "" || limit != "":
+		info.Rewritten = "SELECT " + limit + columns(c) + " FROM " + c.From + where + tail
+	}
+	return info, nil
+}
+
+// columns writes a SELECT list.
+func columns(c sql.Clauses) string {
+	if c.Value {
+		return "VALUE " + c.Columns[0].Text
+	}
+	var list []string
+	for _, one := range c.Columns {
+		list = append(list, one.Source)
+	}
+	return strings.Join(list, ", ")
+}
+
+// payload writes a row as one expression.
+func payload(c sql.Clauses, column func(sql.Column) string) string {
+	if c.Value {
+		return column(c.Columns[0])
+	}
+	var list []string
+	for _, one := range c.Columns {
+		list = append(list, string(quoteJSON(one.Name))+": "+column(one))
+	}
+	return "{" + strings.Join(list, ", ") + "}"
+}
+
+func items(expressions []string) string {
+	var list []string
+	for _, x := range expressions {
+		list = append(list, `{"item": `+x+`}`)
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// order has each partition return its rows in order, with what they are ordered by.
+func (info *planInfo) order(c sql.Clauses, b *sql.Bound, limit, tail string) {
+	var terms []string
+	for i, path := range c.OrderBy {
+		direction, word := "Ascending", " ASC"
+		if b.OrderBy()[i].Desc {
+			direction, word = "Descending", " DESC"
+		}
+		info.OrderBy = append(info.OrderBy, direction)
+		info.OrderByPaths = append(info.OrderByPaths, path)
+		terms = append(terms, path+word)
+	}
+	where := " WHERE (" + clientFilter + ")"
+	if c.Where != "" {
+		where = " WHERE (" + c.Where + ") AND (" + clientFilter + ")"
+	}
+	if c.Distinct { // the client drops rows: no partition may stop early
+		limit, tail = "", ""
+	}
+	info.Rewritten = "SELECT " + limit + c.Alias + "._rid, " + items(c.OrderBy) + " AS orderByItems, " +
+		payload(c, func(one sql.Column) string { return one.Text }) + " AS payload FROM " + c.From + where + " ORDER BY " + strings.Join(terms, ", ") + tail
+}
+
+// aggregateTypes are the protocol's names of aggregates.
+var aggregateTypes = map[string]string{"COUNT": "Count", "SUM": "Sum", "MIN": "Min", "MAX": "Max", "AVG": "Average"}
+
+// group has each partition return its groups, with aggregates that can be put
+// together.
+func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
+	if c.Distinct {
+		return *info, badRequest("DISTINCT beside GROUP BY or an aggregate is not supported over partitions.")
+	}
+	aggregates := 0
+	for _, one := range c.Columns {
+		var kind *string
+		if name, ok := aggregateTypes[one.Aggregate]; ok {
+			kind = &name
+			aggregates++
+			if c.Value || len(c.GroupBy) == 0 {
+				info.Aggregates = append(info.Aggregates, name)
+			}
+		}
+		if !c.Value {
+			info.AliasToType[one.Name] = kind
+			info.GroupByAliases = append(info.GroupByAliases, one.Name)
+		}
+	}
+	if aggregates == 0 && len(c.GroupBy) == 0 {
+		return *info, badRequest("An expression of aggregates is not supported over partitions: only aggregates by themselves.")
+	}
+	info.GroupBy = append(info.GroupBy, c.GroupBy...)
+	row := payload(c, partial)
+	if len(c.GroupBy) == 0 {
+		info.Rewritten = "SELECT VALUE [" + row + "] FROM " + c.From + where
+		return *info, nil
+	}
+	if c.Value && aggregates > 0 {
+		row = "[" + row + "]"
+	}
+	info.Rewritten = "SELECT " + items(c.GroupBy) + " AS groupByItems, " + row + " AS payload FROM " + c.From + where + " GROUP BY " + strings.Join(c.GroupBy, ", ")
+	return *info, nil
+}
+
+// partial writes an aggregate so that the results of partitions can be put together.
+func partial(one sql.Column) string {
+	x := one.Argument
+	switch one.Aggregate {
+	case "":
+		return one.Text
+	case "AVG":
+		return `{"item": {"sum": SUM(` + x + `), "count": COUNT(` + x + `)}}`
+	case "MIN", "MAX":
+		return `{"item": {"` + strings.ToLower(one.Aggregate) + `": ` + one.Text + `, "count": COUNT(` + x + `)}}`
+	}
+	return `{"item": ` + one.Text + `}`
+}

@@ -1,0 +1,67 @@
+package emulator
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"byline/store/emulator/internal/sql"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// TestQueryPlan: the queries that a client is told to send to each partition, and
+// that the engine takes them.
+func TestQueryPlan(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	for text, want := range map[string]string{
+		"SELECT * FROM c WHERE c.n > 1":                                                         "",
+		"SELECT TOP 2 c.a AS b FROM c":                                                          "SELECT TOP 2 c.a AS b FROM c",
+		"SELECT c[\"a b\"], 1+1 FROM c OFFSET 1 LIMIT 3":                                        "SELECT c[\"a b\"], 1+1 FROM c OFFSET 0 LIMIT 4",
+		"SELECT * FROM root r ORDER BY r.n DESC, r[\"s\"]":                                      `SELECT r._rid, [{"item": r.n}, {"item": r["s"]}] AS orderByItems, r AS payload FROM root r WHERE (FILTER) ORDER BY r.n DESC, r["s"] ASC`,
+		"select TOP 3 c.order, f(c.x) from c order by c.n":                                      "400",
+		"select TOP 3 c.order, ABS(c.x) from c order by c.n":                                    `SELECT TOP 3 c._rid, [{"item": c.n}] AS orderByItems, {"order": c.order, "$1": ABS(c.x)} AS payload FROM c WHERE (FILTER) ORDER BY c.n ASC`,
+		"SELECT VALUE c.id FROM c WHERE c.a = 1 OR c.b IN (1, 2) ORDER BY c.n OFFSET 2 LIMIT 2": `SELECT c._rid, [{"item": c.n}] AS orderByItems, c.id AS payload FROM c WHERE (c.a = 1 OR c.b IN (1, 2)) AND (FILTER) ORDER BY c.n ASC OFFSET 0 LIMIT 4`,
+		"SELECT DISTINCT VALUE c.n FROM c":                                                      "SELECT DISTINCT VALUE c.n FROM c",
+		"SELECT VALUE COUNT(1) FROM c WHERE c.n = 1":                                            `SELECT VALUE [{"item": COUNT(1)}] FROM c WHERE c.n = 1`,
+		"SELECT VALUE AVG(c.n) FROM c":                                                          `SELECT VALUE [{"item": {"sum": SUM(c.n), "count": COUNT(c.n)}}] FROM c`,
+		"SELECT VALUE MAX(ABS(c.n)) FROM c":                                                     `SELECT VALUE [{"item": {"max": MAX(ABS(c.n)), "count": COUNT(ABS(c.n))}}] FROM c`,
+		"SELECT c.t, COUNT(1) AS k, SUM(c.n) s FROM c GROUP BY c.t":                             `SELECT [{"item": c.t}] AS groupByItems, {"t": c.t, "k": {"item": COUNT(1)}, "s": {"item": SUM(c.n)}} AS payload FROM c GROUP BY c.t`,
+		"SELECT VALUE COUNT(1) + 1 FROM c":                                                      "400",
+		"SELECT DISTINCT VALUE COUNT(1) FROM c":                                                 "400",
+	} {
+		t.Run(text, func(t *testing.T) {
+			body, err := json.Marshal(map[string]string{"query": text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Cosmos-Is-Query-Plan-Request": {"True"}}
+			res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", h, body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.StatusCode != 200 {
+				if want != "400" || res.StatusCode != 400 {
+					t.Fatalf("%s: %s", res.Status, answer)
+				}
+				return
+			}
+			var plan queryPlanInfo
+			mustUnmarshal(t, answer, &plan)
+			got := plan.QueryInfo.Rewritten
+			if strings.ReplaceAll(got, clientFilter, "FILTER") != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			if _, err := sql.Parse(strings.ReplaceAll(got, clientFilter, "true")); got != "" && err != nil {
+				t.Errorf("%s: %v", got, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// maxRanges is how many physical partitions a container may have had: their
+// numbers are part of resource ids.
+const maxRanges = 1 << 12
+
+// splitBatchBytes is how much of a split is written at a time.
+const splitBatchBytes = 4 << 20
+
+// Split splits a physical partition in two halves of its key space, as the
+// service does when a partition grows. Requests on the container wait until it is
+// done. The children go on with the parent's LSNs, so that a position in its change
+// feed is a position in each of theirs; the parent's id is answered with 410 and
+// substatus 1002 from then on. After a crash a split has happened or not.
+func (e *Engine) Split(database, container, rangeID string) error {
+	return e.changeMeta(func(m *metaChange) error {
+		d := m.cat.databases[database]
+		if d == nil || d.containers[container] == nil {
+			return ownerNotFound()
+		}
+		c := d.containers[container]
+		m.lock(c)
+		if c.deleted {
+			return ownerNotFound()
+		}
+		at := slices.IndexFunc(c.ranges, func(p *partition) bool { return p.id() == rangeID })
+		if at < 0 {
+			return rangeGone()
+		}
+		return m.split(c, at)
+	})
+}
+
+func (m *metaChange) split(c *container, at int) error {
+	parent := c.ranges[at]
+	middle, err := c.def.key.middle(parent)
+	if err != nil {
+		return err
+	}
+	no := uint32(0) // no number is used twice: who is gone is somebody's parent
+	for _, p := range c.ranges {
+		no = max(no, p.no+1)
+		for _, id := range p.parents {
+			n, err := strconv.ParseUint(id, 10, 32)
+			if err != nil {
+				return err
+			}
+			no = max(no, uint32(n)+1)
+		}
+	}
+	if no+2 > maxRanges {
+		return fmt.Errorf("container %s has had %d physical partitions, which is the most there can be", c.altPath, no)
+	}
+	parents := append(slices.Clone(parent.parents), parent.id())
+	children := []*partition{
+		{no: no, min: parent.min, max: middle, parents: parents},
+		{no: no + 1, min: middle, max: parent.max, parents: parents},
+	}
+	for _, kind := range []byte{kindFeed, kindOrder} {
+		if err := m.moveRange(c, kind, parent, children); err != nil {
+			return err
+		}
+	}
+	if err := m.batch.Delete(lsnKey(c.no, parent.no), nil); err != nil {
+		return err
+	}
+	for _, p := range children {
+		p.lsn = parent.lsn // nobody writes: c is locked
+		p.applied.Store(p.lsn)
+		p.synced.Store(p.lsn) // the change is, before anybody sees p
+		if err := m.batch.Set(lsnKey(c.no, p.no), binary.BigEndian.AppendUint64(nil, p.lsn), nil); err != nil {
+			return err
+		}
+	}
+	ranges := slices.Concat(c.ranges[:at], children, c.ranges[at+1:])
+	def := *c.def
+	def.record.Gone = append(slices.Clone(def.record.Gone), parent.id())
+	def.record.Ranges = nil
+	for _, p := range ranges {
+		def.record.Ranges = append(def.record.Ranges, rangeRecord{No: p.no, Min: formatEPK(p.min), Max: formatEPK(p.max), Parents: p.parents})
+	}
+	m.onCommit = append(m.onCommit, func() { c.ranges, c.gone, c.def = ranges, def.record.Gone, &def })
+	return m.set(metaContainer, c.no, def.record)
+}
+
+// moveRange gives the entries of a kind that is keyed by physical partition to the
+// children. What it writes before the change commits is under numbers that nobody
+// uses; a crash leaves it there, and the next attempt begins with clearing it.
+func (m *metaChange) moveRange(c *container, kind byte, parent *partition, children []*partition) error {
+	db := m.e.db
+	batch := db.NewBatch()
+	defer func() { batch.Close() }()
+	for _, p := range children {
+		prefix := appendRangeNo(nil, kind, c.no, p.no)
+		if err := batch.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
+			return err
+		}
+	}
+	prefix := appendRangeNo(nil, kind, c.no, parent.no)
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	n := c.def.key.epkLength()
+	var key []byte
+	for it.First(); it.Valid(); it.Next() {
+		p := children[0]
+		if epk := it.Value()[:n]; bytes.Compare(epk, p.max) >= 0 {
+			p = children[1]
+		}
+		key = append(appendRangeNo(key[:0], kind, c.no, p.no), it.Key()[len(prefix):]...)
+		if err := batch.Set(key, it.Value(), nil); err != nil {
+			return err
+		}
+		if batch.Len() < splitBatchBytes {
+			continue
+		}
+		if err := db.Apply(batch, pebble.NoSync); err != nil {
+			return err
+		}
+		if err := batch.Close(); err != nil {
+			return err
+		}
+		batch = db.NewBatch()
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	if err := m.batch.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
+		return err
+	}
+	return db.Apply(batch, pebble.NoSync)
+}
+
+func appendRangeNo(dst []byte, kind byte, container, rangeNo uint32) []byte {
+	return binary.BigEndian.AppendUint32(appendKind(dst, kind, container), rangeNo)
+}
+
+// space is the number of effective partition keys (of the first component, in a
+// hierarchical key): V2 clears two bits of 128, V1 has 32.
+func (d *partitionKeyPaths) space() *big.Int {
+	bits := uint(126)
+	if d.version == 1 {
+		bits = 32
+	}
+	return new(big.Int).Lsh(big.NewInt(1), bits)
+}
+
+// slices cuts the key space in n equal physical partitions.
+func (d *partitionKeyPaths) slices(n int) []rangeRecord {
+	out := make([]rangeRecord, n)
+	for i := range out {
+		out[i].No = uint32(i)
+		if i > 0 {
+			at := new(big.Int).Mul(d.space(), big.NewInt(int64(i)))
+			out[i].Min = formatEPK(at.Div(at, big.NewInt(int64(n))).FillBytes(make([]byte, 16)))
+			out[i-1].Max = out[i].Min
+		}
+	}
+	out[n-1].Max = "FF"
+	return out
+}
+
+// middle returns the middle of a physical partition's key space.
+func (d *partitionKeyPaths) middle(p *partition) ([]byte, error) {
+	number := func(b []byte) *big.Int {
+		full := make([]byte, 16)
+		copy(full, b)
+		return new(big.Int).SetBytes(full)
+	}
+	low, high := number(p.min), number(p.max)
+	if space := d.space(); high.Cmp(space) > 0 {
+		high = space
+	}
+	at := new(big.Int).Add(low, high)
+	at.Rsh(at, 1)
+	if at.Cmp(low) <= 0 {
+		return nil, fmt.Errorf("partition key range %s is too small to be split", p.id())
+	}
+	return at.FillBytes(make([]byte, 16)), nil
+}

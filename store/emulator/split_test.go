@@ -1,0 +1,458 @@
+package emulator
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/cockroachdb/pebble/v2"
+
+	"byline/store/emulator/internal/sql"
+)
+
+// TestEffectivePartitionKeyOfTheSDK reads the vectors out of azcosmos' own module.
+func TestEffectivePartitionKeyOfTheSDK(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos").Output()
+	if err != nil {
+		t.Fatal("the module cache is not at hand:", err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "internal/epk/testdata/*.xml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no vectors", err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in struct {
+			Results []struct {
+				Description string `xml:"Input>Description"`
+				Value       string `xml:"Input>PartitionKeyValue"`
+				V1          string `xml:"Output>PartitionKeyHashV1"`
+				V2          string `xml:"Output>PartitionKeyHashV2"`
+			} `xml:"Result"`
+		}
+		if err := xml.Unmarshal(raw, &in); err != nil || len(in.Results) == 0 {
+			t.Fatal(file, err)
+		}
+		for _, v := range in.Results {
+			t.Run(v.Description, func(t *testing.T) {
+				values := []json.RawMessage{json.RawMessage(v.Value)}
+				if strings.HasPrefix(v.Value, "[") {
+					if err := json.Unmarshal([]byte(v.Value), &values); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var key partitionKey
+				for _, one := range values {
+					if string(one) == "UNDEFINED" {
+						key = append(key, component{})
+						continue
+					}
+					// Keys that no JSON can name, but the hash knows.
+					if f, ok := map[string]float64{"-0": math.Copysign(0, -1), `"NaN"`: math.Float64frombits(0xFFF8 << 48),
+						`"Infinity"`: math.Inf(1), `"-Infinity"`: math.Inf(-1)}[string(one)]; ok {
+						key = append(key, component{kind: componentNumber, number: f})
+						continue
+					}
+					value, err := sql.ParseValue(one)
+					if err != nil {
+						t.Fatal(err)
+					}
+					c, ok := componentOf(value)
+					if !ok {
+						t.Fatal("not a key")
+					}
+					key = append(key, c)
+				}
+				d := partitionKeyPaths{version: 2, multi: true}
+				got := formatEPK(d.appendEPK(nil, key))
+				for i := 0; i < len(v.V2); i += 32 { // the vectors are not masked
+					if got[i+1:i+32] != v.V2[i+1:i+32] {
+						t.Errorf("V2 %s, want %s", got, v.V2)
+					}
+				}
+				d = partitionKeyPaths{version: 1}
+				if got := formatEPK(d.appendEPK(nil, key)); got != v.V1 {
+					t.Errorf("V1 %s, want %s", got, v.V1)
+				}
+			})
+		}
+	}
+}
+
+// do sends a request and returns the answer.
+func do(t testing.TB, e *Engine, method, path, body string, headers ...string) *http.Response {
+	t.Helper()
+	h := http.Header{}
+	for i := 0; i < len(headers); i += 2 {
+		h.Set(headers[i], headers[i+1])
+	}
+	res, err := e.Do(signed(t, method, path, h, []byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// TestSplitUnderLoad splits partitions while writers write, a follower follows
+// the change feed, and a reader pages over everything.
+func TestSplitUnderLoad(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	e, err := Open(dir, Options{Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	const keys, writers, writes = 40, 4, 120
+	for k := range keys {
+		mustCreate(t, c, fmt.Sprint(k), fmt.Sprintf(`{"id":"there","pk":"%d","n":0}`, k))
+	}
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range writes {
+				key := fmt.Sprint((w + i*writers) % keys)
+				doc := fmt.Appendf(nil, `{"id":"w%d","pk":%q,"n":%d}`, w, key, i)
+				if _, err := c.UpsertItem(ctx, pk(key), doc, nil); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.ReadItem(ctx, pk(key), "there", nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	gone := []string{"0", "3", "1", "5"}
+	split := func() {
+		if len(gone) > 0 {
+			if err := e.Split("db", "c", gone[0]); err != nil {
+				t.Errorf("split %s: %v", gone[0], err)
+			}
+			gone = gone[1:]
+		}
+	}
+
+	seen := map[string]int{}
+	o := azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}, MaxItemCount: 5}
+	pager := c.NewQueryItemsPager("SELECT VALUE c.pk FROM c WHERE c.id = 'there' OR 1 = 2", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 3})
+	scanned := map[string]int{}
+	for finished, empty, round := false, 0, 0; ; round++ {
+		if round > 20_000 {
+			t.Fatal("the follower or the scan finds no end")
+		}
+		res, err := c.ReadChangeFeed(ctx, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range res.Items {
+			var one struct {
+				ID, PK string
+				N      int
+			}
+			mustUnmarshal(t, i, &one)
+			if last, ok := seen[one.PK+" "+one.ID]; ok && one.N <= last {
+				t.Errorf("%s comes with %d after %d", i, one.N, last)
+			}
+			seen[one.PK+" "+one.ID] = one.N
+		}
+		o.Continuation = &res.ContinuationToken
+		if pager.More() {
+			page, err := pager.NextPage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range page.Items {
+				scanned[string(i)]++
+			}
+		}
+		if round%4 == 3 {
+			split()
+		}
+		if res.Count > 0 {
+			empty = 0
+		} else if empty++; finished && empty > 8 && len(gone) == 0 && !pager.More() {
+			break
+		}
+		select {
+		case <-done:
+			finished = true
+		default:
+		}
+	}
+	for k := range keys {
+		if n := scanned[fmt.Sprintf("%q", fmt.Sprint(k))]; n != 1 {
+			t.Errorf("the scan over all partitions saw %d %d times", k, n)
+		}
+	}
+	want := keys
+	for w := range writers {
+		for k := range keys {
+			last := -1
+			for i := range writes {
+				if (w+i*writers)%keys == k {
+					last = i
+				}
+			}
+			if last < 0 {
+				continue
+			}
+			want++
+			if got, ok := seen[fmt.Sprintf("%d w%d", k, w)]; !ok || got != last {
+				t.Errorf("key %d, writer %d: the follower saw %d, want %d", k, w, got, last)
+			}
+		}
+	}
+	if len(seen) != want {
+		t.Errorf("the follower saw %d items of %d", len(seen), want)
+	}
+
+	var ids []azcosmos.ItemIdentity
+	for k := range keys {
+		ids = append(ids, azcosmos.ItemIdentity{ID: "there", PartitionKey: pk(fmt.Sprint(k))})
+	}
+	if res, err := c.ReadManyItems(ctx, ids, nil); err != nil || len(res.Items) != keys {
+		t.Errorf("read many: %d items, %v", len(res.Items), err)
+	}
+	check := func(e *Engine) {
+		t.Helper()
+		ranges, etag := rangesOf(t, e)
+		if len(ranges) != 6 || etag != `"10"` {
+			t.Errorf("%d ranges, etag %s", len(ranges), etag)
+		}
+		at := ""
+		for _, r := range ranges {
+			if r.Min != at {
+				t.Errorf("a hole before %+v", r)
+			}
+			at = r.Max
+		}
+		last := ranges[slices.IndexFunc(ranges, func(r pkRange) bool { return r.ID == "8" })]
+		if at != "FF" || !slices.Equal(last.Parents, []string{"1", "5"}) && !slices.Equal(last.Parents, []string{"0", "3"}) && len(last.Parents) == 0 {
+			t.Errorf("%+v", last)
+		}
+		for _, id := range []string{"0", "3", "1", "5"} {
+			res := do(t, e, http.MethodGet, "/dbs/db/colls/c/docs", "", "A-IM", "Incremental Feed", "x-ms-documentdb-partitionkeyrangeid", id)
+			if res.StatusCode != http.StatusGone || res.Header.Get("X-Ms-Substatus") != "1002" {
+				t.Errorf("range %s: %d %s", id, res.StatusCode, res.Header.Get("X-Ms-Substatus"))
+			}
+		}
+	}
+	check(e)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	check(e)
+	t.Run("what cannot be split is refused", func(t *testing.T) {
+		for _, in := range [][3]string{{"no", "c", "0"}, {"db", "no", "0"}, {"db", "c", "0"}, {"db", "c", "x"}} {
+			if err := e.Split(in[0], in[1], in[2]); err == nil {
+				t.Errorf("%v is split", in)
+			}
+		}
+	})
+}
+
+type pkRange struct {
+	ID      string
+	Min     string `json:"minInclusive"`
+	Max     string `json:"maxExclusive"`
+	Parents []string
+}
+
+func rangesOf(t testing.TB, e *Engine) ([]pkRange, string) {
+	t.Helper()
+	res := do(t, e, http.MethodGet, "/dbs/db/colls/c/pkranges", "", "A-IM", "Incremental Feed")
+	var body struct{ PartitionKeyRanges []pkRange }
+	if err := json.NewDecoder(res.Body).Decode(&body); err != nil {
+		t.Fatal(err)
+	}
+	return body.PartitionKeyRanges, res.Header.Get("Etag")
+}
+
+// TestQueriesGoOnAfterASplit pages each kind of plan and splits between the pages.
+func TestQueriesGoOnAfterASplit(t *testing.T) {
+	for _, one := range []struct {
+		name, query string
+		key         azcosmos.PartitionKey
+		want        int
+	}{
+		{"order of creation", "SELECT VALUE c.id FROM c", azcosmos.NewPartitionKey(), 90},
+		{"range index", "SELECT VALUE c.id FROM c WHERE c.odd = true", azcosmos.NewPartitionKey(), 45},
+		{"prefix of a hierarchical key", "SELECT VALUE c.id FROM c WHERE c.a = 'x'", azcosmos.NewPartitionKey(), 45},
+		{"one logical partition", "SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("x").AppendString("1"), 15},
+		{"sorted", "SELECT VALUE c.id FROM c ORDER BY c.n", azcosmos.NewPartitionKeyString("x").AppendString("1"), 15},
+		{"points", "SELECT VALUE c.id FROM c WHERE c.a = 'x' AND c.b = '1' AND c.id IN ('2','8','14','20','26')", azcosmos.NewPartitionKey(), 5},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			ctx := context.Background()
+			e := newEngine(t, Options{})
+			c := newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{
+				Kind: azcosmos.PartitionKeyKindMultiHash, Version: 2, Paths: []string{"/a", "/b"}}})
+			for i := range 90 {
+				a, b := string("yx"[(i+1)%2]), fmt.Sprint(i/2%3)
+				doc := fmt.Appendf(nil, `{"id":"%d","a":%q,"b":%q,"n":%d,"odd":%v}`, i, a, b, -i, i%2 == 1)
+				if _, err := c.CreateItem(ctx, azcosmos.NewPartitionKeyString(a).AppendString(b), doc, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pager := c.NewQueryItemsPager(one.query, one.key, &azcosmos.QueryOptions{PageSizeHint: 2})
+			seen := map[string]int{}
+			for n := 0; pager.More(); n++ {
+				page, err := pager.NextPage(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, i := range page.Items {
+					seen[string(i)]++
+				}
+				if n == 1 || n == 2 || n == 6 {
+					ranges, _ := rangesOf(t, e)
+					id := ranges[0].ID // what is being read, or was
+					if n == 6 {
+						id = ranges[len(ranges)-1].ID
+					}
+					if err := e.Split("db", "c", id); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for id, n := range seen {
+				if n != 1 {
+					t.Errorf("%s: %d times", id, n)
+				}
+			}
+			if len(seen) != one.want {
+				t.Errorf("%d rows, want %d", len(seen), one.want)
+			}
+		})
+	}
+}
+
+func TestNewContainersHavePartitions(t *testing.T) {
+	for name, def := range map[string]azcosmos.PartitionKeyDefinition{
+		"V2":        {Paths: []string{"/pk"}, Version: 2},
+		"V1":        {Paths: []string{"/pk"}, Version: 1},
+		"MultiHash": {Paths: []string{"/pk", "/id"}, Version: 2, Kind: azcosmos.PartitionKeyKindMultiHash},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, Options{Partitions: 4})
+			c := newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: def})
+			for i := range 200 {
+				key := pk(fmt.Sprint(i))
+				if len(def.Paths) > 1 {
+					key = key.AppendString("a")
+				}
+				if _, err := c.CreateItem(context.Background(), key, fmt.Appendf(nil, `{"id":"a","pk":"%d"}`, i), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.Split("db", "c", "3"); err != nil {
+				t.Fatal(err)
+			}
+			ranges, err := c.ReadFeedRanges(context.Background(), nil)
+			if err != nil || len(ranges) != 5 {
+				t.Fatal(ranges, err)
+			}
+			total := 0
+			for i := range ranges {
+				n := len(changes(t, c, &azcosmos.ChangeFeedOptions{FeedRange: &ranges[i]}))
+				if n < 10 || n > 90 {
+					t.Errorf("range %d has %d items of 200", i, n)
+				}
+				total += n
+			}
+			if total != 200 {
+				t.Errorf("%d items", total)
+			}
+		})
+	}
+	if _, err := Open("", Options{Partitions: -1}); err == nil {
+		t.Error("-1 partitions")
+	}
+}
+
+// TestSessionTokenOfAParent: after a split, what a client holds of the parent is
+// good for the children.
+func TestSessionTokenOfAParent(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	made := mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
+	if err := e.Split("db", "c", "0"); err != nil {
+		t.Fatal(err)
+	}
+	res, err := c.ReadItem(ctx, pk("p"), "1", &azcosmos.ItemOptions{SessionToken: made.SessionToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := *res.SessionToken; got != "1:-1#1" && got != "2:-1#1" {
+		t.Errorf("session token %s", got)
+	}
+	ahead := "0:-1#9"
+	_, err = c.ReadItem(ctx, pk("p"), "1", &azcosmos.ItemOptions{SessionToken: &ahead})
+	wantStatus(t, err, http.StatusNotFound, "1002")
+}
+
+// TestInterruptedSplit: what a split leaves that did not get to its end is not
+// taken for the next one's.
+func TestInterruptedSplit(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for i := range 20 {
+		mustCreate(t, c, fmt.Sprint(i), fmt.Sprintf(`{"id":"%d","pk":"%d"}`, i, i))
+	}
+	crash := errors.New("crash")
+	err := e.changeMeta(func(m *metaChange) error {
+		inner := m.cat.databases["db"].containers["c"]
+		m.lock(inner)
+		return errors.Join(m.split(inner, 0), crash)
+	})
+	if !errors.Is(err, crash) {
+		t.Fatal(err)
+	}
+	if got := changes(t, c, nil); len(got) != 20 {
+		t.Errorf("%d items after a split that did not happen", len(got))
+	}
+	for i := range 10 {
+		if _, err := c.DeleteItem(ctx, pk(fmt.Sprint(i)), fmt.Sprint(i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Split("db", "c", "0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []byte{kindFeed, kindOrder} {
+		it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for it.First(); it.Valid(); it.Next() {
+			n++
+		}
+		if err := it.Close(); err != nil || n != 10 {
+			t.Errorf("%d entries of kind %c, %v", n, kind, err)
+		}
+	}
+}

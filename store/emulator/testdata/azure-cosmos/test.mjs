@@ -1,0 +1,170 @@
+// What an application does with @azure/cosmos, against ENDPOINT, whose containers
+// have several physical partitions. THROTTLED is a second endpoint, with very few
+// request units a second.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { BulkOperationType, ChangeFeedStartFrom, CosmosClient, PatchOperationType } from "@azure/cosmos";
+
+const key = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+const connect = (endpoint, options) => new CosmosClient({ endpoint, key, ...options });
+const client = connect(process.env.ENDPOINT);
+const code = (wanted) => (error) => (assert.equal(error.code, wanted, error.stack), true);
+let database, container;
+
+before(async () => {
+  ({ database } = await client.databases.createIfNotExists({ id: "js" }));
+  ({ container } = await database.containers.createIfNotExists({
+    id: "items",
+    partitionKey: { paths: ["/pk"] },
+    indexingPolicy: {
+      compositeIndexes: [[{ path: "/kind", order: "ascending" }, { path: "/n", order: "descending" }]],
+    },
+  }));
+});
+
+after(async () => {
+  await database?.delete();
+  client.dispose();
+});
+
+test("create, read, replace, upsert, delete", async () => {
+  const created = await container.items.create({ id: "1", pk: "crud", n: 1 });
+  assert.equal(created.statusCode, 201);
+  assert.ok(created.requestCharge > 0);
+  const read = await container.item("1", "crud").read();
+  assert.equal(read.resource.n, 1);
+  assert.equal(read.etag, read.resource._etag);
+  const replaced = await container.item("1", "crud").replace({ id: "1", pk: "crud", n: 2 });
+  assert.deepEqual([replaced.statusCode, replaced.resource.n], [200, 2]);
+  assert.equal((await container.items.upsert({ id: "1", pk: "crud", n: 3 })).statusCode, 200);
+  assert.equal((await container.items.upsert({ id: "2", pk: "crud", n: 3 })).statusCode, 201);
+  assert.equal((await container.item("1", "crud").delete()).statusCode, 204);
+  const gone = await container.item("1", "crud").read();
+  assert.deepEqual([gone.statusCode, gone.resource], [404, undefined]);
+});
+
+test("patch, with and without a condition", async () => {
+  await container.items.create({ id: "1", pk: "patch", n: 1, list: [1], old: true });
+  const { resource } = await container.item("1", "patch").patch([
+    { op: PatchOperationType.incr, path: "/n", value: 4 },
+    { op: PatchOperationType.add, path: "/list/-", value: 2 },
+    { op: PatchOperationType.set, path: "/name", value: "é" },
+    { op: PatchOperationType.remove, path: "/old" },
+  ]);
+  assert.deepEqual([resource.n, resource.list, resource.name, resource.old], [5, [1, 2], "é", undefined]);
+  const guarded = { condition: "from c where c.n = 1", operations: [{ op: "set", path: "/n", value: 0 }] };
+  await assert.rejects(container.item("1", "patch").patch(guarded), code(412));
+  await assert.rejects(container.item("1", "patch").patch([{ op: "remove", path: "/missing" }]), code(400));
+});
+
+test("404, 409 and 412", async () => {
+  const { etag } = await container.items.create({ id: "1", pk: "errors" });
+  await assert.rejects(container.items.create({ id: "1", pk: "errors" }), code(409));
+  await assert.rejects(container.item("none", "errors").delete(), code(404));
+  const ifMatch = (condition) => ({ accessCondition: { type: "IfMatch", condition } });
+  await container.item("1", "errors").replace({ id: "1", pk: "errors", n: 1 }, ifMatch(etag));
+  await assert.rejects(container.item("1", "errors").replace({ id: "1", pk: "errors", n: 2 }, ifMatch(etag)), code(412));
+  const { etag: now } = await container.item("1", "errors").read();
+  const same = await container.item("1", "errors").read({ accessCondition: { type: "IfNoneMatch", condition: now } });
+  assert.equal(same.statusCode, 304);
+});
+
+test("atomic batch", async () => {
+  await container.items.create({ id: "counter", pk: "batch", n: 0 });
+  const add = (id) => [
+    { operationType: BulkOperationType.Create, resourceBody: { id, pk: "batch" } },
+    { operationType: BulkOperationType.Patch, id: "counter", resourceBody: { operations: [{ op: "incr", path: "/n", value: 1 }] } },
+  ];
+  const done = await container.items.batch(add("a"), "batch");
+  assert.deepEqual([done.code, done.result.map((r) => r.statusCode)], [200, [201, 200]]);
+  const failed = await container.items.batch(add("a"), "batch");
+  assert.deepEqual([failed.code, failed.result.map((r) => r.statusCode)], [207, [409, 424]]);
+  assert.equal((await container.item("counter", "batch").read()).resource.n, 1);
+});
+
+test("query with paging in a partition", async () => {
+  for (let n = 0; n < 25; n++) await container.items.create({ id: `${n}`, pk: "query", kind: n % 2 ? "odd" : "even", n });
+  const query = {
+    query: "SELECT VALUE c.n FROM c WHERE c.kind = @kind ORDER BY c.kind DESC, c.n ASC",
+    parameters: [{ name: "@kind", value: "even" }],
+  };
+  const seen = [];
+  let token, pages = 0;
+  do { // each page from a new iterator, as a web server does
+    const page = await container.items.query(query, { partitionKey: "query", maxItemCount: 4, continuationToken: token }).fetchNext();
+    seen.push(...page.resources);
+    token = page.continuationToken;
+    pages++;
+  } while (token);
+  assert.deepEqual(seen, Array.from({ length: 13 }, (_, n) => 2 * n));
+  assert.equal(pages, 4);
+  const { resources } = await container.items.query("SELECT c.kind, COUNT(1) AS k, AVG(c.n) AS mean FROM c GROUP BY c.kind", { partitionKey: "query" }).fetchAll();
+  assert.deepEqual(resources.sort((a, b) => a.k - b.k), [{ kind: "odd", k: 12, mean: 12 }, { kind: "even", k: 13, mean: 12 }]);
+  await assert.rejects(container.items.query("SELECT FROM c", { partitionKey: "query" }).fetchAll(), code(400));
+});
+
+test("query over partitions", async () => {
+  for (let n = 0; n < 60; n++) await container.items.create({ id: `${n}`, pk: `cross${n % 13}`, kind: "cross", n, group: `g${n % 3}` }); // strings: the SDK loses a distinct 0
+  const all = async (text, options) => (await container.items.query(text, { maxItemCount: 7, ...options }).fetchAll()).resources;
+  const numbers = (from, to) => Array.from({ length: to - from }, (_, n) => n + from);
+  const where = "FROM c WHERE c.kind = 'cross'";
+  const sorted = (list) => list.sort((a, b) => a - b);
+  assert.deepEqual(sorted(await all(`SELECT VALUE c.n ${where}`)), numbers(0, 60));
+  assert.deepEqual(await all(`SELECT VALUE c.n ${where} ORDER BY c.n`), numbers(0, 60));
+  assert.deepEqual(await all(`SELECT VALUE c.n ${where} ORDER BY c.n DESC`), numbers(0, 60).reverse());
+  assert.deepEqual((await all(`SELECT * ${where} AND c.n < 9 ORDER BY c.kind, c.n DESC`)).map((i) => i.n), numbers(0, 9).reverse());
+  assert.deepEqual((await all(`SELECT c.n, c.group AS g ${where} ORDER BY c.n OFFSET 5 LIMIT 4`)), numbers(5, 9).map((n) => ({ n, g: `g${n % 3}` })));
+  assert.deepEqual(await all(`SELECT TOP 11 VALUE c.n ${where} ORDER BY c.n`), numbers(0, 11));
+  assert.equal((await all(`SELECT TOP 11 VALUE c.n ${where}`)).length, 11);
+  assert.deepEqual((await all(`SELECT DISTINCT VALUE c.group ${where}`)).sort(), ["g0", "g1", "g2"]);
+  assert.deepEqual(await all(`SELECT VALUE COUNT(1) ${where}`), [60]);
+  assert.deepEqual(await all(`SELECT VALUE SUM(c.n) ${where}`), [1770]);
+  assert.deepEqual(await all(`SELECT VALUE AVG(c.n) ${where}`), [29.5]);
+  assert.deepEqual(await all(`SELECT VALUE MIN(c.n) ${where}`), [0]);
+  assert.deepEqual(await all(`SELECT VALUE MAX(c.n) ${where}`), [59]);
+  const groups = await all(`SELECT VALUE COUNT(1) ${where} GROUP BY c.group`);
+  assert.deepEqual(groups, [20, 20, 20]);
+  assert.deepEqual(await all("SELECT VALUE c.n FROM c WHERE c.pk = 'cross1' ORDER BY c.n"), [1, 14, 27, 40, 53]);
+});
+
+test("change feed iterator", async () => {
+  const { container: feed } = await database.containers.create({ id: "feed", partitionKey: { paths: ["/pk"] } });
+  for (let n = 0; n < 25; n++) await feed.items.create({ id: `${n}`, pk: `p${n % 4}`, n });
+  await feed.item("3", "p3").patch([{ op: "incr", path: "/n", value: 100 }]);
+  const drain = async (iterator) => {
+    const items = [];
+    while (iterator.hasMoreResults) {
+      const page = await iterator.readNext();
+      if (page.statusCode === 304) return { items, token: page.continuationToken };
+      items.push(...page.result);
+    }
+  };
+  const whole = await drain(feed.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Beginning(), maxItemCount: 4 }));
+  assert.equal(whole.items.length, 25);
+  assert.equal(whole.items.find((i) => i.id === "3").n, 103);
+  assert.equal(new Set(whole.items.map((i) => i.id)).size, 25);
+  await feed.items.create({ id: "later", pk: "p1" });
+  const rest = await drain(feed.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Continuation(whole.token) }));
+  assert.deepEqual(rest.items.map((i) => i.id), ["later"]);
+  const one = await drain(feed.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Beginning("p2"), maxItemCount: 2 }));
+  assert.deepEqual(one.items.map((i) => i.n), [2, 6, 10, 14, 18, 22]);
+});
+
+test("429, and the SDK's retries of it", async () => {
+  const impatient = connect(process.env.THROTTLED, { connectionPolicy: { retryOptions: { maxRetryAttemptCount: 0 } } });
+  const patient = connect(process.env.THROTTLED, { connectionPolicy: { retryOptions: { maxRetryAttemptCount: 50, maxWaitTimeInSeconds: 60 } } });
+  try {
+    const { database: db } = await patient.databases.createIfNotExists({ id: "throttled" });
+    const { container: c } = await db.containers.createIfNotExists({ id: "items", partitionKey: { paths: ["/pk"] } });
+    let refused;
+    for (let n = 0; n < 200 && !refused; n++) {
+      await impatient.database("throttled").container("items").items.upsert({ id: `${n}`, pk: "p" }).catch((error) => { refused = error; });
+    }
+    assert.equal(refused?.code, 429);
+    assert.ok(refused.retryAfterInMs > 0 || Number(refused.headers?.["x-ms-retry-after-ms"]) > 0, "without x-ms-retry-after-ms");
+    for (let n = 0; n < 8; n++) await c.items.upsert({ id: `patient${n}`, pk: "p" });
+  } finally {
+    impatient.dispose();
+    patient.dispose();
+  }
+});

@@ -1,0 +1,70 @@
+package emulator
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// lowPriorityReserve is the part of a second's budget that requests of low
+// priority leave to the others, so that they are throttled first.
+const lowPriorityReserve = 0.5
+
+// budget limits the request units that one physical partition spends: a bucket
+// that holds one second's worth and is filled continuously. As in the service, a
+// request is let in while there is anything left, and paid when its charge is
+// known; what it overdraws, later requests wait for.
+type budget struct {
+	mu     sync.Mutex
+	left   float64   // guarded by mu: negative if overdrawn
+	filled time.Time // guarded by mu: when left was right; zero before the first request
+}
+
+// take returns how long a request must wait before it may try again, 0 if it is
+// let in.
+func (b *budget) take(rate float64, now time.Time, low bool) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.filled.IsZero() {
+		b.left, b.filled = rate, now
+	}
+	if passed := now.Sub(b.filled); passed > 0 {
+		b.left, b.filled = min(rate, b.left+rate*passed.Seconds()), now
+	}
+	floor := 0.0
+	if low {
+		floor = rate * lowPriorityReserve
+	}
+	if b.left > floor {
+		return 0
+	}
+	return time.Duration(math.Floor((floor-b.left)/rate*1000)+1) * time.Millisecond
+}
+
+func (b *budget) pay(charge float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left -= charge
+}
+
+// admit answers 429 when a physical partition has spent its budget.
+func (e *Engine) admit(q *request, p *partition) error {
+	if e.rate == 0 {
+		return nil
+	}
+	low := strings.EqualFold(q.get("X-Ms-Cosmos-Priority-Level"), "Low")
+	if wait := p.budget.take(e.rate, e.clock(), low); wait > 0 {
+		return tooManyRequests(wait)
+	}
+	return nil
+}
+
+// pay takes the charge of an answer from the budget. What was refused for want of
+// budget does not deepen the want.
+func (e *Engine) pay(resp *response) {
+	if e.rate > 0 && resp.partition != nil && resp.status != http.StatusTooManyRequests {
+		resp.partition.budget.pay(resp.charge)
+	}
+}

@@ -1,0 +1,179 @@
+package emulator
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// TestThrottling spends a budget of 20 RU/s on a clock that stands still.
+func TestThrottling(t *testing.T) {
+	ctx := context.Background()
+	clock := newFakeClock()
+	e := newEngine(t, Options{RUs: 20, Partitions: 2, Clock: clock.Now})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	low := azcosmos.PriorityLevelLow
+	read := func(key string, o *azcosmos.ItemOptions) error {
+		_, err := c.ReadItem(ctx, pk(key), "1", o)
+		if statusOf(err) == http.StatusNotFound {
+			return nil
+		}
+		return err
+	}
+	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`) // 5.9 RU
+	for range 5 {
+		if err := read("p", nil); err != nil { // 1 RU each
+			t.Fatal(err)
+		}
+	}
+	err := read("p", &azcosmos.ItemOptions{PriorityLevel: &low})
+	wantStatus(t, err, http.StatusTooManyRequests, "3200")
+	for range 10 {
+		if err := read("p", nil); err != nil {
+			t.Fatal("throttled before the budget is spent: ", err)
+		}
+	}
+	err = read("p", nil)
+	wantStatus(t, err, http.StatusTooManyRequests, "3200")
+	res := rawResponse(err)
+	if got := res.Header.Get("x-ms-request-charge"); got != "0.38" {
+		t.Errorf("charge %s", got)
+	}
+	if res.Header.Get("Retry-After") != "" {
+		t.Error("Retry-After, which the service does not send")
+	}
+	ms, err := strconv.Atoi(res.Header.Get("x-ms-retry-after-ms"))
+	if err != nil || ms <= 0 || ms > 1000 {
+		t.Fatalf("x-ms-retry-after-ms %d %v", ms, err)
+	}
+
+	for name, call := range map[string]func() error{
+		"create": func() error {
+			_, err := c.CreateItem(ctx, pk("p"), []byte(`{"id":"2","pk":"p"}`), nil)
+			return err
+		},
+		"batch": func() error {
+			b := c.NewTransactionalBatch(pk("p"))
+			b.ReadItem("1", nil)
+			_, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+			return err
+		},
+		"query": func() error {
+			_, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil).NextPage(ctx)
+			return err
+		},
+		"change feed": func() error {
+			key := pk("p")
+			_, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{PartitionKey: &key, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+			return err
+		},
+	} {
+		if got := statusOf(call()); got != http.StatusTooManyRequests {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	if err := read(otherRange(e, "p"), nil); err != nil {
+		t.Errorf("the other partition is throttled, too: %v", err)
+	}
+	clock.now = clock.now.Add(time.Duration(ms-1) * time.Millisecond)
+	if err := read("p", nil); statusOf(err) != http.StatusTooManyRequests {
+		t.Errorf("let in too early: %v", err)
+	}
+	clock.now = clock.now.Add(time.Millisecond)
+	if err := read("p", nil); err != nil {
+		t.Errorf("still throttled after the wait: %v", err)
+	}
+
+	// The budget of an idle hour is that of a second.
+	clock.now = clock.now.Add(time.Hour)
+	n := 0
+	for read("p", nil) == nil {
+		n++
+	}
+	if n != 20 {
+		t.Errorf("%d reads of 1 RU in a second of 20 RU", n)
+	}
+}
+
+// otherRange returns a key that is not in the physical partition of key.
+func otherRange(e *Engine, key string) string {
+	c := e.catalog.Load().databases["db"].containers["c"]
+	at := func(s string) *partition {
+		return c.rangeOfLocked(c.def.key.appendEPK(nil, partitionKey{{kind: componentString, text: s}}))
+	}
+	for i := 0; ; i++ {
+		if s := strconv.Itoa(i); at(s) != at(key) {
+			return s
+		}
+	}
+}
+
+// TestThrottledClientsGoOn: azcosmos waits as it is told, and gets through.
+func TestThrottledClientsGoOn(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{RUs: 100})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: e, Retry: policy.RetryOptions{MaxRetries: 5}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	c, err := client.NewContainer("db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 25 {
+		if _, err := c.UpsertItem(ctx, pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil {
+			t.Fatalf("write %d: %v", i, err)
+		}
+	}
+}
+
+// TestNoSync: writes without waiting for the disk are there after an orderly end.
+func TestNoSync(t *testing.T) {
+	ctx := context.Background()
+	disk := newSlowDisk()
+	e := newEngine(t, Options{NoSync: true, fs: disk.fs()})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	release := disk.hold()
+	defer release()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.CreateItem(ctx, pk("p"), []byte(`{"id":"1","pk":"p"}`), nil)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the write waits for the disk")
+	}
+	if got := changes(t, c, nil); len(got) != 1 {
+		t.Errorf("change feed: %v", got)
+	}
+	release()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := newEngine(t, Options{fs: disk.crashed()})
+	client, err := newClient(t, again).NewContainer("db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.ReadItem(ctx, pk("p"), "1", nil); err != nil {
+		t.Error(err)
+	}
+}

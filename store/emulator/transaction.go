@@ -1,0 +1,358 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net/http"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// transaction is the writing of one request: one logical partition, one LSN, one
+// Pebble batch. It runs under the mutex of its physical partition.
+type transaction struct {
+	e         *Engine
+	q         *request // nil for the engine's own
+	c         *container
+	def       *definition
+	key       partitionKey
+	partition []byte // what the addresses of its items begin with
+	p         *partition
+	lsn       uint64
+	ops       uint16
+	batch     *pebble.Batch
+	items     *pebble.Iterator // over what was stored before; nil until something is looked up
+
+	// What a transactional batch has written so far: nil for what it deleted.
+	// Unused (nil) when there is but one operation.
+	written map[string]*record
+	uniques map[string]string
+}
+
+// opResult is the outcome of one operation.
+type opResult struct {
+	status int
+	charge float64
+	rec    *record // nil after a delete
+}
+
+// commit runs fn in a transaction on the logical partition that key names. When
+// fn fails, nothing is written. It returns once the write is durable, or else what
+// fn saw.
+func (e *Engine) commit(q *request, c *container, key partitionKey, several bool, fn func(*transaction) error) (*partition, uint64, error) {
+	t := transaction{e: e, q: q, c: c, key: key}
+	if several {
+		t.written, t.uniques = map[string]*record{}, map[string]string{}
+	}
+	return t.run(fn)
+}
+
+// commitAt is commit for a logical partition that is known by its address.
+func (e *Engine) commitAt(c *container, address []byte, fn func(*transaction) error) (*partition, uint64, error) {
+	t := transaction{e: e, c: c, partition: address}
+	return t.run(fn)
+}
+
+func (t *transaction) run(fn func(*transaction) error) (*partition, uint64, error) {
+	e := t.e
+	if err := t.apply(fn); err != nil || t.batch.Empty() {
+		if t.batch != nil {
+			err = errors.Join(err, t.batch.Close())
+		}
+		if t.lsn == 0 { // it looked at nothing
+			return t.p, 0, err
+		}
+		if werr := e.durable.waitSynced(t.p, t.lsn-1); werr != nil {
+			return nil, 0, werr
+		}
+		return t.p, t.lsn - 1, err
+	}
+	if err := e.durable.wait(t.batch, t.p, t.lsn); err != nil {
+		e.writesFailed(err)
+		return nil, 0, notDurable()
+	}
+	return t.p, t.lsn, t.batch.Close()
+}
+
+// apply evaluates fn and hands the batch to Pebble, in the order of LSNs.
+func (t *transaction) apply(fn func(*transaction) error) error {
+	c := t.c
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.deleted {
+		return ownerNotFound()
+	}
+	t.def = c.def
+	if t.partition == nil {
+		t.partition = t.def.key.appendPartition(make([]byte, 0, 96), t.key)
+	}
+	t.p = c.rangeOfLocked(t.partition[:t.def.key.epkLength()])
+	if t.q != nil {
+		if err := t.e.admit(t.q, t.p); err != nil {
+			return err
+		}
+	}
+	t.p.mu.Lock()
+	defer t.p.mu.Unlock()
+	if t.e.durable.failed.Load() {
+		return notDurable()
+	}
+	t.lsn = t.p.lsn + 1
+	t.batch = t.e.db.NewBatch()
+	err := fn(t)
+	if t.items != nil {
+		if closing := t.items.Close(); closing != nil {
+			err = errors.Join(err, closing)
+		}
+	}
+	if err != nil || t.batch.Empty() {
+		return err
+	}
+	var v [8]byte
+	binary.BigEndian.PutUint64(v[:], t.lsn)
+	if err := t.batch.Set(lsnKey(c.no, t.p.no), v[:], nil); err != nil {
+		return err
+	}
+	if err := t.e.durable.apply(t.e.db, t.batch, t.p, t.lsn); err != nil {
+		t.e.writesFailed(err)
+		return notDurable()
+	}
+	t.p.lsn = t.lsn
+	return nil
+}
+
+// operation is one operation, prepared as far as it can be without the item.
+type operation func(*transaction) (opResult, error)
+
+// writeItem runs a request that writes one item.
+func (e *Engine) writeItem(q *request, c *container, prepare func(*definition) (operation, error)) (*response, error) {
+	d, err := c.definition()
+	if err != nil {
+		return nil, err
+	}
+	key, err := d.requestKey(q)
+	if err != nil {
+		return nil, err
+	}
+	op, err := prepare(d)
+	if err != nil {
+		return &response{container: c}, err
+	}
+	var res opResult
+	p, lsn, err := e.commit(q, c, key, false, func(t *transaction) (err error) {
+		res, err = op(t)
+		return err
+	})
+	resp := &response{container: c, partition: p, lsn: lsn}
+	if lsn > 0 {
+		resp.session = sessionToken(p, lsn)
+	}
+	if err != nil {
+		return resp, err
+	}
+	resp.status, resp.charge = res.status, res.charge
+	if res.rec != nil {
+		resp.etag = res.rec.etag(c.no)
+		if !q.minimal() {
+			resp.body = res.rec.doc
+		}
+	}
+	return resp, nil
+}
+
+// definition returns the current definition.
+func (c *container) definition() (*definition, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.deleted {
+		return nil, ownerNotFound()
+	}
+	return c.def, nil
+}
+
+func (t *transaction) address(id string) []byte {
+	return append(append(make([]byte, 0, len(t.partition)+len(id)), t.partition...), id...)
+}
+
+// stored returns the item with an id, nil if there is none. live tells whether
+// it has not expired.
+func (t *transaction) stored(id string) (rec *record, live bool, err error) {
+	if r, ok := t.written[id]; ok {
+		return r, r != nil, nil
+	}
+	if t.items == nil {
+		// Unlike DB.Get this asks the Bloom filters of the last level too, where most
+		// items are: that an id is new is known without reading a block.
+		if t.items, err = t.e.db.NewIter(&pebble.IterOptions{UseL6Filters: true}); err != nil {
+			return nil, false, err
+		}
+	}
+	key := appendItemKey(make([]byte, 0, 128), t.c.no, t.address(id))
+	if !t.items.SeekPrefixGE(key) || !bytes.Equal(t.items.Key(), key) {
+		return nil, false, t.items.Error()
+	}
+	r, err := readRecord(bytes.Clone(t.items.Value()))
+	if err != nil {
+		return nil, false, err
+	}
+	return &r, !t.def.expired(&r, t.e.clock), nil
+}
+
+// existing returns the live item with an id and checks a client's If-Match.
+func (t *transaction) existing(id, match string) (*record, error) {
+	rec, live, err := t.stored(id)
+	if err != nil {
+		return nil, err
+	}
+	if !live {
+		return nil, itemNotFound()
+	}
+	if match != "" && match != "*" && match != rec.etag(t.c.no) {
+		return nil, preconditionFailed()
+	}
+	return rec, nil
+}
+
+func (t *transaction) checkKey(n *newItem) error {
+	if !n.key.equal(t.key) {
+		return partitionKeyMismatch("PartitionKey extracted from document doesn't match the one specified in the header.")
+	}
+	return nil
+}
+
+func (t *transaction) create(n *newItem) (opResult, error) {
+	if err := t.checkKey(n); err != nil {
+		return opResult{}, err
+	}
+	old, live, err := t.stored(n.id)
+	if err != nil {
+		return opResult{}, err
+	}
+	if live {
+		return opResult{}, conflict()
+	}
+	rec, cost, err := t.put(n, old, false)
+	if err != nil {
+		return opResult{}, err
+	}
+	return opResult{http.StatusCreated, createCharge(len(rec.doc), cost.leaves, cost.composites), rec}, nil
+}
+
+func (t *transaction) upsert(n *newItem, match string) (opResult, error) {
+	_, live, err := t.stored(n.id)
+	if err != nil {
+		return opResult{}, err
+	}
+	if !live { // If-Match is judged only against an item that is there
+		return t.create(n)
+	}
+	return t.replace(n.id, n, match)
+}
+
+func (t *transaction) replace(id string, n *newItem, match string) (opResult, error) {
+	if err := t.checkKey(n); err != nil {
+		return opResult{}, err
+	}
+	old, err := t.existing(id, match)
+	if err != nil {
+		return opResult{}, err
+	}
+	if n.id != id {
+		return opResult{}, badRequest("The id of the item does not match the id in the request.")
+	}
+	rec, cost, err := t.put(n, old, true)
+	if err != nil {
+		return opResult{}, err
+	}
+	return opResult{http.StatusOK, replaceCharge(len(old.doc), len(rec.doc), cost.changed, cost.moved), rec}, nil
+}
+
+func (t *transaction) patch(id string, p *patch, match string) (opResult, error) {
+	old, err := t.existing(id, match)
+	if err != nil {
+		return opResult{}, err
+	}
+	if p.condition != nil && !p.condition.Matches(old.doc) {
+		return opResult{}, preconditionFailed()
+	}
+	doc, err := p.apply(old.clientDoc(), &t.def.key)
+	if err != nil {
+		return opResult{}, err
+	}
+	if len(doc) > maxItemBytes {
+		return opResult{}, tooLarge()
+	}
+	if tooDeep(doc) {
+		return opResult{}, badRequest("The document is nested more than %d levels deep.", maxNesting)
+	}
+	n, err := t.def.item(doc)
+	if err != nil {
+		return opResult{}, err
+	}
+	if err := t.checkKey(n); err != nil {
+		return opResult{}, err
+	}
+	rec, cost, err := t.put(n, old, true)
+	if err != nil {
+		return opResult{}, err
+	}
+	return opResult{http.StatusOK, patchCharge(len(old.doc), len(rec.doc), cost.changed, cost.moved, len(p.ops)), rec}, nil
+}
+
+func (t *transaction) delete(id, match string) (opResult, error) {
+	old, err := t.existing(id, match)
+	if err != nil {
+		return opResult{}, err
+	}
+	cost, err := t.remove(id, old)
+	if err != nil {
+		return opResult{}, err
+	}
+	return opResult{http.StatusNoContent, createCharge(len(old.doc), cost.leaves, cost.composites), nil}, nil
+}
+
+func (t *transaction) read(id string) (opResult, error) {
+	rec, err := t.existing(id, "")
+	if err != nil {
+		return opResult{}, err
+	}
+	return opResult{http.StatusOK, readCharge(len(rec.doc)), rec}, nil
+}
+
+// put writes an item over old, which may be nil or, unless same, expired.
+func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCost, error) {
+	rec := &record{lsn: t.lsn, op: t.ops, ts: t.e.clock().Unix(), ttl: n.ttl}
+	t.ops++
+	if same {
+		rec.rid = old.rid
+	} else {
+		rec.rid = uint64(t.p.no)<<52 | t.lsn<<8 | uint64(rec.op)
+	}
+	rec.finish(t.c, n.doc)
+	cost, err := t.index(n.id, old, rec)
+	if err != nil {
+		return nil, cost, err
+	}
+	address := t.address(n.id)
+	if err := t.batch.Set(appendItemKey(make([]byte, 0, 128), t.c.no, address), rec.append(make([]byte, 0, headerBytes+len(rec.doc))), nil); err != nil {
+		return nil, cost, err
+	}
+	if t.written != nil {
+		t.written[n.id] = rec
+	}
+	return rec, cost, nil
+}
+
+// remove deletes an item.
+func (t *transaction) remove(id string, old *record) (indexCost, error) {
+	t.ops++
+	cost, err := t.index(id, old, nil)
+	if err != nil {
+		return cost, err
+	}
+	if t.written != nil {
+		t.written[id] = nil
+	}
+	return cost, t.batch.Delete(appendItemKey(make([]byte, 0, 128), t.c.no, t.address(id)), nil)
+}

@@ -1,0 +1,114 @@
+package emulator
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Expired items are absent to every read from the moment they expire. Purging
+// them only gives back their space.
+const (
+	purgeInterval = 5 * time.Second
+	purgeBatch    = 100 // items looked at before other work is let in
+)
+
+func (e *Engine) purgeLoop(ctx context.Context) {
+	timer := time.NewTimer(purgeInterval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			if e.durable.failed.Load() {
+				return // nothing can be deleted any more
+			}
+			if _, err := e.purge(ctx); err != nil && ctx.Err() == nil {
+				e.log.Error("purge of expired items failed", "err", err)
+			}
+			timer.Reset(purgeInterval)
+		}
+	}
+}
+
+// purge deletes the items that have expired and returns how many it deleted.
+func (e *Engine) purge(ctx context.Context) (int, error) {
+	purged := 0
+	for _, d := range e.catalog.Load().databases {
+		for _, c := range d.containers {
+			for ctx.Err() == nil {
+				found, n, err := e.purgeSome(c)
+				purged += n
+				if err != nil {
+					return purged, err
+				}
+				if found < purgeBatch || n == 0 {
+					break
+				}
+			}
+		}
+	}
+	return purged, ctx.Err()
+}
+
+// purgeSome deletes some of a container's expired items.
+func (e *Engine) purgeSome(c *container) (found, purged int, err error) {
+	addresses, epkLength, components, err := e.expiredAddresses(c)
+	if err != nil {
+		return 0, 0, err
+	}
+	for rest := addresses; len(rest) > 0; {
+		n := epkLength + keyLength(rest[0][epkLength:], components)
+		partition := rest[0][:n]
+		same := 1 // those of one logical partition go in one transaction
+		for same < len(rest) && bytes.HasPrefix(rest[same], partition) {
+			same++
+		}
+		removed := 0
+		if _, _, err := e.commitAt(c, partition, func(t *transaction) error {
+			for _, address := range rest[:same] {
+				id := string(address[n:])
+				old, live, err := t.stored(id)
+				if err != nil {
+					return err
+				}
+				if old == nil || live { // written again meanwhile
+					continue
+				}
+				if _, err = t.remove(id, old); err != nil {
+					return err
+				}
+				removed++
+			}
+			return nil
+		}); err != nil {
+			return len(addresses), purged, err
+		}
+		purged += removed
+		rest = rest[same:]
+	}
+	return len(addresses), purged, nil
+}
+
+func (e *Engine) expiredAddresses(c *container) (addresses [][]byte, epkLength, components int, err error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.deleted || !c.def.ttlEnabled {
+		return nil, 0, 0, nil
+	}
+	it, err := e.db.NewIter(&pebble.IterOptions{
+		LowerBound: appendKind(nil, kindExpiry, c.no),
+		UpperBound: appendExpiryKey(nil, c.no, e.clock().Unix()+1, nil),
+	})
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	defer it.Close()
+	for it.First(); it.Valid() && len(addresses) < purgeBatch; it.Next() {
+		addresses = append(addresses, bytes.Clone(it.Key()[13:]))
+	}
+	return addresses, c.def.key.epkLength(), len(c.def.key.paths), it.Error()
+}

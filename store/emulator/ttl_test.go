@@ -1,0 +1,113 @@
+package emulator
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/cockroachdb/pebble/v2"
+)
+
+func TestTimeToLive(t *testing.T) {
+	ctx := context.Background()
+	clock := newFakeClock()
+	e := newEngine(t, Options{Clock: clock.Now})
+	ttl := int32(100)
+	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl, IndexingPolicy: blogPolicy(),
+		UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/u"}}}}})
+	mustCreate(t, c, "p", `{"id":"default","pk":"p","type":"x","userId":"u","u":1}`)
+	mustCreate(t, c, "p", `{"id":"short","pk":"p","type":"x","userId":"u","ttl":10,"u":2}`)
+	mustCreate(t, c, "p", `{"id":"never","pk":"p","type":"x","userId":"u","ttl":-1,"u":3}`)
+	ids := func() (n []int) {
+		for _, q := range []string{
+			"SELECT * FROM c",
+			"SELECT * FROM c WHERE c.type = 'x' ORDER BY c.type, c.creationDate, c.id",
+			"SELECT * FROM c WHERE c.userId = 'u'",
+			"SELECT * FROM c WHERE c.id IN ('default', 'short', 'never', 'takes its unique value')",
+			"SELECT * FROM c ORDER BY c.id",
+		} {
+			n = append(n, len(queryAll(t, c, q, pk("p"), nil)))
+		}
+		return append(n, len(queryAll(t, c, "SELECT * FROM c", azcosmos.NewPartitionKey(), nil)), len(changes(t, c, nil)))
+	}
+	want := func(n int) {
+		t.Helper()
+		for i, got := range ids() {
+			if got != n {
+				t.Errorf("reader %d sees %d items, want %d", i, got, n)
+			}
+		}
+	}
+	want(3)
+	clock.now = clock.now.Add(9 * time.Second)
+	want(3)
+	clock.now = clock.now.Add(time.Second)
+	want(2)
+	_, err := c.ReadItem(ctx, pk("p"), "short", nil)
+	wantStatus(t, err, 404, "")
+	_, err = c.ReplaceItem(ctx, pk("p"), "short", []byte(`{"id":"short","pk":"p"}`), nil)
+	wantStatus(t, err, 404, "")
+	_, err = c.PatchItem(ctx, pk("p"), "short", patchOf("/n", 1), nil)
+	wantStatus(t, err, 404, "")
+	_, err = c.DeleteItem(ctx, pk("p"), "short", nil)
+	wantStatus(t, err, 404, "")
+
+	mustCreate(t, c, "p", `{"id":"takes its unique value","pk":"p","type":"x","userId":"u","u":2}`)
+	want(3)
+	mustCreate(t, c, "p", `{"id":"short","pk":"p","type":"x","userId":"u","u":5}`) // its id is free again
+	want(4)
+	clock.now = clock.now.Add(90 * time.Second)
+	want(3) // "default" went
+	n, err := e.purge(ctx)
+	if err != nil || n != 1 {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	want(3)
+	clock.now = clock.now.Add(time.Hour)
+	want(1)
+	if n, err = e.purge(ctx); err != nil || n != 2 {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	want(1)
+	if _, err := c.DeleteItem(ctx, pk("p"), "never", nil); err != nil {
+		t.Fatal(err)
+	}
+	wantEmpty(t, e)
+}
+
+// wantEmpty fails if anything of an item is left, in any index.
+func wantEmpty(t *testing.T, e *Engine) {
+	t.Helper()
+	it, err := e.db.NewIter(&pebble.IterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	for it.First(); it.Valid(); it.Next() {
+		if k := it.Key()[0]; k != kindMeta && k != kindLSN {
+			t.Errorf("left over: %q", it.Key())
+		}
+	}
+}
+
+func TestTimeToLiveIsOffByDefault(t *testing.T) {
+	ctx := context.Background()
+	clock := newFakeClock()
+	e := newEngine(t, Options{Clock: clock.Now})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p","ttl":1}`)
+	clock.now = clock.now.Add(time.Hour)
+	if _, err := c.ReadItem(ctx, pk("p"), "1", nil); err != nil {
+		t.Error(err)
+	}
+	ttl := int32(-1)
+	if _, err := c.Replace(ctx, azcosmos.ContainerProperties{ID: "c", DefaultTimeToLive: &ttl, PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.ReadItem(ctx, pk("p"), "1", nil)
+	wantStatus(t, err, 404, "")
+	if n, err := e.purge(ctx); err != nil || n != 1 {
+		t.Errorf("the entries of a container that is given a time to live are made: purged %d, %v", n, err)
+	}
+}
