@@ -1,0 +1,278 @@
+package changefeed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/changefeed"
+)
+
+// leaseItem is a lease as it is stored.
+type leaseItem struct {
+	ID, Owner, Continuation    string
+	MinInclusive, MaxExclusive string
+	Generation                 int64
+	Merging                    bool
+}
+
+func (w *world) leaseItems() (all []leaseItem) {
+	w.t.Helper()
+	pager := w.leases.NewQueryItemsPager("SELECT * FROM c", azcosmos.NewPartitionKey(), nil)
+	for pager.More() {
+		page, err := pager.NextPage(context.Background())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, raw := range page.Items {
+			var v leaseItem
+			if err := json.Unmarshal(raw, &v); err != nil {
+				w.t.Fatal(err)
+			}
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b leaseItem) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// owners says how many leases each owner has.
+func (w *world) owners() map[string]int {
+	count := map[string]int{}
+	for _, v := range w.leaseItems() {
+		count[v.Owner]++
+	}
+	return count
+}
+
+// split splits every range of the source once.
+func (w *world) split() {
+	w.t.Helper()
+	first := w.next
+	w.next = 2*w.next + 1
+	for id := first; id < w.next; id++ {
+		if err := w.engine.Split("db", "source", fmt.Sprint(id)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// waitRanges waits until there is exactly one lease for each range.
+func (w *world) waitRanges(n int) {
+	w.t.Helper()
+	w.wait(func() bool {
+		all := w.leaseItems()
+		at := ""
+		for _, v := range all {
+			if v.MinInclusive != at || v.Merging {
+				return false
+			}
+			at = v.MaxExclusive
+		}
+		return len(all) == n && at == "FF"
+	})
+}
+
+// fences checks that no range is worked on by two processes in one generation.
+type fences struct {
+	t     testing.TB
+	mu    sync.Mutex
+	owner map[string]string // guarded by mu
+}
+
+func (f *fences) handle(next changefeed.Handler) changefeed.Handler {
+	return func(ctx context.Context, items [][]byte) error {
+		l, ok := changefeed.LeaseOf(ctx)
+		if !ok {
+			f.t.Error("the handler is not told of its lease")
+		}
+		f.mu.Lock()
+		key := fmt.Sprint(l.Range, l.Generation)
+		if f.owner == nil {
+			f.owner = map[string]string{}
+		}
+		if owner := f.owner[key]; owner != "" && owner != l.Owner {
+			f.t.Errorf("%s and %s work on %v in generation %d", owner, l.Owner, l.Range, l.Generation)
+		}
+		f.owner[key] = l.Owner
+		f.mu.Unlock()
+		return next(ctx, items)
+	}
+}
+
+// all reports whether everything was handled at least once.
+func (w *world) all(ids []string) bool {
+	have := map[string]bool{}
+	for _, id := range strings.Fields(w.have()) {
+		have[id] = true
+	}
+	return !slices.ContainsFunc(ids, func(id string) bool { return !have[id] })
+}
+
+func ids(prefix string, n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprint(prefix, i))
+	}
+	return all
+}
+
+func dead(*http.Request) *http.Response {
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}}
+}
+
+const clusterExpiry = 400 * time.Millisecond
+
+func TestProcessorsShareTheRanges(t *testing.T) {
+	w := newWorld(t)
+	w.split()
+	w.split()
+	w.split() // eight ranges
+	f := fences{t: t}
+	stop, process := map[string]func(){}, map[string]*client{}
+	join := func(owner string) {
+		process[owner] = w.process()
+		stop[owner] = w.runOn(process[owner], owner, f.handle(w.handle), clusterExpiry)
+	}
+	evenly := func(owners ...string) {
+		t.Helper()
+		w.wait(func() bool {
+			count := w.owners()
+			least, most := 8, 0
+			for _, o := range owners {
+				least, most = min(least, count[o]), max(most, count[o])
+			}
+			return len(count) == len(owners) && most-least <= 1
+		})
+	}
+	var written []string
+	write := func(prefix string) {
+		t.Helper()
+		more := ids(prefix, 40)
+		w.write(more...)
+		written = append(written, more...)
+		w.wait(func() bool { return w.all(written) })
+	}
+	join("one")
+	join("two")
+	join("three")
+	write("a")
+	evenly("one", "two", "three")
+
+	process["two"].answer(dead) // it releases nothing
+	stop["two"]()
+	write("b")
+	evenly("one", "three")
+
+	join("four")
+	write("c")
+	evenly("one", "three", "four")
+
+	stop["one"]() // releases all
+	evenly("three", "four")
+	write("d")
+}
+
+func TestPausedOwnerChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.write("a")
+	paused, f := w.process(), fences{t: t}
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	w.runOn(paused, "one", f.handle(func(ctx context.Context, items [][]byte) error {
+		close(begun)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil // as if it had not noticed: then only the checkpoint stands in the way
+	}), clusterExpiry)
+	<-begun
+	resume := make(chan struct{})
+	paused.answer(func(r *http.Request) *http.Response {
+		select {
+		case <-resume:
+		case <-r.Context().Done():
+		}
+		return nil
+	})
+	w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
+	w.waitFor("a")
+	w.wait(func() bool { return w.leaseItems()[0].Continuation != "" })
+	before := w.leaseItems()[0]
+	close(resume)
+	if cause := <-ended; !errors.Is(cause, changefeed.ErrLeaseLost) {
+		t.Errorf("the handler's context ended with %v", cause)
+	}
+	time.Sleep(clusterExpiry)
+	if after := w.leaseItems()[0]; after != before || after.Owner != "two" {
+		t.Errorf("the lease was %+v and is %+v", before, after)
+	}
+}
+
+// The context of a handler whose lease was stolen ends with the next renewal.
+func TestStolenLeaseEndsTheHandler(t *testing.T) {
+	w := newWorld(t)
+	w.write("a")
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	w.run("one", func(ctx context.Context, items [][]byte) error {
+		close(begun)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil
+	}, clusterExpiry)
+	<-begun
+	r, err := w.leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stolen := []byte(strings.Replace(strings.Replace(string(r.Value), `"one"`, `"thief"`, 1), `"generation":1`, `"generation":2`, 1))
+	if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, stolen, nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case cause := <-ended:
+		if !errors.Is(cause, changefeed.ErrLeaseLost) {
+			t.Errorf("the handler's context ended with %v", cause)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the handler goes on without its lease")
+	}
+	if v := w.leaseItems()[0]; v.Continuation != "" {
+		t.Errorf("its checkpoint was accepted: %+v", v)
+	}
+}
+
+// A write of the lease whose answer is lost is no reason to give the lease up.
+func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
+	w := newWorld(t)
+	process := w.process()
+	var once sync.Once
+	w.runOn(process, "one", w.handle, time.Hour)
+	w.write("a")
+	w.waitFor("a")
+	w.checkpoint()
+	process.answer(func(r *http.Request) (lost *http.Response) {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/colls/leases/") {
+			once.Do(func() {
+				if answer, err := w.engine.Do(r); err == nil {
+					_ = answer.Body.Close()
+				}
+				lost = dead(r)
+			})
+		}
+		return lost
+	})
+	w.write("b")
+	w.wait(func() bool { return w.all([]string{"b"}) })
+	w.write("c", "d")
+	w.wait(func() bool { return w.all([]string{"c", "d"}) })
+	if v := w.leaseItems()[0]; v.Generation != 1 || v.Owner != "one" {
+		t.Errorf("the lease was given up: %+v", v)
+	}
+}

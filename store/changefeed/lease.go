@@ -1,0 +1,266 @@
+package changefeed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// lease is an item of the leases container: who works on a feed range, and how
+// far they have come.
+//
+// Invariant: all changes of the range before the continuation have been handled.
+// It holds of every lease by itself, so any leases that cover a range between
+// them, however they overlap, lose nothing, and one that others cover can go.
+type lease struct {
+	ID           string `json:"id"`
+	MinInclusive string `json:"minInclusive"`
+	MaxExclusive string `json:"maxExclusive"`
+	Owner        string `json:"owner"` // "" if nobody
+	Continuation string `json:"continuation"`
+	Generation   int64  `json:"generation"` // raised by every change of owner
+	Renewals     int64  `json:"renewals"`   // raised by every write, so that observers see a sign of life
+
+	// Merging says that the lease replaces all finer ones within its range, which
+	// its owner removes before anything else.
+	Merging bool `json:"merging,omitempty"`
+
+	etag azcore.ETag
+}
+
+func (v *lease) feedRange() azcosmos.FeedRange {
+	return azcosmos.FeedRange{MinInclusive: v.MinInclusive, MaxExclusive: v.MaxExclusive}
+}
+
+// ErrLeaseLost is the cause with which a handler's context ends when another
+// process has taken the lease, or may have taken it because this one could not
+// renew it in time.
+var ErrLeaseLost = errors.New("the lease was lost")
+
+// leases reads and writes the leases of one processor.
+type leases struct {
+	container *azcosmos.ContainerClient
+	prefix    string
+}
+
+func (l leases) id(r azcosmos.FeedRange) string {
+	return fmt.Sprintf("%s.%s-%s", l.prefix, r.MinInclusive, r.MaxExclusive)
+}
+
+// list returns all leases. They are not of one moment: a lease may be missing
+// that was replaced by others meanwhile, and these others, too.
+func (l leases) list(ctx context.Context) ([]*lease, error) {
+	pager := l.container.NewQueryItemsPager("SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)", azcosmos.NewPartitionKey(),
+		&azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@prefix", Value: l.prefix + "."}}})
+	var all []*lease
+	for pager.More() {
+		page, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list leases: %w", err)
+		}
+		for _, raw := range page.Items {
+			var v struct {
+				lease
+				ETag azcore.ETag `json:"_etag"`
+			}
+			if err := json.Unmarshal(raw, &v); err != nil {
+				return nil, fmt.Errorf("list leases: %w", err)
+			}
+			v.etag = v.ETag
+			if v.ID == l.id(v.feedRange()) { // not of a processor whose name begins with this one's
+				all = append(all, &v.lease)
+			}
+		}
+	}
+	return all, nil
+}
+
+// read returns a lease, nil if there is none.
+func (l leases) read(ctx context.Context, id string) (*lease, error) {
+	r, err := l.container.ReadItem(ctx, azcosmos.NewPartitionKeyString(id), id, nil)
+	if hasStatus(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read lease %s: %w", id, err)
+	}
+	v := &lease{etag: r.ETag}
+	if err := json.Unmarshal(r.Value, v); err != nil {
+		return nil, fmt.Errorf("read lease %s: %w", id, err)
+	}
+	return v, nil
+}
+
+// create makes a lease, and reports false if there is one already.
+func (l leases) create(ctx context.Context, v *lease) (bool, error) {
+	v.ID = l.id(v.feedRange())
+	item, err := json.Marshal(v)
+	if err != nil {
+		return false, err
+	}
+	r, err := l.container.CreateItem(ctx, azcosmos.NewPartitionKeyString(v.ID), item, nil)
+	if hasStatus(err, http.StatusConflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("create lease %s: %w", v.ID, err)
+	}
+	v.etag = r.ETag
+	return true, nil
+}
+
+// save writes the lease if it is still what was read, and takes over its new
+// ETag; otherwise it returns ErrLeaseLost.
+func (l leases) save(ctx context.Context, v *lease) error {
+	v.Renewals++
+	item, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	r, err := l.container.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, item, &azcosmos.ItemOptions{IfMatchEtag: &v.etag})
+	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return ErrLeaseLost
+	}
+	if err != nil {
+		return fmt.Errorf("write lease %s: %w", v.ID, err)
+	}
+	v.etag = r.ETag
+	return nil
+}
+
+// remove deletes the lease if it is still what was read; otherwise it returns
+// ErrLeaseLost, also if it is gone.
+func (l leases) remove(ctx context.Context, v *lease) error {
+	_, err := l.container.DeleteItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, &azcosmos.ItemOptions{IfMatchEtag: &v.etag})
+	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return ErrLeaseLost
+	}
+	if err != nil {
+		return fmt.Errorf("delete lease %s: %w", v.ID, err)
+	}
+	return nil
+}
+
+// take makes owner the owner of a lease, in a new generation. It returns nil if
+// somebody was faster. A lease that nobody renews must be as it was seen; one
+// that is stolen must only have the owner that it was seen with, who may be
+// writing checkpoints all the time.
+func (l leases) take(ctx context.Context, seen *lease, owner string, steal bool) (*lease, error) {
+	v := *seen
+	for range 5 {
+		v.Owner = owner
+		v.Generation++
+		err := l.save(ctx, &v)
+		if err == nil {
+			return &v, nil
+		}
+		if !errors.Is(err, ErrLeaseLost) {
+			return nil, err
+		}
+		now, err := l.read(ctx, seen.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !steal || now == nil || now.Owner != seen.Owner || now.Generation != seen.Generation {
+			return nil, nil
+		}
+		v = *now
+	}
+	return nil, nil
+}
+
+// held is a lease that this process holds. Its checkpoints and its renewals come
+// from different goroutines.
+type held struct {
+	leases   leases
+	r        azcosmos.FeedRange
+	clock    func() time.Time
+	expiry   time.Duration
+	watchdog *time.Timer // ends the work when the lease was not written for as long as its expiry
+
+	mu    sync.Mutex
+	lease lease // guarded by mu
+}
+
+func (h *held) get() lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lease
+}
+
+// write changes the lease. A write that was cut off may have taken effect without
+// our learning its ETag: then the lease is still this owner's in this generation,
+// and is written again.
+func (h *held) write(ctx context.Context, change func(*lease)) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	began := h.clock()
+	v := h.lease
+	change(&v)
+	err := h.leases.save(ctx, &v)
+	if errors.Is(err, ErrLeaseLost) {
+		now, rerr := h.leases.read(ctx, v.ID)
+		if rerr != nil {
+			return rerr
+		}
+		if now == nil || now.Owner != h.lease.Owner || now.Generation != h.lease.Generation {
+			return err
+		}
+		v.etag = now.etag
+		err = h.leases.save(ctx, &v)
+	}
+	if err != nil {
+		return err
+	}
+	h.lease = v
+	h.watchdog.Reset(h.expiry - h.clock().Sub(began))
+	return nil
+}
+
+// renew writes a sign of life.
+func (h *held) renew(ctx context.Context) error { return h.write(ctx, func(*lease) {}) }
+
+// checkpoint writes how far the work has come.
+func (h *held) checkpoint(ctx context.Context, continuation string) error {
+	return h.write(ctx, func(v *lease) { v.Continuation = continuation })
+}
+
+// release gives the lease up, with the last checkpoint.
+func (h *held) release(ctx context.Context, continuation string) error {
+	return h.write(ctx, func(v *lease) { v.Owner, v.Continuation = "", continuation })
+}
+
+// sighting is when a lease was first seen in its present state, by this
+// process's own clock: whether a lease has expired is judged by how long it has
+// not changed, never by another machine's time.
+type sighting struct {
+	etag  azcore.ETag
+	since time.Time
+}
+
+func (s *sighting) expired(v *lease, now time.Time, after time.Duration) bool {
+	if s.etag != v.etag {
+		s.etag, s.since = v.etag, now
+	}
+	return now.Sub(s.since) >= after
+}
+
+func hasStatus(err error, statuses ...int) bool {
+	var r *azcore.ResponseError
+	if !errors.As(err, &r) {
+		return false
+	}
+	for _, s := range statuses {
+		if r.StatusCode == s {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,382 @@
+package changefeed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"go.uber.org/goleak"
+
+	"byline/store/changefeed"
+	"byline/store/emulator"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a source container and a leases container on an embedded engine.
+type world struct {
+	t       testing.TB
+	engine  *emulator.Engine
+	*client     // of no process in particular
+	next    int // the id of the next range, if it is split
+
+	mu   sync.Mutex
+	seen []string // guarded by mu; what handlers were given
+}
+
+// client is one process's way to the engine.
+type client struct {
+	source, leases *azcosmos.ContainerClient
+
+	engine *emulator.Engine
+	mu     sync.Mutex
+	wire   func(*http.Request) *http.Response // guarded by mu; answers instead of the engine if not nil
+}
+
+func (c *client) Do(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	wire := c.wire
+	c.mu.Unlock()
+	if wire != nil {
+		if answer := wire(r); answer != nil {
+			if err := r.Context().Err(); err != nil {
+				return nil, err
+			}
+			answer.Request = r
+			return answer, nil
+		}
+	}
+	return c.engine.Do(r)
+}
+
+func (c *client) answer(f func(*http.Request) *http.Response) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wire = f
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	engine, err := emulator.Open("", emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	w := &world{t: t, engine: engine}
+	azure := w.connect(&client{engine: engine})
+	if _, err := azure.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "db"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	db, err := azure.NewDatabase("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"source", "leases"} {
+		if _, err := db.CreateContainer(t.Context(), azcosmos.ContainerProperties{ID: id,
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Version: 2}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.client = w.process()
+	return w
+}
+
+// process connects another process.
+func (w *world) process() *client {
+	w.t.Helper()
+	c := &client{engine: w.engine}
+	azure := w.connect(c)
+	var err error
+	if c.source, err = azure.NewContainer("db", "source"); err != nil {
+		w.t.Fatal(err)
+	}
+	if c.leases, err = azure.NewContainer("db", "leases"); err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) connect(c *client) *azcosmos.Client {
+	w.t.Helper()
+	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	azure, err := azcosmos.NewClientWithKey(w.engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: c}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { azure.Close() })
+	return azure
+}
+
+func (w *world) write(ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		if _, err := w.source.UpsertItem(w.t.Context(), azcosmos.NewPartitionKeyString(id), []byte(`{"id":"`+id+`"}`), nil); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// handle remembers what it was given.
+func (w *world) handle(_ context.Context, items [][]byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, raw := range items {
+		var item struct{ ID string }
+		if err := json.Unmarshal(raw, &item); err != nil {
+			return err
+		}
+		w.seen = append(w.seen, item.ID)
+	}
+	return nil
+}
+
+func (w *world) have() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.seen, " ")
+}
+
+// run runs a processor until stop is called.
+func (w *world) run(owner string, handle changefeed.Handler, expiry time.Duration) (stop func()) {
+	w.t.Helper()
+	return w.runOn(w.client, owner, handle, expiry)
+}
+
+func (w *world) runOn(c *client, owner string, handle changefeed.Handler, expiry time.Duration) (stop func()) {
+	w.t.Helper()
+	p, err := changefeed.New(c.source, c.leases, handle, changefeed.Options{Name: "test", Owner: owner, MaxItems: 2,
+		PollInterval: time.Millisecond, Expiry: expiry})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+func (w *world) wait(check func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !check(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("handled so far: %s", w.have())
+		}
+	}
+}
+
+func (w *world) waitFor(want string) {
+	w.t.Helper()
+	w.wait(func() bool { return w.have() == want })
+}
+
+// leaseID is the lease of the only range.
+const leaseID = "test.-FF"
+
+// checkpoint waits for the first checkpoint and returns the lease.
+func (w *world) checkpoint() (lease map[string]any) {
+	w.t.Helper()
+	w.wait(func() bool {
+		r, err := w.leases.ReadItem(w.t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := json.Unmarshal(r.Value, &lease); err != nil {
+			w.t.Fatal(err)
+		}
+		return lease["continuation"] != ""
+	})
+	return lease
+}
+
+func TestEveryChangeInOrder(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "b", "c")
+	stop := w.run("one", w.handle, 0)
+	w.waitFor("a b c")
+	w.write("d", "a")
+	w.waitFor("a b c d a")
+	stop()
+	w.write("e")
+	w.run("one", w.handle, 0)
+	w.waitFor("a b c d a e") // goes on from its checkpoint
+}
+
+func TestHandlerErrorBringsThePageAgain(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "b", "c")
+	failures := 2
+	w.run("one", func(ctx context.Context, items [][]byte) error {
+		if len(items) == 1 && failures > 0 {
+			failures--
+			return errors.New("not now")
+		}
+		return w.handle(ctx, items)
+	}, 0)
+	w.waitFor("a b c")
+}
+
+func TestCrashBeforeTheCheckpointBringsThePageAgain(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "b", "c")
+	ctx, crash := context.WithCancel(t.Context())
+	p, err := changefeed.New(w.source, w.leases, func(ctx context.Context, items [][]byte) error {
+		defer crash()
+		w.answer(func(*http.Request) *http.Response { // from now on nothing gets through
+			return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
+		})
+		return w.handle(ctx, items)
+	}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.answer(nil)
+	w.run("one", w.handle, 0)
+	w.waitFor("a b a b c")
+}
+
+func TestOnlyOneOwnerWorks(t *testing.T) {
+	w := newWorld(t)
+	w.run("one", w.handle, time.Hour)
+	w.write("a")
+	w.waitFor("a")
+	w.run("two", func(context.Context, [][]byte) error {
+		t.Error("the second owner works on a range of the first")
+		return nil
+	}, time.Hour)
+	w.write("b", "c", "d")
+	w.waitFor("a b c d")
+}
+
+func TestLeaseOfADeadOwnerIsTaken(t *testing.T) {
+	w := newWorld(t)
+	w.write("a")
+	stop := w.run("one", w.handle, 0)
+	w.waitFor("a")
+	w.checkpoint()
+	w.answer(func(r *http.Request) *http.Response { // it dies: its release does not get through
+		if r.Method == http.MethodPut {
+			return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
+		}
+		return nil
+	})
+	stop()
+	w.answer(nil)
+	w.write("b")
+	w.run("two", w.handle, 200*time.Millisecond)
+	w.waitFor("a b")
+}
+
+func TestLeaseIsRenewedWhileTheHandlerWorks(t *testing.T) {
+	w := newWorld(t)
+	w.write("a")
+	const expiry = 300 * time.Millisecond
+	begun, finish := make(chan struct{}), make(chan struct{})
+	w.run("one", func(ctx context.Context, items [][]byte) error {
+		close(begun)
+		select {
+		case <-finish:
+			return w.handle(ctx, items)
+		case <-ctx.Done():
+			t.Error("the lease was lost")
+			return ctx.Err()
+		}
+	}, expiry)
+	<-begun
+	w.run("two", func(context.Context, [][]byte) error {
+		t.Error("the second owner took the lease")
+		return nil
+	}, expiry)
+	time.Sleep(3 * expiry)
+	close(finish)
+	w.waitFor("a")
+}
+
+func TestLostLeaseEndsTheWork(t *testing.T) {
+	w := newWorld(t)
+	w.write("a")
+	w.run("one", w.handle, time.Hour)
+	w.waitFor("a")
+	lease := w.checkpoint() // then somebody takes the lease from under it
+	lease["owner"] = "somebody"
+	raw, err := json.Marshal(lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, raw, nil); err != nil {
+		t.Fatal(err)
+	}
+	// It may handle what it had read, but its checkpoint is refused, and then it stops.
+	w.write("b")
+	w.waitFor("a b")
+	w.write("c", "d")
+	time.Sleep(50 * time.Millisecond)
+	if have := w.have(); have != "a b" {
+		t.Errorf("works on without a lease: %s", have)
+	}
+}
+
+func TestEveryLeaseWriteIsConditional(t *testing.T) {
+	w := newWorld(t)
+	var puts int
+	w.answer(func(r *http.Request) *http.Response {
+		if !strings.Contains(r.URL.Path, "/colls/leases/docs") {
+			return nil
+		}
+		switch r.Method {
+		case http.MethodPut:
+			puts++
+			if r.Header.Get("If-Match") == "" {
+				t.Error("a lease is written without If-Match")
+			}
+		case http.MethodDelete, http.MethodPatch:
+			t.Errorf("unexpected %s of a lease", r.Method)
+		case http.MethodPost:
+			if r.Header.Get("x-ms-documentdb-is-upsert") != "" {
+				t.Error("a lease is upserted")
+			}
+		}
+		return nil
+	})
+	stop := w.run("one", w.handle, 300*time.Millisecond)
+	for i := range 5 {
+		w.write(fmt.Sprint(i))
+	}
+	w.waitFor("0 1 2 3 4")
+	stop()
+	if owner := w.checkpoint()["owner"]; owner != "" {
+		t.Errorf("%v still owns the lease", owner)
+	}
+	if puts < 3 {
+		t.Errorf("only %d writes: acquire, checkpoint and release are at least three", puts)
+	}
+}
+
+func TestNewRefusesMissingNames(t *testing.T) {
+	w := newWorld(t)
+	for _, o := range []changefeed.Options{{}, {Name: "x"}, {Owner: "x"}} {
+		if _, err := changefeed.New(w.source, w.leases, w.handle, o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package changefeed
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// reader reads pages of the change feed.
+type reader struct {
+	source *azcosmos.ContainerClient
+	o      Options
+}
+
+// read reads the page after the continuation, or the first of the range.
+func (r reader) read(ctx context.Context, of azcosmos.FeedRange, continuation string, items int32) (azcosmos.ChangeFeedResponse, error) {
+	o := &azcosmos.ChangeFeedOptions{MaxItemCount: items}
+	if continuation == "" {
+		o.FeedRange = &of
+	} else {
+		o.Continuation = &continuation
+	}
+	return r.source.ReadChangeFeed(ctx, o)
+}
+
+// step reads a page and has it handled. It returns the continuation after it and
+// how many changes it had.
+func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, handle Handler) (string, int, error) {
+	page, err := r.read(ctx, of, continuation, r.o.MaxItems)
+	if err != nil {
+		return "", 0, err
+	}
+	progress := Progress{Range: of, Items: len(page.Items)}
+	if progress.Items > 0 {
+		began := r.o.Clock()
+		if err := handle(ctx, page.Items); err != nil {
+			return "", 0, err
+		}
+		progress.Took = r.o.Clock().Sub(began)
+		progress.Lag = lag(page, page.Items[progress.Items-1])
+	}
+	if page.ContinuationToken == "" {
+		page.ContinuationToken = continuation
+	}
+	r.o.Observe(progress)
+	return page.ContinuationToken, progress.Items, nil
+}
+
+// failed logs a failure and waits before the next try. It reports false if ctx
+// has ended.
+func (r reader) failed(ctx context.Context, retry *backoff, of azcosmos.FeedRange, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	d, throttled := retry.after(err)
+	level := slog.LevelWarn
+	if throttled {
+		level = slog.LevelDebug
+	}
+	r.o.Observe(Progress{Range: of, Err: err})
+	r.o.Logger.Log(ctx, level, "change feed: trying again", logRange, of, logError, err, logRetryIn, d)
+	return sleep(ctx, d)
+}
+
+// system is what Cosmos DB adds to an item of the change feed.
+type system struct {
+	LSN int64 `json:"_lsn"`
+	TS  int64 `json:"_ts"`
+}
+
+func systemOf(item []byte) (s system) {
+	_ = json.Unmarshal(item, &s) // an item without them is as good as no news
+	return s
+}
+
+// lag is how many transactions the range has after the one that wrote the item.
+func lag(page azcosmos.ChangeFeedResponse, item []byte) int64 {
+	if page.RawResponse == nil {
+		return 0
+	}
+	// <range>:<version>#<LSN>[#<region>=<LSN>...]
+	fields := strings.Split(page.RawResponse.Header.Get("x-ms-session-token"), "#")
+	if len(fields) < 2 {
+		return 0
+	}
+	last, err := strconv.ParseInt(fields[1], 10, 64)
+	lsn := systemOf(item).LSN
+	if err != nil || lsn == 0 {
+		return 0
+	}
+	return max(0, last-lsn)
+}

@@ -1,0 +1,176 @@
+package changefeed_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestSplitsAreFollowed(t *testing.T) {
+	w := newWorld(t)
+	f := fences{t: t}
+	w.run("one", f.handle(w.handle), clusterExpiry)
+	w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
+	var written []string
+	for round := range 3 {
+		more := ids(fmt.Sprintf("r%d-", round), 30)
+		w.write(more...)
+		written = append(written, more...)
+		w.split()
+		w.wait(func() bool { return w.all(written) })
+		w.waitRanges(2 << round)
+	}
+	if n := len(strings.Fields(w.have())); n > 2*len(written) {
+		t.Errorf("%d changes were handled %d times: the continuations are not inherited", len(written), n)
+	}
+}
+
+// crashAfter lets so many requests through that make or remove leases, and
+// then nothing: the process has crashed.
+func (c *client) crashAfter(n int64) (crashed *atomic.Bool) {
+	crashed = new(atomic.Bool)
+	var count atomic.Int64
+	c.answer(func(r *http.Request) *http.Response {
+		if crashed.Load() {
+			return dead(r)
+		}
+		query := strings.Contains(r.Header.Get("Content-Type"), "query")
+		makes := r.Method == http.MethodPost && !query || r.Method == http.MethodDelete
+		if makes && strings.Contains(r.URL.Path, "/colls/leases/") && count.Add(1) > n {
+			crashed.Store(true)
+			return dead(r)
+		}
+		return nil
+	})
+	return crashed
+}
+
+func TestCrashDuringASplit(t *testing.T) {
+	// The leases of two parts are made, then that of the whole is removed.
+	for n := range int64(3) {
+		t.Run(fmt.Sprintf("after %d steps", n), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			f := fences{t: t}
+			first := ids("a", 20)
+			w.write(first...)
+			process := w.process()
+			stop := w.runOn(process, "one", f.handle(w.handle), clusterExpiry)
+			w.wait(func() bool { return w.all(first) })
+			w.checkpoint()
+			crashed := process.crashAfter(n)
+			w.split()
+			w.wait(crashed.Load)
+			stop()
+			if have := len(w.leaseItems()); have != int(n)+1 {
+				t.Fatalf("%d leases after the crash", have)
+			}
+			more := ids("b", 20)
+			w.write(more...)
+			w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
+			w.wait(func() bool { return w.all(more) })
+			w.waitRanges(2)
+			if n := len(strings.Fields(w.have())); n > 80 {
+				t.Errorf("40 changes were handled %d times", n)
+			}
+		})
+	}
+}
+
+// mergeable shows the one range of the source as two, each with all of its items,
+// until it is merged.
+type mergeable struct{ merged *atomic.Bool }
+
+func (m mergeable) wire(w *world, next func(*http.Request) *http.Response) func(*http.Request) *http.Response {
+	return func(r *http.Request) *http.Response {
+		if next != nil {
+			if answer := next(r); answer != nil {
+				return answer
+			}
+		}
+		if !strings.Contains(r.URL.Path, "/colls/source/") {
+			return nil
+		}
+		answer := func(status int, body string, header ...string) *http.Response {
+			h := http.Header{}
+			for i := 0; i < len(header); i += 2 {
+				h.Set(header[i], header[i+1])
+			}
+			return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+		}
+		merged := m.merged.Load()
+		if strings.HasSuffix(r.URL.Path, "/pkranges") {
+			etag, rows := `"parts"`, `{"id":"7","minInclusive":"","maxExclusive":"1F","parents":[]},{"id":"8","minInclusive":"1F","maxExclusive":"FF","parents":[]}`
+			if merged {
+				etag, rows = `"whole"`, `{"id":"9","minInclusive":"","maxExclusive":"FF","parents":["7","8"]}`
+			}
+			if r.Header.Get("If-None-Match") == etag {
+				return answer(http.StatusNotModified, "", "Etag", etag)
+			}
+			return answer(http.StatusOK, `{"_rid":"x","PartitionKeyRanges":[`+rows+`],"_count":1}`, "Etag", etag)
+		}
+		if id := r.Header.Get("x-ms-documentdb-partitionkeyrangeid"); id != "" {
+			if merged != (id == "9") {
+				return answer(http.StatusGone, `{"code":"Gone","message":"gone"}`, "x-ms-substatus", "1002")
+			}
+			r.Header.Set("x-ms-documentdb-partitionkeyrangeid", "0")
+		}
+		return nil
+	}
+}
+
+func TestMergesAreFollowed(t *testing.T) {
+	// The lease of the whole is made, then those of two parts are removed.
+	for n := range int64(4) {
+		t.Run(fmt.Sprintf("crash after %d steps", n), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			f, m := fences{t: t}, mergeable{new(atomic.Bool)}
+			first := ids("a", 20)
+			w.write(first...)
+			process, other := w.process(), w.process()
+			process.answer(m.wire(w, nil))
+			other.answer(m.wire(w, nil))
+			stop := w.runOn(process, "one", f.handle(w.handle), clusterExpiry)
+			w.wait(func() bool { return w.all(first) && len(w.leaseItems()) == 2 })
+			crashed := process.crashAfter(n)
+			process.mu.Lock()
+			crash := process.wire
+			process.mu.Unlock()
+			process.answer(m.wire(w, crash))
+			m.merged.Store(true)
+			more := ids("b", 20)
+			w.write(more...)
+			if n < 3 {
+				w.wait(crashed.Load)
+				stop()
+				w.runOn(other, "two", f.handle(w.handle), clusterExpiry)
+			}
+			w.wait(func() bool { return w.all(more) })
+			w.waitRanges(1)
+			last := ids("c", 5)
+			w.write(last...)
+			w.wait(func() bool { return w.all(last) })
+		})
+	}
+}
+
+// Two processes hold the parts: the one with the first gets the other.
+func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
+	w := newWorld(t)
+	f, m := fences{t: t}, mergeable{new(atomic.Bool)}
+	one, two := w.process(), w.process()
+	one.answer(m.wire(w, nil))
+	two.answer(m.wire(w, nil))
+	w.runOn(one, "one", f.handle(w.handle), clusterExpiry)
+	w.runOn(two, "two", f.handle(w.handle), clusterExpiry)
+	w.wait(func() bool { owners := w.owners(); return owners["one"] == 1 && owners["two"] == 1 })
+	m.merged.Store(true)
+	more := ids("a", 20)
+	w.write(more...)
+	w.wait(func() bool { return w.all(more) })
+	w.waitRanges(1)
+}

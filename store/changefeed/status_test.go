@@ -1,0 +1,53 @@
+package changefeed_test
+
+import (
+	"testing"
+	"time"
+
+	"byline/store/changefeed"
+)
+
+func TestStatus(t *testing.T) {
+	w := newWorld(t)
+	status := func() (all []changefeed.RangeStatus, lag int64) {
+		t.Helper()
+		all, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			lag += s.Lag
+			if (s.Lag == 0) != s.Since.IsZero() {
+				t.Errorf("%d changes since %v", s.Lag, s.Since)
+			}
+			if !s.Since.IsZero() && time.Since(s.Since).Abs() > time.Minute {
+				t.Errorf("the first change is of %v", s.Since)
+			}
+		}
+		return all, lag
+	}
+	if all, _ := status(); len(all) != 0 {
+		t.Errorf("before any processor: %+v", all)
+	}
+	stop := w.run("one", w.handle, clusterExpiry)
+	w.waitRanges(1)
+	w.write(ids("a", 3)...)
+	w.wait(func() bool { _, lag := status(); return w.all(ids("a", 3)) && lag == 0 })
+	if all, _ := status(); len(all) != 1 || all[0].Owner != "one" || all[0].Generation != 1 || all[0].Continuation == "" || all[0].Range.MaxExclusive != "FF" {
+		t.Errorf("while it runs: %+v", all)
+	}
+	stop()
+	w.write(ids("b", 7)...)
+	all, lag := status()
+	if lag != 7 || all[0].Owner != "" {
+		t.Errorf("behind by %d: %+v", lag, all)
+	}
+	w.split() // and nobody has come by since
+	w.write(ids("c", 5)...)
+	if all, lag := status(); lag < 12 || len(all) != 1 {
+		t.Errorf("behind by %d: %+v", lag, all)
+	}
+	w.run("two", w.handle, clusterExpiry)
+	w.waitRanges(2)
+	w.wait(func() bool { all, lag := status(); return len(all) == 2 && lag == 0 })
+}

@@ -1,0 +1,134 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Tail hands every change of a container from now on to its Handler, without
+// leases: every Tail sees every change. It remembers nothing once Run has ended.
+type Tail struct {
+	reader reader
+	handle Handler
+	ready  chan struct{}
+}
+
+// errNotNow says that Cosmos DB named no position for "now".
+var errNotNow = errors.New("the change feed does not tell where it ends")
+
+// NewTail returns a Tail of source. Of the Options it uses PollInterval,
+// MaxItems, Expiry, Clock, Logger and Observe.
+//
+// A feed range waits while the handler is at work on its last page: a handler
+// with consumers of different speeds must not wait for the slowest, but queue for
+// each and let go of what falls too far behind.
+func NewTail(source *azcosmos.ContainerClient, handle Handler, o Options) *Tail {
+	return &Tail{reader: reader{source, o.withDefaults()}, handle: handle, ready: make(chan struct{})}
+}
+
+// Ready is closed as soon as Run knows where "now" is in every feed range: a
+// change that is written later will be handled.
+func (t *Tail) Ready() <-chan struct{} { return t.ready }
+
+// Run handles changes until ctx ends, and then returns nil. What goes wrong
+// meanwhile is logged and tried again from where it stopped, so that nothing is
+// left out. It may be called once.
+func (t *Tail) Run(ctx context.Context) error {
+	at, ok := t.now(ctx)
+	if !ok {
+		return nil
+	}
+	close(t.ready)
+	// Ranges are read side by side. When they have been split or merged, all stop
+	// for a moment, so that there is again one reader for each.
+	for ctx.Err() == nil {
+		at = t.followAll(ctx, at)
+		if ranges, err := t.reader.source.ReadFeedRanges(ctx, nil); err == nil {
+			at = at.along(ranges)
+		}
+	}
+	return nil
+}
+
+// along is the continuation with one position for each of the ranges.
+func (c continuation) along(ranges []azcosmos.FeedRange) continuation {
+	of := continuation{c.Version, c.ResourceID, nil}
+	for _, r := range ranges {
+		of.Positions = append(of.Positions, c.within(r).Positions...)
+	}
+	return of
+}
+
+// now asks for the changes after the last one, of which there are none, and so
+// learns where it is.
+func (t *Tail) now(ctx context.Context) (continuation, bool) {
+	everything := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
+	etag := fromNow
+	var retry backoff
+	for {
+		page, err := t.reader.read(ctx, everything, start(&etag, everything).String(), t.reader.o.MaxItems)
+		if err == nil {
+			var at continuation
+			at, err = parseContinuation(page.ContinuationToken)
+			unknown := slices.ContainsFunc(at.Positions, func(p position) bool { return p.ETag == nil || *p.ETag == fromNow })
+			if err == nil && !unknown {
+				return at, true
+			}
+			if err == nil {
+				err = errNotNow
+			}
+		}
+		if !t.reader.failed(ctx, &retry, everything, err) {
+			return continuation{}, false
+		}
+	}
+}
+
+// followAll reads on at every position until ctx ends, or the feed ranges are no
+// longer those of the positions, and returns the positions then.
+func (t *Tail) followAll(ctx context.Context, at continuation) continuation {
+	var changed atomic.Bool
+	var wg sync.WaitGroup
+	ends := make([]continuation, len(at.Positions))
+	for i, p := range at.Positions {
+		wg.Go(func() { ends[i] = t.follow(ctx, continuation{at.Version, at.ResourceID, []position{p}}, &changed) })
+	}
+	for !changed.Load() && sleep(ctx, t.reader.o.Expiry) {
+		ranges, err := t.reader.source.ReadFeedRanges(ctx, nil)
+		changed.Store(err == nil && !slices.Equal(ranges, feedRangesOf(at.Positions)))
+	}
+	wg.Wait()
+	at.Positions = nil
+	for _, end := range ends {
+		at.Positions = append(at.Positions, end.Positions...)
+	}
+	return at
+}
+
+func (t *Tail) follow(ctx context.Context, at continuation, changed *atomic.Bool) continuation {
+	var retry backoff
+	r := at.Positions[0].feedRange()
+	for ctx.Err() == nil && !changed.Load() {
+		token, items, err := t.reader.step(ctx, r, at.String(), t.handle)
+		if err == nil {
+			var c continuation
+			if c, err = parseContinuation(token); err == nil {
+				at = c
+			}
+		}
+		if err != nil {
+			t.reader.failed(ctx, &retry, r, err)
+			continue
+		}
+		retry.reset()
+		if items == 0 {
+			sleep(ctx, t.reader.o.PollInterval)
+		}
+	}
+	return at
+}

@@ -1,0 +1,114 @@
+package changefeed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"byline/store/changefeed"
+)
+
+// tail runs a Tail and waits until it is ready.
+func (w *world) tail(c *client, handle changefeed.Handler) {
+	w.t.Helper()
+	tail := changefeed.NewTail(c.source, handle, changefeed.Options{PollInterval: time.Millisecond, MaxItems: 2, Expiry: 20 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- tail.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Error(err)
+		}
+	})
+	select {
+	case <-tail.Ready():
+	case <-time.After(time.Minute):
+		w.t.Fatal("not ready")
+	}
+}
+
+func TestTailBeginsNow(t *testing.T) {
+	w := newWorld(t)
+	w.write("before", "and", "more")
+	w.tail(w.client, w.handle)
+	w.write("a", "b", "c", "a")
+	w.wait(func() bool { return strings.HasSuffix(w.have(), "a") && strings.Contains(w.have(), "c") })
+	if have := w.have(); strings.Contains(have, "before") || strings.Contains(have, "more") || len(w.leaseItems()) != 0 {
+		t.Errorf("handled %q with %d leases", have, len(w.leaseItems()))
+	}
+}
+
+func TestEveryTailSeesEveryChange(t *testing.T) {
+	w := newWorld(t)
+	w.split()
+	others := []*world{{t: t}, {t: t}, {t: t}}
+	for _, o := range others {
+		w.tail(w.process(), o.handle)
+	}
+	w.write(ids("a", 20)...)
+	for _, o := range others {
+		o.wait(func() bool { return o.all(ids("a", 20)) })
+	}
+}
+
+func TestTailFollowsSplitsWithoutRepeats(t *testing.T) {
+	w := newWorld(t)
+	w.tail(w.client, w.handle)
+	var written []string
+	for round := range 3 {
+		more := ids(fmt.Sprintf("r%d-", round), 20)
+		w.write(more[:10]...)
+		w.split()
+		w.write(more[10:]...)
+		written = append(written, more...)
+		w.wait(func() bool { return w.all(written) })
+	}
+	if n := len(strings.Fields(w.have())); n != len(written) {
+		t.Errorf("%d changes were handled %d times", len(written), n)
+	}
+}
+
+func TestTailFollowsMerges(t *testing.T) {
+	w := newWorld(t)
+	m := mergeable{new(atomic.Bool)}
+	process := w.process()
+	process.answer(m.wire(w, nil))
+	w.tail(process, w.handle)
+	w.write(ids("a", 5)...)
+	w.wait(func() bool { return w.all(ids("a", 5)) })
+	m.merged.Store(true)
+	w.write(ids("b", 5)...)
+	w.wait(func() bool { return w.all(ids("b", 5)) })
+	once := func() bool { // each of two readers sees all of the range that is now one
+		id := fmt.Sprint("c", time.Now().UnixNano())
+		w.write(id)
+		w.wait(func() bool { return w.all([]string{id}) })
+		time.Sleep(30 * time.Millisecond)
+		return strings.Count(w.have(), id) == 1
+	}
+	w.wait(once)
+}
+
+func TestTailLeavesNothingOutAfterErrors(t *testing.T) {
+	w := newWorld(t)
+	process := w.process()
+	var calls atomic.Int64
+	w.tail(process, func(ctx context.Context, items [][]byte) error {
+		if calls.Add(1)%2 == 1 {
+			return errors.New("not now")
+		}
+		return w.handle(ctx, items)
+	})
+	w.write("a", "b", "c")
+	process.answer(func(r *http.Request) *http.Response { return dead(r) })
+	w.write("d", "e")
+	time.Sleep(50 * time.Millisecond)
+	process.answer(nil)
+	w.waitFor("a b c d e")
+}
