@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// batch executes the operations that add puts into a transactional batch. Either
+// all of them took effect and failed is -1, or none did: then failed is the index
+// of the one that could not be applied, and status says why. The bodies of the
+// items written are returned with the results.
+func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, add func(*azcosmos.TransactionalBatch)) (results []azcosmos.TransactionalBatchResult, failed, status int, err error) {
+	b := c.NewTransactionalBatch(key(partition))
+	add(&b)
+	r, err := c.ExecuteTransactionalBatch(ctx, b, &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if r.Success {
+		return r.OperationResults, -1, http.StatusOK, nil
+	}
+	for i, o := range r.OperationResults {
+		if o.StatusCode >= 300 && o.StatusCode != http.StatusFailedDependency {
+			return r.OperationResults, i, int(o.StatusCode), nil
+		}
+	}
+	return nil, 0, 0, fmt.Errorf("batch of %d failed without a failed operation", len(r.OperationResults))
+}
+
+// createCounted creates an item in a post's partition and counts it on the post,
+// in one transactional batch. It returns the post as it is afterwards; exists
+// says that the item is there already, and that nothing was changed.
+func (s *Store) createCounted(ctx context.Context, op, postID, counter string, item []byte) (post *Post, exists bool, err error) {
+	results, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
+		b.PatchItem(postID, count(counter, 1), nil)
+		b.CreateItem(item, nil)
+	})
+	switch {
+	case err != nil:
+		return nil, false, cosmosError(op, err)
+	case failed == 0 && (status == http.StatusNotFound || status == http.StatusPreconditionFailed):
+		return nil, false, noPost(op)
+	case failed == 1 && status == http.StatusConflict:
+		return nil, true, nil
+	case failed >= 0:
+		return nil, false, &Error{Code: codeOfStatus(status), Op: op}
+	}
+	post, err = decodePost(op, results[0].ResourceBody)
+	return post, false, err
+}
+
+// count is a patch of a post that exists: it moves a counter, and with it the
+// revision.
+func count(path string, by int64) azcosmos.PatchOperations {
+	var p azcosmos.PatchOperations
+	p.SetCondition("from c where c.type = '" + typePost + "' AND NOT IS_DEFINED(c.deleted)")
+	p.AppendIncrement(path, by)
+	p.AppendIncrement("/revision", 1)
+	return p
+}
+
+// readPair reads a post and another item of its partition, both as of one moment.
+func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, other []byte, err error) {
+	results, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
+		b.ReadItem(postID, nil)
+		b.ReadItem(id, nil)
+	})
+	switch {
+	case err != nil:
+		return nil, nil, cosmosError(op, err)
+	case failed == 0 && status == http.StatusNotFound:
+		return nil, nil, noPost(op)
+	case failed == 1 && status == http.StatusNotFound:
+		return nil, nil, &Error{Code: Conflict, Op: op, Message: "somebody else is changing the same thing; try again"}
+	case failed >= 0:
+		return nil, nil, &Error{Code: codeOfStatus(status), Op: op}
+	}
+	return results[0].ResourceBody, results[1].ResourceBody, nil
+}

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Comment is what somebody says under a post.
+type Comment struct {
+	ID             string `json:"id"`
+	PostID         string `json:"postId"`
+	AuthorID       string `json:"userId"`
+	AuthorUsername string `json:"userUsername"`
+	Content        string `json:"content"`
+	CreatedAt      Date   `json:"creationDate"`
+	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
+}
+
+type commentItem struct {
+	envelope
+	Comment
+	InputDigest string `json:"inputDigest,omitempty"`
+}
+
+func decodeComment(op string, raw []byte) (*Comment, error) {
+	item, ok, err := decode[commentItem](op, typeComment, raw)
+	if !ok {
+		return nil, err
+	}
+	return &item.Comment, nil
+}
+
+// Comment reads a comment: one point read. It returns nil if there is none.
+func (s *Store) Comment(ctx context.Context, postID, id string) (*Comment, error) {
+	const op = "read comment"
+	if !validID(postID) || !validID(id) {
+		return nil, nil
+	}
+	raw, err := readItem(ctx, op, s.posts, key(postID), id)
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return decodeComment(op, raw)
+}
+
+// Comments is Q4: a post's comments, by one query of the post's partition. A post
+// that does not exist has none.
+func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*Comment], error) {
+	if p.Order == "" {
+		p.Order = NewestFirst
+	}
+	l := list[Comment]{op: "list comments", container: s.posts, partition: postID, typ: typeComment, decode: decodeComment,
+		place: func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
+	return l.page(ctx, p)
+}
+
+// NewComment is a comment to create.
+type NewComment struct {
+	AuthorID string // the acting user
+	PostID   string
+	Content  string
+	Key      string // the idempotency key, or ""
+}
+
+// CreateComment is C3: one transactional batch that counts the comment and
+// creates it, after a point read for the author's name. It returns the post as it
+// is afterwards. NotFound without such a post, Forbidden if the author has no user
+// yet, Conflict if the idempotency key was used for another comment on the post.
+func (s *Store) CreateComment(ctx context.Context, n NewComment) (*Comment, *Post, error) {
+	const op = "create comment"
+	if err := checkText(op, "content", n.Content, maxComment, true); err != nil {
+		return nil, nil, err
+	}
+	if err := checkKey(op, n.Key); err != nil {
+		return nil, nil, err
+	}
+	if !validID(n.PostID) {
+		return nil, nil, noPost(op)
+	}
+	author, err := s.author(ctx, op, n.AuthorID)
+	if err != nil {
+		return nil, nil, err
+	}
+	item := commentItem{envelope: envelope{Type: typeComment}, InputDigest: inputDigest(n.Key, n.Content),
+		Comment: Comment{ID: createID(n.Key, typeComment, author.ID, n.PostID), PostID: n.PostID, AuthorID: author.ID,
+			AuthorUsername: author.Username, Content: n.Content, CreatedAt: s.now()}}
+	post, exists, err := s.createCounted(ctx, op, n.PostID, "/commentCount", encode(item))
+	if exists {
+		return s.firstComment(ctx, op, item)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return &item.Comment, post, nil
+}
+
+// firstComment returns the comment that an earlier attempt at creating item made.
+func (s *Store) firstComment(ctx context.Context, op string, item commentItem) (*Comment, *Post, error) {
+	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	have, ok, err := decode[commentItem](op, typeComment, raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok || have.InputDigest != item.InputDigest {
+		return nil, nil, keyReused(op)
+	}
+	post, err := decodePost(op, postRaw)
+	if post == nil && err == nil {
+		err = noPost(op)
+	}
+	return &have.Comment, post, err
+}
+
+// EditComment changes the text of one of the user's own comments, by one
+// conditional patch. NotFound without such a comment, Forbidden if it is somebody
+// else's.
+func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*Comment, error) {
+	const op = "edit comment"
+	if err := checkText(op, "content", content, maxComment, true); err != nil {
+		return nil, err
+	}
+	if !validID(postID) || !validID(id) {
+		return nil, noComment(op)
+	}
+	var p azcosmos.PatchOperations
+	p.SetCondition(ownLive(typeComment, userID))
+	p.AppendSet("/content", content)
+	p.AppendSet("/editDate", s.now())
+	r, err := s.posts.PatchItem(ctx, key(postID), id, p, withContent)
+	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return nil, s.whyNotOwnComment(ctx, op, userID, postID, id)
+	}
+	if err != nil {
+		return nil, cosmosError(op, err)
+	}
+	return decodeComment(op, r.Value)
+}
+
+// DeleteComment deletes one of the user's own comments: one transactional batch
+// makes it a tombstone, without its text, and counts it off. It returns the post
+// as it is afterwards. NotFound without such a comment, Forbidden if it is
+// somebody else's.
+func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*Post, error) {
+	const op = "delete comment"
+	if !validID(postID) || !validID(id) {
+		return nil, noComment(op)
+	}
+	var p azcosmos.PatchOperations
+	p.SetCondition(ownLive(typeComment, userID))
+	p.AppendSet("/deleted", true)
+	p.AppendSet("/ttl", tombstoneLife)
+	p.AppendSet("/content", "")
+	results, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
+		b.PatchItem(id, p, nil)
+		b.PatchItem(postID, count("/commentCount", -1), nil)
+	})
+	gone := status == http.StatusNotFound || status == http.StatusPreconditionFailed
+	switch {
+	case err != nil:
+		return nil, cosmosError(op, err)
+	case failed == 0 && gone:
+		return nil, s.whyNotOwnComment(ctx, op, userID, postID, id)
+	case failed == 1 && gone:
+		return nil, noComment(op) // the post is deleted, and its comments with it
+	case failed >= 0:
+		return nil, &Error{Code: codeOfStatus(status), Op: op}
+	}
+	return decodePost(op, results[1].ResourceBody)
+}
+
+// whyNotOwnComment finds the reason why a conditional change did not apply.
+func (s *Store) whyNotOwnComment(ctx context.Context, op, userID, postID, id string) error {
+	c, err := s.Comment(ctx, postID, id)
+	switch {
+	case err != nil:
+		return err
+	case c != nil && c.AuthorID != userID:
+		return &Error{Code: Forbidden, Op: op, Message: "only its author may change a comment"}
+	}
+	return noComment(op)
+}
+
+func noComment(op string) error {
+	return &Error{Code: NotFound, Op: op, Message: "there is no such comment"}
+}

@@ -1,0 +1,71 @@
+package store
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+)
+
+// Order is the order of a list. The names are GraphQL's.
+type Order string
+
+// The orders.
+const (
+	NewestFirst Order = "NEWEST_FIRST"
+	OldestFirst Order = "OLDEST_FIRST"
+)
+
+// maxPage is the largest page of any list.
+const maxPage = 100
+
+// Paging asks for a page of a list.
+type Paging struct {
+	First int    // 1 to 100
+	After string // a cursor of the same list in the same order, or ""
+	Order Order  // NewestFirst if empty; only Comments knows another
+}
+
+// Page is one page of a list.
+type Page[T any] struct {
+	Items   []T
+	Cursors []string // Cursors[i] is where Items[i] stands
+	More    bool     // whether more follow; exact
+}
+
+// cursor is a GraphQL connection cursor: the place of an item in a list that is
+// sorted by (date, id), and how many items the reader has seen up to it.
+type cursor struct {
+	Date Date
+	ID   string
+	Seen int
+}
+
+const cursorVersion = "1"
+
+// encode returns the cursor as opaque text that is bound to the list: what was
+// changed on the way, or belongs to another list, no longer fits its digest.
+func (c cursor) encode(list string) string {
+	seen := strconv.Itoa(c.Seen)
+	sum := digest(list, seen, string(c.Date), c.ID)
+	tag := base64.RawURLEncoding.EncodeToString(sum[:6])
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{cursorVersion, tag, seen, string(c.Date), c.ID}, "|")))
+}
+
+// decodeCursor reads a cursor of the list. A nil result without an error means:
+// from the start.
+func decodeCursor(op, list, text string) (*cursor, error) {
+	if text == "" {
+		return nil, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	parts := strings.Split(string(raw), "|")
+	if err != nil || len(parts) != 5 {
+		return nil, invalid(op, "after", "after is not a cursor of this list")
+	}
+	c := &cursor{Date: Date(parts[3]), ID: parts[4]}
+	c.Seen, err = strconv.Atoi(parts[2])
+	if err != nil || c.Seen < 1 || !validDate(parts[3]) || !validID(c.ID) || c.encode(list) != text {
+		return nil, invalid(op, "after", "after is not a cursor of this list")
+	}
+	return c, nil
+}

@@ -1,0 +1,238 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+
+	"byline/store"
+)
+
+// remains counts the comments and likes in a post's partition, tombstones too.
+func (w *world) remains(p *store.Post) int {
+	w.t.Helper()
+	posts, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := posts.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c WHERE c.type != 'post'", azcosmos.NewPartitionKeyString(p.ID), nil).NextPage(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var n int
+	if err := json.Unmarshal(r.Items[0], &n); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+func TestDeletePost(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	p, other := w.post(ada, "goes"), w.post(ada, "stays")
+	c := w.comment(grace, p, "a comment")
+	w.like(grace, p)
+	wantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), store.Forbidden, "")
+	wantCode(t, w.DeletePost(t.Context(), ada.ID, "absent"), store.NotFound, "")
+	wantCode(t, w.DeletePost(t.Context(), grace.ID, c.ID), store.NotFound, "")
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	// At once, without the change feed: the post is gone, with all that hung on it.
+	if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil {
+		t.Errorf("the post: %v, %v", got, err)
+	}
+	if diff := cmp.Diff([]string{"stays"}, titles(w.feed())); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"stays"}, titles(w.userPosts(ada))); diff != "" {
+		t.Error(diff)
+	}
+	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil {
+		t.Errorf("its comment: %v, %v", got, err)
+	}
+	if n := w.remains(p); n != 0 {
+		t.Errorf("%d items remain", n)
+	}
+	// And nothing can be done with it any more.
+	wantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), store.NotFound, "")
+	_, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("back")})
+	wantCode(t, err, store.NotFound, "")
+	_, _, err = w.LikePost(t.Context(), grace.ID, p.ID)
+	wantCode(t, err, store.NotFound, "")
+	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: grace.ID, PostID: p.ID, Content: "late"})
+	wantCode(t, err, store.NotFound, "")
+	_, err = w.UnlikePost(t.Context(), grace.ID, p.ID)
+	wantCode(t, err, store.NotFound, "")
+
+	// Nor does a process that read the change feed long ago bring it back.
+	if err := w.ProjectCopies(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"stays"}, titles(append(w.feed(), w.userPosts(ada)[1:]...))); diff != "" {
+		t.Error(diff)
+	}
+	stop := w.run()
+	w.like(grace, other)
+	eventually(t, func() error {
+		if w.feed()[0].LikeCount != 1 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	stop()
+	if diff := cmp.Diff([]string{"stays"}, titles(w.feed())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDeleteOfAPostWithMuchTalkGoesOn(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "popular")
+	for range 230 {
+		w.comment(ada, p, "me too")
+	}
+	var batches int
+	var mu sync.Mutex
+	w.wire.intercept(func(r *http.Request) error { // the process dies during the second batch
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Header.Get("x-ms-cosmos-is-batch-request") != "" {
+			if batches++; batches > 1 {
+				return errors.New("gone")
+			}
+		}
+		return nil
+	})
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.remains(p); n != 130 {
+		t.Errorf("%d items remain after the first batch", n)
+	}
+	w.wire.intercept(nil)
+	defer w.run()()
+	eventually(t, func() error {
+		if n := w.remains(p); n != 0 {
+			return fmt.Errorf("%d items remain", n)
+		}
+		return nil
+	})
+}
+
+func TestDeletesLeaveTheFeedFull(t *testing.T) {
+	w := newWorld(t)
+	defer w.run()()
+	ada := w.user("ada")
+	var posts []*store.Post
+	for i := range 260 {
+		posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+	}
+	feedIs := func(newest int) error {
+		var want []string
+		for i := newest; len(want) < 100; i-- {
+			want = append(want, fmt.Sprintf("post %d", i))
+		}
+		if diff := cmp.Diff(want, titles(w.feed())); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	}
+	eventually(t, func() error {
+		if n := w.feedEntries(); n != 150 {
+			return fmt.Errorf("%d entries", n)
+		}
+		return feedIs(259)
+	})
+	// More than the margin goes, one by one, and the feed never shows fewer than 100.
+	for i := 259; i >= 160; i-- {
+		if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 0 {
+			eventually(t, func() error { return feedIs(i - 1) })
+		}
+	}
+	// What is old comes in only where it belongs.
+	w.like(ada, posts[3])
+	eventually(t, func() error { return feedIs(159) })
+}
+
+func TestDeleteComment(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	p := w.post(ada, "talk")
+	c := w.comment(grace, p, "mine")
+	_, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
+	wantCode(t, err, store.Forbidden, "")
+	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, "absent")
+	wantCode(t, err, store.NotFound, "")
+	_, err = w.DeleteComment(t.Context(), ada.ID, p.ID, p.ID)
+	wantCode(t, err, store.NotFound, "")
+	after, err := w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
+	if err != nil || after.CommentCount != 0 {
+		t.Fatalf("got %v, %v", after, err)
+	}
+	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil || len(w.comments(p)) != 0 {
+		t.Errorf("still there: %v, %v", got, err)
+	}
+	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
+	wantCode(t, err, store.NotFound, "")
+	_, err = w.EditComment(t.Context(), grace.ID, p.ID, c.ID, "back")
+	wantCode(t, err, store.NotFound, "")
+	if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 {
+		t.Errorf("counted twice: %v, %v", got, err)
+	}
+	t.Run("many at once count once each", func(t *testing.T) {
+		var comments []*store.Comment
+		for range 20 {
+			comments = append(comments, w.comment(grace, p, "x"))
+		}
+		var wg sync.WaitGroup
+		for _, c := range comments[:15] {
+			for range 2 {
+				wg.Go(func() {
+					_, err := w.DeleteComment(context.Background(), grace.ID, p.ID, c.ID)
+					if err != nil && store.CodeOf(err) != store.NotFound {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 5 || len(w.comments(p)) != 5 {
+			t.Errorf("%d counted, %d there: %v", got.CommentCount, len(w.comments(p)), err)
+		}
+	})
+}
+
+func TestEditComment(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	p := w.post(ada, "talk")
+	c := w.comment(grace, p, "frist")
+	_, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, "mine now")
+	wantCode(t, err, store.Forbidden, "")
+	_, err = w.EditComment(t.Context(), grace.ID, p.ID, c.ID, strings.Repeat("x", 10_001))
+	wantCode(t, err, store.Invalid, "content")
+	_, err = w.EditComment(t.Context(), grace.ID, p.ID, "absent", "x")
+	wantCode(t, err, store.NotFound, "")
+	_, err = w.EditComment(t.Context(), ada.ID, p.ID, p.ID, "x")
+	wantCode(t, err, store.NotFound, "")
+	got, err := w.EditComment(t.Context(), grace.ID, p.ID, c.ID, "first")
+	if err != nil || got.Content != "first" || got.UpdatedAt == nil || got.CreatedAt != c.CreatedAt {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if read := w.comments(p); len(read) != 1 || read[0].Content != "first" {
+		t.Errorf("got %+v", read)
+	}
+}

@@ -1,0 +1,8 @@
+package store
+
+import "context"
+
+// ProjectCopies projects a post as if it had just come from the change feed.
+func (s *Store) ProjectCopies(ctx context.Context, p *Post) error {
+	return s.projectCopies(ctx, map[string]*Post{p.ID: p})
+}

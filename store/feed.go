@@ -1,0 +1,208 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// The feed container holds short forms of the newest posts in one partition.
+const (
+	feedPartition = typePost
+	feedServed    = 100 // what readers see
+	feedKept      = 150 // what is kept, so that deletes leave no gap
+	feedRefill    = 125 // fewer than this after deletes, and the feed is filled up
+)
+
+// Feed is Q6: the newest 100 posts in short form, newest first, by one query of
+// the feed's one partition.
+func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
+	l := list[Post]{op: "list feed", container: s.feed, partition: feedPartition, limit: feedServed,
+		decode: decodeShort, place: placeOfPost}
+	p.Order = NewestFirst
+	return l.page(ctx, p)
+}
+
+// feedEntry is an entry of the feed, as far as its place and its age are concerned.
+type feedEntry struct {
+	ID        string `json:"id"`
+	CreatedAt Date   `json:"creationDate"`
+}
+
+func entryOf(p *Post) feedEntry { return feedEntry{p.ID, p.CreatedAt} }
+
+// newestFirst orders entries as the feed lists them.
+func newestFirst(a, b feedEntry) int {
+	return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
+}
+
+// feedEntries reads what is in the feed, newest first.
+func (s *Store) feedEntries(ctx context.Context) ([]feedEntry, error) {
+	pager := s.background.feed.NewQueryItemsPager("SELECT c.id, c.creationDate FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC",
+		key(feedPartition), nil)
+	return readPages[feedEntry](ctx, "read feed", pager)
+}
+
+// readPages reads all that a query yields.
+func readPages[T any](ctx context.Context, op string, pager *runtime.Pager[azcosmos.QueryItemsResponse]) ([]T, error) {
+	var all []T
+	for pager.More() {
+		r, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, cosmosError(op, err)
+		}
+		for _, raw := range r.Items {
+			var v T
+			if err := json.Unmarshal(raw, &v); err != nil {
+				return nil, &Error{Code: Internal, Op: op, Err: err}
+			}
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}
+
+// projectFeed brings the posts that belong to the newest into the feed, lets go
+// what falls off its end, and fills it up when deletes have emptied it too far. A
+// change to a post that is older than the feed's last entry costs nothing.
+func (s *Store) projectFeed(ctx context.Context, posts []*Post) error {
+	entries, err := s.feedEntries(ctx)
+	if err != nil {
+		return err
+	}
+	created, deleted, older := false, false, false
+	for _, p := range posts {
+		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, feedKept)-1]) > 0 {
+			older = older || !p.deleted
+			continue
+		}
+		absent, err := writeCopy(ctx, s.background.feed, feedPartition, p)
+		if err != nil {
+			return err
+		}
+		created, deleted = created || absent, deleted || p.deleted
+	}
+	if created || deleted {
+		if entries, err = s.feedEntries(ctx); err != nil {
+			return err
+		}
+	}
+	// A feed that is not full has all posts there are, or lacks some by deletes.
+	if n := len(entries); n < feedKept && older || deleted && n < feedRefill {
+		return s.refillFeed(ctx, entries)
+	}
+	return s.trimFeed(ctx, entries)
+}
+
+func (s *Store) trimFeed(ctx context.Context, entries []feedEntry) error {
+	for i := feedKept; i < len(entries); i++ {
+		_, err := s.background.feed.DeleteItem(ctx, key(feedPartition), entries[i].ID, nil)
+		if err != nil && !hasStatus(err, http.StatusNotFound) {
+			return cosmosError("trim feed", err)
+		}
+	}
+	return nil
+}
+
+// refillFeed appends the newest posts that are older than the feed's last entry.
+// It looks for them in all partitions: never on the request path.
+func (s *Store) refillFeed(ctx context.Context, entries []feedEntry) error {
+	const op = "refill feed"
+	missing := feedKept - len(entries)
+	query := "SELECT c.id, c.creationDate FROM c WHERE c.type = 'post' AND NOT IS_DEFINED(c.deleted)"
+	o := &azcosmos.QueryOptions{}
+	if len(entries) > 0 {
+		query += " AND c.creationDate <= @last"
+		o.QueryParameters = []azcosmos.QueryParameter{{Name: "@last", Value: entries[len(entries)-1].CreatedAt}}
+	}
+	candidates, err := readPages[feedEntry](ctx, op, s.background.posts.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o))
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		candidates = slices.DeleteFunc(candidates, func(e feedEntry) bool { return newestFirst(e, entries[len(entries)-1]) <= 0 })
+	}
+	slices.SortFunc(candidates, newestFirst)
+	for chunk := range slices.Chunk(candidates[:min(missing, len(candidates))], 100) {
+		var ids []string
+		for _, e := range chunk {
+			ids = append(ids, e.ID)
+		}
+		posts, err := readPosts(ctx, s.background.posts, ids)
+		if err != nil {
+			return err
+		}
+		for _, p := range posts {
+			if p == nil {
+				continue // deleted meanwhile
+			}
+			if _, err := writeCopy(ctx, s.background.feed, feedPartition, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeCopy writes the short form of a post into a partition of copies, unless a
+// newer revision is there. It reports whether there was none before.
+func writeCopy(ctx context.Context, c *azcosmos.ContainerClient, partition string, p *Post) (created bool, err error) {
+	absent := p.Revision == 1 // what is likely; the answer tells
+	for range 10 {
+		if absent {
+			_, err = c.CreateItem(ctx, key(partition), encode(p.short()), nil)
+			if !hasStatus(err, http.StatusConflict) {
+				return err == nil, cosmosError("create copy", err)
+			}
+		} else {
+			err = updateCopy(ctx, c, partition, p)
+			if !hasStatus(err, http.StatusNotFound) {
+				return false, cosmosError("update copy", err)
+			}
+		}
+		absent = !absent
+	}
+	return false, &Error{Code: Conflict, Op: "write copy", Err: err}
+}
+
+// updateCopy brings a copy to the post's revision if it is older. A copy that is
+// not there is a 404.
+func updateCopy(ctx context.Context, c *azcosmos.ContainerClient, partition string, p *Post) error {
+	short := p.short()
+	var o azcosmos.PatchOperations
+	o.SetCondition(fmt.Sprintf("from c where c.revision < %d", p.Revision))
+	o.AppendSet("/revision", short.Revision)
+	if short.Deleted {
+		o.AppendSet("/deleted", true)
+		o.AppendSet("/ttl", short.TTL)
+		o.AppendSet("/title", short.Title)
+		o.AppendSet("/content", short.Content)
+	} else {
+		short.setOn(&o)
+	}
+	_, err := c.PatchItem(ctx, key(partition), p.ID, o, nil)
+	if hasStatus(err, http.StatusPreconditionFailed) {
+		return nil // as new, or newer
+	}
+	return err
+}
+
+// setOn sets what can change of a copy.
+func (short *shortItem) setOn(o *azcosmos.PatchOperations) {
+	o.AppendSet("/userUsername", short.AuthorUsername)
+	o.AppendSet("/title", short.Title)
+	o.AppendSet("/content", short.Content)
+	o.AppendSet("/truncated", short.Truncated)
+	o.AppendSet("/commentCount", short.CommentCount)
+	o.AppendSet("/likeCount", short.LikeCount)
+	if short.UpdatedAt != nil {
+		o.AppendSet("/editDate", *short.UpdatedAt)
+	}
+	o.AppendSet("/version", short.Version)
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The limits on input, in characters.
+const (
+	maxUsername = 30
+	minUsername = 3
+	maxTitle    = 200
+	maxPost     = 100_000
+	maxComment  = 10_000
+	maxKey      = 100
+)
+
+func checkUsername(op, name string) error {
+	if len(name) < minUsername || len(name) > maxUsername {
+		return invalid(op, "username", "username must have %d to %d characters", minUsername, maxUsername)
+	}
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return invalid(op, "username", "username may contain only A-Z, a-z, 0-9, _ and -")
+		}
+	}
+	return nil
+}
+
+// checkText accepts 1 to limit characters, at least one of them visible, and of
+// the control characters only newline and tab, where lines says so.
+func checkText(op, field, text string, limit int, lines bool) error {
+	if !utf8.ValidString(text) {
+		return invalid(op, field, "%s is not valid UTF-8", field)
+	}
+	if !strings.ContainsFunc(text, visible) {
+		return invalid(op, field, "%s must not be empty", field)
+	}
+	// A character has at least one byte, so most texts need no counting.
+	if len(text) > limit && utf8.RuneCountInString(text) > limit {
+		return invalid(op, field, "%s must have at most %d characters", field, limit)
+	}
+	for _, c := range text {
+		if unicode.IsControl(c) && !(lines && (c == '\n' || c == '\t')) {
+			return invalid(op, field, "%s must not contain the control character %U", field, c)
+		}
+	}
+	return nil
+}
+
+// visible reports whether a character shows: it is neither space nor formatting.
+func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
+
+func checkTitle(op, title string) error { return checkText(op, "title", title, maxTitle, false) }
+
+func checkKey(op, key string) error {
+	if key == "" {
+		return nil
+	}
+	return checkText(op, "idempotencyKey", key, maxKey, false)
+}

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The values of an item's type property.
+const (
+	typeUser     = "user"
+	typeUsername = "username"
+	typePost     = "post"
+	typeComment  = "comment"
+	typeLike     = "like"
+)
+
+// Date is a moment as items hold it: RFC 3339, UTC, with exactly three digits of
+// milliseconds, so that dates sort as text.
+type Date string
+
+const dateLayout = "2006-01-02T15:04:05.000Z"
+
+// NewDate returns t as a Date, cut to milliseconds.
+func NewDate(t time.Time) Date { return Date(t.UTC().Format(dateLayout)) }
+
+// UnmarshalJSON refuses whatever is not in the one form, since it would sort wrongly.
+func (d *Date) UnmarshalJSON(b []byte) error {
+	if len(b) != len(dateLayout)+2 || !validDate(string(b[1:len(b)-1])) {
+		return fmt.Errorf("%.40s is not a date in the form %s", b, dateLayout)
+	}
+	*d = Date(b[1 : len(b)-1])
+	return nil
+}
+
+func validDate(s string) bool {
+	_, err := time.Parse(dateLayout, s)
+	return err == nil && len(s) == len(dateLayout)
+}
+
+// envelope is what every item of the blog has beside its own properties.
+type envelope struct {
+	Type    string `json:"type"`
+	Deleted bool   `json:"deleted,omitempty"` // a tombstone: absent to every reader
+	TTL     int    `json:"ttl,omitempty"`     // of a tombstone: seconds until it goes
+}
+
+// tombstoneLife is how long a tombstone stays, in seconds: longer than anything
+// that follows the change feed may stand still.
+const tombstoneLife = 30 * 24 * 60 * 60
+
+func (e envelope) envelopeOf() envelope { return e }
+
+// decode reads an item of the given type. It reports false for an item of another
+// type and for a tombstone, and an Error if the item is malformed.
+func decode[T interface{ envelopeOf() envelope }](op, wantType string, raw []byte) (item T, ok bool, err error) {
+	if err := json.Unmarshal(raw, &item); err != nil {
+		return item, false, &Error{Code: Internal, Op: op, Err: fmt.Errorf("malformed %s item: %w", wantType, err)}
+	}
+	e := item.envelopeOf()
+	return item, e.Type == wantType && !e.Deleted, nil
+}
+
+// encode writes an item. Items are made of texts, numbers and flags: it cannot fail.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// newID returns an id that nobody has yet.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// createID returns the id of an item to create. With an idempotency key it is
+// derived from the key and from what the key is scoped to (what is created, by
+// whom, where), so that a repetition meets the item of the first attempt.
+func createID(key string, scope ...string) string {
+	if key == "" {
+		return newID()
+	}
+	sum := digest(append(scope, key)...)
+	id := uuid.UUID(sum[:16])
+	id[6] = id[6]&0x0f | 0x80 // version 8: derived by the application, RFC 9562 section 5.8
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// inputDigest identifies the input of a create that has an idempotency key; ""
+// without one.
+func inputDigest(key string, input ...string) string {
+	if key == "" {
+		return ""
+	}
+	sum := digest(input...)
+	return hex.EncodeToString(sum[:8])
+}
+
+// UserID returns the id of the user that a subject of an identity provider acts
+// as. It is a digest, so that no look-up is needed and the subject stays private.
+func UserID(issuer, subject string) string {
+	sum := digest(issuer, subject)
+	return hex.EncodeToString(sum[:16])
+}
+
+// digest hashes the parts so that no two lists of parts collide.
+func digest(parts ...string) [sha256.Size]byte {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// validID reports whether id could be one of ours. Anything else, and so
+// anything that means something in a URL, in SQL or to Cosmos DB, is absent.
+func validID(id string) bool {
+	if id == "" || len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// list is a list of items of one partition, sorted by (creationDate, id).
+type list[T any] struct {
+	op        string // the operation's name in errors
+	container *azcosmos.ContainerClient
+	partition string
+	typ       string // "" if the partition holds one type alone
+	limit     int    // how long the list is at most; 0: as long as it gets
+	decode    func(op string, item []byte) (*T, error)
+	place     func(*T) (Date, string)
+}
+
+// page reads one page by keyset: one query of one partition, answered by the
+// composite index of the sort. Only a Cosmos DB that cuts its answers short
+// makes it ask again.
+func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
+	if p.First < 1 || p.First > maxPage {
+		return nil, invalid(l.op, "first", "first must be 1 to %d", maxPage)
+	}
+	name := fmt.Sprintf("%s/%s/%s/%s", l.container.ID(), l.partition, l.typ, p.Order)
+	after, err := decodeCursor(l.op, name, p.After)
+	if err != nil {
+		return nil, err
+	}
+	seen, first := 0, p.First
+	if after != nil {
+		seen = after.Seen
+	}
+	if l.limit > 0 {
+		first = min(first, l.limit-seen)
+	}
+	page := &Page[*T]{}
+	if first <= 0 {
+		return page, nil
+	}
+
+	query, o := l.query(p.Order, after)
+	o.PageSizeHint = int32(first + 1) // one more tells whether more follow
+	pager := l.container.NewQueryItemsPager(query, key(l.partition), o)
+	for pager.More() {
+		r, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, cosmosError(l.op, err)
+		}
+		for _, raw := range r.Items {
+			if len(page.Items) == first {
+				page.More = l.limit == 0 || seen < l.limit
+				return page, nil
+			}
+			item, err := l.decode(l.op, raw)
+			if err != nil {
+				return nil, err
+			}
+			if item == nil {
+				continue
+			}
+			seen++
+			date, id := l.place(item)
+			page.Items = append(page.Items, item)
+			page.Cursors = append(page.Cursors, cursor{Date: date, ID: id, Seen: seen}.encode(name))
+		}
+	}
+	return page, nil
+}
+
+// query returns the text and the parameters that select what comes after the
+// cursor. The first bound on creationDate is what the index seeks; the rest
+// decides among items of the same millisecond.
+func (l *list[T]) query(order Order, after *cursor) (string, *azcosmos.QueryOptions) {
+	comparison, direction := "<", "DESC"
+	if order == OldestFirst {
+		comparison, direction = ">", "ASC"
+	}
+	o := &azcosmos.QueryOptions{}
+	where, sort := "NOT IS_DEFINED(c.deleted)", ""
+	if l.typ != "" {
+		where = "c.type = @type AND " + where
+		sort = "c.type " + direction + ", "
+		o.QueryParameters = append(o.QueryParameters, azcosmos.QueryParameter{Name: "@type", Value: l.typ})
+	}
+	if after != nil {
+		where += fmt.Sprintf(" AND c.creationDate %[1]s= @date AND (c.creationDate %[1]s @date OR c.id %[1]s @id)", comparison)
+		o.QueryParameters = append(o.QueryParameters,
+			azcosmos.QueryParameter{Name: "@date", Value: after.Date}, azcosmos.QueryParameter{Name: "@id", Value: after.ID})
+	}
+	return fmt.Sprintf("SELECT * FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", where, sort, direction, direction), o
+}

@@ -1,0 +1,217 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"byline/store"
+)
+
+// lists names every list of a world that has items in all of them.
+func lists(w *world, u *store.User, p *store.Post) map[string]func(context.Context, store.Paging) ([]string, []string, bool, error) {
+	return map[string]func(context.Context, store.Paging) ([]string, []string, bool, error){
+		"feed": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
+			return ids(w.Feed(ctx, paging))(func(p *store.Post) string { return p.ID })
+		},
+		"posts of a user": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
+			return ids(w.UserPosts(ctx, u.ID, paging))(func(p *store.Post) string { return p.ID })
+		},
+		"comments, newest first": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
+			return ids(w.Comments(ctx, p.ID, paging))(func(c *store.Comment) string { return c.ID })
+		},
+		"comments, oldest first": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
+			paging.Order = store.OldestFirst
+			return ids(w.Comments(ctx, p.ID, paging))(func(c *store.Comment) string { return c.ID })
+		},
+		"likes": func(ctx context.Context, paging store.Paging) ([]string, []string, bool, error) {
+			return ids(w.Likes(ctx, p.ID, paging))(func(l *store.Like) string { return l.UserID })
+		},
+	}
+}
+
+func ids[T any](page *store.Page[T], err error) func(func(T) string) ([]string, []string, bool, error) {
+	return func(id func(T) string) ([]string, []string, bool, error) {
+		if err != nil {
+			return nil, nil, false, err
+		}
+		var out []string
+		for _, v := range page.Items {
+			out = append(out, id(v))
+		}
+		return out, page.Cursors, page.More, nil
+	}
+}
+
+func TestPagingWhileOthersWrite(t *testing.T) {
+	for _, sameDate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("all of the same millisecond: %v", sameDate), func(t *testing.T) {
+			w := newWorld(t)
+			w.clock.stopped.Store(sameDate)
+			ada := w.user("ada")
+			p := w.post(ada, "paged")
+			const initial = 40
+			var users []*store.User
+			for i := range initial {
+				u := w.user(fmt.Sprintf("user%d", i))
+				users = append(users, u)
+				w.like(u, p)
+				w.comment(u, p, "a comment")
+				if i > 0 {
+					w.post(ada, fmt.Sprintf("post %d", i))
+				}
+			}
+			late := 0
+			for name, list := range lists(w, ada, p) {
+				t.Run(name, func(t *testing.T) {
+					before, _, _, err := list(t.Context(), store.Paging{First: 100})
+					if err != nil {
+						t.Fatal(err)
+					}
+					writing, stop := context.WithCancel(t.Context())
+					var wg sync.WaitGroup
+					defer wg.Wait()
+					defer stop()
+					wg.Go(func() {
+						for i := 0; writing.Err() == nil && i < 20; i++ {
+							late++
+							if err := w.writeLate(fmt.Sprintf("late%d", late), ada, p); err != nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+					seen := map[string]int{}
+					paging := store.Paging{First: 7}
+					for {
+						got, cursors, more, err := list(t.Context(), paging)
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, id := range got {
+							seen[id]++
+						}
+						if !more {
+							break
+						}
+						if len(got) != 7 {
+							t.Fatalf("a page of %d in the middle", len(got))
+						}
+						paging.After = cursors[len(cursors)-1]
+					}
+					for _, id := range before {
+						if name == "feed" && len(seen) == 100 {
+							break // the feed ends after 100
+						}
+						if seen[id] == 0 {
+							t.Errorf("%s is missing", id)
+						}
+					}
+					for id, n := range seen {
+						if n > 1 {
+							t.Errorf("%s came %d times", id, n)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestPages(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "a")
+	for i := range 14 {
+		u := w.user(fmt.Sprintf("user%d", i))
+		w.like(u, p)
+		w.comment(u, p, "a comment")
+		if i > 0 {
+			w.post(ada, "b")
+		}
+	}
+	all := lists(w, ada, p)
+	cursors := map[string]string{}
+	for name, list := range all {
+		t.Run(name, func(t *testing.T) {
+			whole, c, more, err := list(t.Context(), store.Paging{First: 14})
+			if err != nil || len(whole) != 14 || more {
+				t.Fatalf("got %d, %v, %v", len(whole), more, err)
+			}
+			cursors[name] = c[3]
+			if one, _, more, err := list(t.Context(), store.Paging{First: 1}); err != nil || !more || one[0] != whole[0] {
+				t.Errorf("first 1: %v, %v, %v", one, more, err)
+			}
+			rest, _, more, err := list(t.Context(), store.Paging{First: 100, After: c[9]})
+			if diff := cmp.Diff(whole[10:], rest); diff != "" || more || err != nil {
+				t.Errorf("rest: %s %v %v", diff, more, err)
+			}
+			if end, _, more, err := list(t.Context(), store.Paging{First: 5, After: c[13]}); err != nil || more || len(end) != 0 {
+				t.Errorf("after the end: %v, %v, %v", end, more, err)
+			}
+			for _, n := range []int{0, -1, 101} {
+				_, _, _, err := list(t.Context(), store.Paging{First: n})
+				wantCode(t, err, store.Invalid, "first")
+			}
+			for _, bad := range []string{"x", "AAAA", c[0] + "A", c[0][:len(c[0])-1], "é", string(make([]byte, 300))} {
+				_, _, _, err := list(t.Context(), store.Paging{First: 5, After: bad})
+				wantCode(t, err, store.Invalid, "after")
+			}
+		})
+	}
+	for from, cursor := range cursors {
+		for to, list := range all {
+			if from == to {
+				continue
+			}
+			_, _, _, err := list(t.Context(), store.Paging{First: 5, After: cursor})
+			wantCode(t, err, store.Invalid, "after")
+		}
+	}
+	_, err := w.Comments(t.Context(), w.post(ada, "another").ID, store.Paging{First: 5, After: cursors["comments, newest first"]})
+	wantCode(t, err, store.Invalid, "after")
+	if page, err := w.Comments(t.Context(), "absent", store.Paging{First: 5}); err != nil || len(page.Items) != 0 || page.More {
+		t.Errorf("comments of no post: %v, %v", page, err)
+	}
+}
+
+func TestOldestFirstIsNewestFirstReversed(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "a")
+	w.clock.stopped.Store(true)
+	for range 10 {
+		w.comment(ada, p, "x")
+	}
+	l := lists(w, ada, p)
+	newest, _, _, err1 := l["comments, newest first"](t.Context(), store.Paging{First: 100})
+	oldest, _, _, err2 := l["comments, oldest first"](t.Context(), store.Paging{First: 100})
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	for i, id := range newest {
+		if oldest[len(oldest)-1-i] != id {
+			t.Fatalf("%v is not the reverse of %v", oldest, newest)
+		}
+	}
+}
+
+// writeLate writes something into every list. It is safe in any goroutine.
+func (w *world) writeLate(name string, author *store.User, p *store.Post) error {
+	ctx := context.Background()
+	u, err := w.CreateUser(ctx, store.NewUser{ID: store.UserID("test", name), Username: name})
+	if err != nil {
+		return err
+	}
+	if _, _, err := w.LikePost(ctx, u.ID, p.ID); err != nil {
+		return err
+	}
+	if _, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "late"}); err != nil {
+		return err
+	}
+	_, err = w.CreatePost(ctx, store.NewPost{AuthorID: author.ID, Title: "late", Content: "late"})
+	return err
+}

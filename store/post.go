@@ -1,0 +1,322 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Post is a post, whole or in its short form.
+type Post struct {
+	ID             string `json:"id"`
+	AuthorID       string `json:"userId"`
+	AuthorUsername string `json:"userUsername"`
+	Title          string `json:"title"`
+	Content        string `json:"content"` // if Truncated, the excerpt alone
+	CommentCount   int32  `json:"commentCount"`
+	LikeCount      int32  `json:"likeCount"`
+	CreatedAt      Date   `json:"creationDate"`
+	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
+	Version        int32  `json:"version"`            // raised by edits of title and content
+	Revision       int64  `json:"revision"`           // raised by every write; orders copies
+
+	Truncated bool `json:"-"` // a short form that is shorter than the post
+
+	deleted bool // a tombstone; only the projections see any
+}
+
+// postItem is a post in the posts container.
+type postItem struct {
+	envelope
+	PostID string `json:"postId"` // == id
+	Post
+	InputDigest string `json:"inputDigest,omitempty"`
+}
+
+// shortItem is the short form of a post in the users and feed containers.
+type shortItem struct {
+	postItem
+	Truncated bool `json:"truncated"`
+}
+
+const excerptLength = 280 // characters
+
+// Excerpt returns the beginning of the content: at most 280 characters, cut
+// between words where there are any.
+func (p *Post) Excerpt() string {
+	excerpt, _ := excerpt(p.Content)
+	return excerpt
+}
+
+func excerpt(content string) (text string, truncated bool) {
+	if utf8.RuneCountInString(content) <= excerptLength {
+		return content, false
+	}
+	end, n := len(content), 0
+	for i := range content {
+		if n == excerptLength {
+			end = i
+			break
+		}
+		n++
+	}
+	cut := content[:end]
+	if next := content[end]; next != ' ' && next != '\n' && next != '\t' {
+		if space := strings.LastIndexAny(cut, " \n\t"); space > 0 {
+			cut = cut[:space]
+		}
+	}
+	return strings.TrimRight(cut, " \n\t"), true
+}
+
+// short returns the item that copies hold of the post.
+func (p *Post) short() shortItem {
+	item := shortItem{postItem: postItem{envelope: envelope{Type: typePost}, PostID: p.ID, Post: *p}}
+	item.Content, item.Truncated = excerpt(p.Content)
+	if p.deleted {
+		item.Deleted, item.TTL = true, tombstoneLife
+	}
+	return item
+}
+
+func decodePost(op string, raw []byte) (*Post, error) {
+	item, ok, err := decode[postItem](op, typePost, raw)
+	if !ok {
+		return nil, err
+	}
+	return &item.Post, nil
+}
+
+// decodeChangedPost is decodePost for those who must know of tombstones.
+func decodeChangedPost(op string, raw []byte) (*Post, error) {
+	item, _, err := decode[postItem](op, typePost, raw)
+	item.Post.deleted = item.Deleted
+	return &item.Post, err
+}
+
+func decodeShort(op string, raw []byte) (*Post, error) {
+	item, ok, err := decode[shortItem](op, typePost, raw)
+	if !ok {
+		return nil, err
+	}
+	item.Post.Truncated = item.Truncated
+	return &item.Post, nil
+}
+
+func placeOfPost(p *Post) (Date, string) { return p.CreatedAt, p.ID }
+
+// Post reads a whole post: Q2, one point read. It returns nil if there is none.
+func (s *Store) Post(ctx context.Context, id string) (*Post, error) {
+	const op = "read post"
+	if !validID(id) {
+		return nil, nil
+	}
+	raw, err := readItem(ctx, op, s.posts, key(id), id)
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return decodePost(op, raw)
+}
+
+// Posts reads many whole posts in one request: result[i] is nil if ids[i] does
+// not exist.
+func (s *Store) Posts(ctx context.Context, ids []string) ([]*Post, error) {
+	return readPosts(ctx, s.posts, ids)
+}
+
+func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string) ([]*Post, error) {
+	return readAll(ctx, "read posts", c, ids,
+		func(id string) azcosmos.ItemIdentity {
+			return azcosmos.ItemIdentity{ID: id, PartitionKey: key(id)}
+		},
+		decodePost, func(p *Post) string { return p.ID })
+}
+
+// UserPosts is Q3: a user's posts in short form, newest first, by one query of the
+// user's partition. A user that does not exist has none.
+func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*Post], error) {
+	l := list[Post]{op: "list posts of user", container: s.users, partition: userID, typ: typePost,
+		decode: decodeShort, place: placeOfPost}
+	p.Order = NewestFirst
+	return l.page(ctx, p)
+}
+
+// NewPost is a post to create.
+type NewPost struct {
+	AuthorID string // the acting user
+	Title    string
+	Content  string
+	Key      string // the idempotency key, or ""
+}
+
+// CreatePost is C2: one create, after a point read for the author's name. It then
+// writes the copies itself, so that the author sees the post at once; should that
+// fail, the change feed catches up. Forbidden if the author has no user yet,
+// Conflict if the idempotency key was used for another post.
+func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
+	const op = "create post"
+	if err := checkTitle(op, n.Title); err != nil {
+		return nil, err
+	}
+	if err := checkText(op, "content", n.Content, maxPost, true); err != nil {
+		return nil, err
+	}
+	if err := checkKey(op, n.Key); err != nil {
+		return nil, err
+	}
+	author, err := s.author(ctx, op, n.AuthorID)
+	if err != nil {
+		return nil, err
+	}
+	id := createID(n.Key, typePost, author.ID)
+	item := postItem{envelope: envelope{Type: typePost}, PostID: id, InputDigest: inputDigest(n.Key, n.Title, n.Content),
+		Post: Post{ID: id, AuthorID: author.ID, AuthorUsername: author.Username, Title: n.Title, Content: n.Content,
+			CreatedAt: s.now(), Version: 1, Revision: 1}}
+	_, err = s.posts.CreateItem(ctx, key(id), encode(item), nil)
+	if hasStatus(err, http.StatusConflict) {
+		return s.firstPost(ctx, op, item)
+	}
+	if err != nil {
+		return nil, cosmosError(op, err)
+	}
+	s.showNow(ctx, &item.Post)
+	return &item.Post, nil
+}
+
+// firstPost returns the post that an earlier attempt at creating item made.
+func (s *Store) firstPost(ctx context.Context, op string, item postItem) (*Post, error) {
+	raw, err := readItem(ctx, op, s.posts, key(item.ID), item.ID)
+	if err != nil {
+		return nil, err
+	}
+	if raw == nil {
+		return nil, &Error{Code: Conflict, Op: op, Message: "the post is being written; try again"}
+	}
+	have, ok, err := decode[postItem](op, typePost, raw)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || have.InputDigest != item.InputDigest {
+		return nil, keyReused(op)
+	}
+	return &have.Post, nil
+}
+
+func keyReused(op string) error {
+	return &Error{Code: Conflict, Op: op, Field: "idempotencyKey", Message: "this idempotencyKey was used with another input"}
+}
+
+// PostEdit says how to change a post. Nil leaves things as they are.
+type PostEdit struct {
+	Title, Content *string
+	Version        *int32 // if given, the edit holds only for this version
+}
+
+// EditPost is C2's edit: one conditional patch, so that it meets no conflict with
+// likes and comments. NotFound without such a post, Forbidden if it is somebody
+// else's, Conflict if Version is stale. The copies are written as in CreatePost.
+func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*Post, error) {
+	const op = "edit post"
+	if e.Title == nil && e.Content == nil {
+		return nil, invalid(op, "title", "title or content is needed")
+	}
+	if e.Title != nil {
+		if err := checkTitle(op, *e.Title); err != nil {
+			return nil, err
+		}
+	}
+	if e.Content != nil {
+		if err := checkText(op, "content", *e.Content, maxPost, true); err != nil {
+			return nil, err
+		}
+	}
+	if !validID(postID) {
+		return nil, noPost(op)
+	}
+	condition := ownLive(typePost, userID)
+	if e.Version != nil {
+		condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
+	}
+	var p azcosmos.PatchOperations
+	p.SetCondition(condition)
+	if e.Title != nil {
+		p.AppendSet("/title", *e.Title)
+	}
+	if e.Content != nil {
+		p.AppendSet("/content", *e.Content)
+	}
+	p.AppendSet("/editDate", s.now())
+	p.AppendIncrement("/version", 1)
+	p.AppendIncrement("/revision", 1)
+	r, err := s.posts.PatchItem(ctx, key(postID), postID, p, withContent)
+	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return nil, s.whyNotEdited(ctx, op, userID, postID)
+	}
+	if err != nil {
+		return nil, cosmosError(op, err)
+	}
+	post, err := decodePost(op, r.Value)
+	if post != nil {
+		s.showNow(ctx, post)
+	}
+	return post, err
+}
+
+// whyNotEdited finds the reason why a conditional edit did not apply.
+func (s *Store) whyNotEdited(ctx context.Context, op, userID, postID string) error {
+	post, err := s.Post(ctx, postID)
+	switch {
+	case err != nil:
+		return err
+	case post == nil:
+		return noPost(op)
+	case post.AuthorID != userID:
+		return &Error{Code: Forbidden, Op: op, Message: "only its author may change a post"}
+	}
+	return &Error{Code: Conflict, Op: op, Field: "version", Message: fmt.Sprintf("the post has version %d now", post.Version)}
+}
+
+// DeletePost deletes a post: a conditional patch makes it a tombstone, without its
+// text. Its copies, comments and likes go at once as far as that takes no longer
+// than a request should, and through the change feed otherwise. NotFound without
+// such a post, Forbidden if it is somebody else's.
+func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
+	const op = "delete post"
+	if !validID(postID) {
+		return noPost(op)
+	}
+	var p azcosmos.PatchOperations
+	p.SetCondition(ownLive(typePost, userID))
+	p.AppendSet("/deleted", true)
+	p.AppendSet("/ttl", tombstoneLife)
+	p.AppendSet("/title", "")
+	p.AppendSet("/content", "")
+	p.AppendIncrement("/revision", 1)
+	r, err := s.posts.PatchItem(ctx, key(postID), postID, p, withContent)
+	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return s.whyNotEdited(ctx, op, userID, postID)
+	}
+	if err != nil {
+		return cosmosError(op, err)
+	}
+	tombstone, err := decodeChangedPost(op, r.Value)
+	if err != nil {
+		return err
+	}
+	s.showNow(ctx, tombstone)
+	return nil
+}
+
+// ownLive is the condition of a patch of an item that is the user's own and not
+// deleted.
+func ownLive(typ, userID string) string {
+	return fmt.Sprintf("from c where c.type = '%s' AND c.userId = '%s' AND NOT IS_DEFINED(c.deleted)", typ, userID)
+}
+
+func noPost(op string) error {
+	return &Error{Code: NotFound, Op: op, Message: "there is no such post"}
+}

@@ -1,0 +1,212 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"byline/store"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestCreatePost(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	for _, c := range []struct {
+		name  string
+		in    store.NewPost
+		code  store.Code
+		field string
+	}{
+		{"empty title", store.NewPost{Content: "x"}, store.Invalid, "title"},
+		{"blank title", store.NewPost{Title: " \u00a0", Content: "x"}, store.Invalid, "title"},
+		{"title that shows nothing", store.NewPost{Title: "\u200b\u202e", Content: "x"}, store.Invalid, "title"},
+		{"long title", store.NewPost{Title: strings.Repeat("é", 201), Content: "x"}, store.Invalid, "title"},
+		{"newline in title", store.NewPost{Title: "a\nb", Content: "x"}, store.Invalid, "title"},
+		{"empty content", store.NewPost{Title: "x"}, store.Invalid, "content"},
+		{"long content", store.NewPost{Title: "x", Content: strings.Repeat("x", 100_001)}, store.Invalid, "content"},
+		{"NUL in content", store.NewPost{Title: "x", Content: "a\x00b"}, store.Invalid, "content"},
+		{"C1 control in content", store.NewPost{Title: "x", Content: "a\u0085b"}, store.Invalid, "content"},
+		{"invalid UTF-8", store.NewPost{Title: "x", Content: "a\xffb"}, store.Invalid, "content"},
+		{"author without a user", store.NewPost{AuthorID: "nobody", Title: "x", Content: "x"}, store.Forbidden, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.in.AuthorID == "" {
+				c.in.AuthorID = ada.ID
+			}
+			_, err := w.CreatePost(t.Context(), c.in)
+			wantCode(t, err, c.code, c.field)
+		})
+	}
+	if n := len(w.userPosts(ada)); n != 0 {
+		t.Fatalf("%d posts were written by refused creates", n)
+	}
+	t.Run("limits are inclusive, and text is kept as it is", func(t *testing.T) {
+		in := store.NewPost{AuthorID: ada.ID, Title: strings.Repeat("é", 200), Content: "tab\tnewline\n'; DROP TABLE c -- \" \\ 🦉" + strings.Repeat("x", 99_000)}
+		p, err := w.CreatePost(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.Post(t.Context(), p.ID)
+		if err != nil || got.Title != in.Title || got.Content != in.Content {
+			t.Fatalf("not verbatim: %v", err)
+		}
+	})
+	t.Run("same key", func(t *testing.T) {
+		in := store.NewPost{AuthorID: ada.ID, Title: "once", Content: "only", Key: "k"}
+		first, err := w.CreatePost(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := w.CreatePost(t.Context(), in)
+		if err != nil || again.ID != first.ID {
+			t.Fatalf("got %v, %v", again, err)
+		}
+		in.Title = "twice"
+		_, err = w.CreatePost(t.Context(), in)
+		wantCode(t, err, store.Conflict, "idempotencyKey")
+		in.AuthorID = w.user("grace").ID
+		if other, err := w.CreatePost(t.Context(), in); err != nil || other.ID == first.ID {
+			t.Fatalf("somebody else's key: %v, %v", other, err)
+		}
+	})
+	t.Run("shows at once, without the change feed", func(t *testing.T) {
+		p := w.post(ada, "fresh")
+		if got := w.feed()[0]; got.ID != p.ID {
+			t.Errorf("feed begins with %s", got.Title)
+		}
+		if got := w.userPosts(ada)[0]; got.ID != p.ID {
+			t.Errorf("the author's posts begin with %s", got.Title)
+		}
+		if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("edited")}); err != nil {
+			t.Fatal(err)
+		}
+		if w.feed()[0].Title != "edited" || w.userPosts(ada)[0].Title != "edited" {
+			t.Error("the edit does not show at once")
+		}
+	})
+	t.Run("is written although its copies are late", func(t *testing.T) {
+		w.wire.intercept(func(r *http.Request) error {
+			if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/colls/posts/") {
+				return errors.New("no")
+			}
+			return nil
+		})
+		p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "late", Content: "copies"})
+		w.wire.intercept(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.feed()[0].ID == p.ID {
+			t.Fatal("the copy was not cut off")
+		}
+		defer w.run()()
+		eventually(t, func() error {
+			if w.feed()[0].ID != p.ID || w.userPosts(ada)[0].ID != p.ID {
+				return errors.New("the change feed did not catch up")
+			}
+			return nil
+		})
+	})
+}
+
+func TestEditPost(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	p := w.post(ada, "first")
+	edit := func(user, post string, e store.PostEdit) error {
+		_, err := w.EditPost(t.Context(), user, post, e)
+		return err
+	}
+	wantCode(t, edit(grace.ID, p.ID, store.PostEdit{Title: ptr("x")}), store.Forbidden, "")
+	wantCode(t, edit(ada.ID, "absent", store.PostEdit{Title: ptr("x")}), store.NotFound, "")
+	wantCode(t, edit(ada.ID, "not/an id", store.PostEdit{Title: ptr("x")}), store.NotFound, "")
+	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{}), store.Invalid, "title")
+	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("")}), store.Invalid, "title")
+	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{Content: ptr("\x01")}), store.Invalid, "content")
+	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("x"), Version: ptr(int32(2))}), store.Conflict, "version")
+	c := w.comment(grace, p, "not a post")
+	wantCode(t, edit(grace.ID, c.ID, store.PostEdit{Title: ptr("x")}), store.NotFound, "")
+	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Title != "first" || got.Version != 1 {
+		t.Fatalf("a refused edit was written: %v, %v", got, err)
+	}
+	got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("second"), Version: ptr(int32(1))})
+	if err != nil || got.Title != "second" || got.Content != p.Content || got.Version != 2 || got.UpdatedAt == nil {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("third"), Version: ptr(int32(1))}), store.Conflict, "version")
+}
+
+func TestLikesDuringAnEditMakeNoConflict(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "popular")
+	var likers []*store.User
+	for i := range 50 {
+		likers = append(likers, w.user("liker"+string(rune('A'+i%26))+string(rune('a'+i/26))))
+	}
+	var wg sync.WaitGroup
+	for _, u := range likers {
+		wg.Go(func() {
+			if _, _, err := w.LikePost(context.Background(), u.ID, p.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	version := p.Version
+	for range 20 {
+		got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("edited"), Version: &version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		version = got.Version
+	}
+	wg.Wait()
+	got, err := w.Post(t.Context(), p.ID)
+	if err != nil || got.LikeCount != 50 || got.Version != 21 || got.Revision != 71 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+}
+
+func TestReadsOfOtherTypes(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "a post")
+	c := w.comment(ada, p, "a comment")
+	if got, err := w.Comment(t.Context(), p.ID, p.ID); got != nil || err != nil {
+		t.Errorf("a post as a comment: %v, %v", got, err)
+	}
+	if got, err := w.Post(t.Context(), c.ID); got != nil || err != nil {
+		t.Errorf("a comment as a post: %v, %v", got, err)
+	}
+	for _, id := range []string{"", "a/b", "a?b", "a#b", `a\b`, "é", "a b", "like-" + ada.ID + "'", strings.Repeat("a", 65)} {
+		if got, err := w.Post(t.Context(), id); got != nil || err != nil {
+			t.Errorf("%q: %v, %v", id, got, err)
+		}
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	words := strings.Repeat("word ", 100)
+	for _, c := range []struct{ name, content, want string }{
+		{"short text stays", "A short text.", "A short text."},
+		{"exactly the limit stays", strings.Repeat("x", 280), strings.Repeat("x", 280)},
+		{"cut between words", words, strings.TrimSpace(strings.Repeat("word ", 56))},
+		{"cut within a word", "abc " + strings.Repeat("x", 300), "abc"},
+		{"no space at all", strings.Repeat("x", 281), strings.Repeat("x", 280)},
+		{"characters, not bytes", strings.Repeat("é", 281), strings.Repeat("é", 280)},
+		{"cut at a newline", strings.Repeat("y", 270) + "\n" + strings.Repeat("x", 30), strings.Repeat("y", 270)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := (&store.Post{Content: c.content}).Excerpt()
+			if got != c.want || utf8.RuneCountInString(got) > 280 {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

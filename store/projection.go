@@ -1,0 +1,374 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"golang.org/x/sync/errgroup"
+
+	"byline/store/changefeed"
+)
+
+// Names of log attributes.
+const (
+	logContainer = "container"
+	logItem      = "item"
+	logError     = "error"
+	logUser      = "user"
+	logPost      = "post"
+	logCount     = "count"
+)
+
+// Run keeps the copies true until ctx ends: it follows the change feeds of posts
+// and users, from where it stopped last. It returns nil when ctx ends.
+//
+// Every write of a copy is conditional and may be repeated, so that a change that
+// is handled twice, or late, or by two processes, never takes a copy back.
+func (s *Store) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range []struct {
+		source *azcosmos.ContainerClient
+		handle changefeed.Handler
+	}{
+		{s.background.posts, s.projectPosts},
+		{s.background.users, s.projectUsers},
+	} {
+		processor, err := changefeed.New(p.source, s.leases, p.handle, changefeed.Options{
+			Name: processorOf(p.source), Owner: s.o.Instance, PollInterval: s.o.PollInterval, Logger: s.o.Logger})
+		if err != nil {
+			return &Error{Code: Internal, Op: "run projections", Err: err}
+		}
+		g.Go(func() error { return processor.Run(ctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return cosmosError("run projections", err)
+	}
+	return nil
+}
+
+func processorOf(source *azcosmos.ContainerClient) string { return "projections-" + source.ID() }
+
+// ProjectionStatus is how far the projections have come with one feed range of a
+// container.
+type ProjectionStatus struct {
+	Container string
+	changefeed.RangeStatus
+}
+
+// Projections tells how far the projections have come, and who is at work. It
+// takes part in nothing. Before the projections have ever run it returns nothing.
+func (s *Store) Projections(ctx context.Context) ([]ProjectionStatus, error) {
+	var all []ProjectionStatus
+	for _, source := range []*azcosmos.ContainerClient{s.background.posts, s.background.users} {
+		ranges, err := changefeed.Status(ctx, source, s.leases, processorOf(source))
+		if err != nil {
+			return nil, cosmosError("read status of projections", err)
+		}
+		for _, r := range ranges {
+			all = append(all, ProjectionStatus{source.ID(), r})
+		}
+	}
+	return all, nil
+}
+
+// authored is what every item of the posts container says of its author.
+type authored struct {
+	envelope
+	ID       string `json:"id"`
+	PostID   string `json:"postId"`
+	UserID   string `json:"userId"`
+	Username string `json:"userUsername"`
+	ETag     string `json:"_etag"`
+}
+
+// projectPosts handles changes of the posts container: it brings the short forms
+// of changed posts to their author's partition and to the feed, and mends names
+// that were written just as their owner was renamed.
+func (s *Store) projectPosts(ctx context.Context, items [][]byte) error {
+	const op = "project posts"
+	posts := map[string]*Post{} // of many changes to one post the last counts
+	var changed []authored
+	for _, raw := range items {
+		item, ok := s.decodeChange(postsContainer, raw)
+		if !ok {
+			continue
+		}
+		if item.Type == typePost {
+			p, err := decodeChangedPost(op, raw)
+			if err != nil {
+				s.setAside(postsContainer, raw, err)
+				continue
+			}
+			posts[p.ID] = p
+		}
+		if !item.Deleted {
+			changed = append(changed, item)
+		}
+	}
+	for _, p := range posts {
+		if p.deleted {
+			if err := cascade(ctx, s.background.posts, p.ID, math.MaxInt); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.mendNames(ctx, changed); err != nil {
+		return err
+	}
+	return s.projectCopies(ctx, posts)
+}
+
+// projectCopies writes the copies of the posts.
+func (s *Store) projectCopies(ctx context.Context, posts map[string]*Post) error {
+	if len(posts) == 0 {
+		return nil
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(projectionWorkers)
+	var all []*Post
+	for _, p := range posts {
+		all = append(all, p)
+		g.Go(func() error {
+			_, err := writeCopy(gctx, s.background.users, p.AuthorID, p)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return s.projectFeed(ctx, all)
+}
+
+// projectionWorkers bounds how many copies are written at a time.
+const projectionWorkers = 8
+
+// decodeChange reads what every item of the posts container has. An item that
+// cannot be read is set aside: it would stop the projections for ever.
+func (s *Store) decodeChange(container string, raw []byte) (authored, bool) {
+	var item authored
+	err := json.Unmarshal(raw, &item)
+	if err == nil && item.Type != typePost && item.Type != typeComment && item.Type != typeLike {
+		err = fmt.Errorf("unknown type %q", item.Type)
+	}
+	if err == nil && (!validID(item.ID) || !validID(item.PostID) || !validID(item.UserID)) {
+		err = fmt.Errorf("malformed id, postId or userId")
+	}
+	if err != nil {
+		s.setAside(container, raw, err)
+		return item, false
+	}
+	return item, true
+}
+
+// cascade deletes what belongs to a deleted post, in batches of at most 100, so
+// that it may stop anywhere and go on later.
+func cascade(ctx context.Context, c *azcosmos.ContainerClient, postID string, batches int) error {
+	const op = "delete what belonged to a post"
+	for range batches {
+		pager := c.NewQueryItemsPager("SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like')", key(postID), nil)
+		items, err := readPages[authored](ctx, op, pager)
+		if len(items) == 0 || err != nil {
+			return err
+		}
+		_, failed, status, err := batch(ctx, c, postID, func(b *azcosmos.TransactionalBatch) {
+			for _, item := range items {
+				b.DeleteItem(item.ID, nil)
+			}
+		})
+		if err != nil {
+			return cosmosError(op, err)
+		}
+		if failed >= 0 && status != http.StatusNotFound { // somebody else deleted it: look again
+			return &Error{Code: codeOfStatus(status), Op: op}
+		}
+	}
+	return nil
+}
+
+func (s *Store) setAside(container string, raw []byte, err error) {
+	var id struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(raw, &id) // best effort: the name of what could not be read
+	s.o.Logger.Error("item set aside: it cannot be projected", logContainer, container, logItem, id.ID, logError, err)
+}
+
+// mendNames compares the author's name on every changed item with the name that
+// the author has now. They differ on what was written just before a rename and
+// arrived just after its sweep.
+func (s *Store) mendNames(ctx context.Context, items []authored) error {
+	var ids []string
+	seen := map[string]bool{}
+	for _, item := range items {
+		if !seen[item.UserID] {
+			seen[item.UserID] = true
+			ids = append(ids, item.UserID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	users, err := readUsers(ctx, s.background.users, ids)
+	if err != nil {
+		return err
+	}
+	names := map[string]string{}
+	for i, u := range users {
+		if u != nil {
+			names[ids[i]] = u.Username
+		}
+	}
+	for _, item := range items {
+		if name, ok := names[item.UserID]; ok && name != item.Username {
+			if err := s.renameItem(ctx, item, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// renameItem puts the author's name on a post, comment or like, if the item is
+// still what was read. An item that has changed meanwhile comes by again: its
+// change is in the feed.
+func (s *Store) renameItem(ctx context.Context, item authored, name string) error {
+	var p azcosmos.PatchOperations
+	p.AppendSet("/userUsername", name)
+	if item.Type == typePost {
+		p.AppendIncrement("/revision", 1)
+	}
+	etag := azcore.ETag(item.ETag)
+	_, err := s.background.posts.PatchItem(ctx, key(item.PostID), item.ID, p, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+	if err != nil && !hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+		return cosmosError("rename item", err)
+	}
+	return nil
+}
+
+// projectUsers handles changes of the users container: a renamed user's new name
+// goes onto everything that the user has written.
+func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
+	const op = "project users"
+	renamed := map[string]bool{}
+	for _, raw := range items {
+		var e envelope
+		err := json.Unmarshal(raw, &e)
+		if err == nil && e.Type == "" {
+			err = errors.New("no type")
+		}
+		if err != nil {
+			s.setAside(usersContainer, raw, err)
+			continue
+		}
+		if e.Type != typeUser {
+			continue
+		}
+		u, err := decodeUser(op, raw)
+		if err != nil {
+			s.setAside(usersContainer, raw, err)
+			continue
+		}
+		if u != nil && u.Revision > 1 { // whoever is new has written nothing
+			renamed[u.ID] = true
+		}
+	}
+	for id := range renamed {
+		if err := s.sweepName(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepName puts the user's present name on everything the user has written. It
+// looks only for what differs, so that running it again goes on where it stopped.
+// It is done when a sweep finds nothing and the user has not been renamed since.
+func (s *Store) sweepName(ctx context.Context, userID string) error {
+	const op = "sweep name"
+	count := 0
+	for {
+		u, err := readUser(ctx, op, s.background.users, userID)
+		if u == nil || err != nil {
+			return err
+		}
+		items, err := s.misnamed(ctx, u)
+		if err != nil {
+			return err
+		}
+		if len(items) == 0 {
+			if count > 0 {
+				s.o.Logger.Info("renamed everything a user has written", logUser, userID, logCount, count)
+			}
+			return nil
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(projectionWorkers)
+		for _, item := range items {
+			g.Go(func() error { return s.renameItem(gctx, item, u.Username) })
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		count += len(items)
+	}
+}
+
+// misnamed returns items of the user that carry another name, at most some
+// hundreds of them. It looks in all partitions: never on the request path.
+func (s *Store) misnamed(ctx context.Context, u *User) ([]authored, error) {
+	const op = "find misnamed items"
+	pager := s.background.posts.NewQueryItemsPager(
+		"SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
+		azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 500, QueryParameters: []azcosmos.QueryParameter{
+			{Name: "@user", Value: u.ID}, {Name: "@name", Value: u.Username}}})
+	var items []authored
+	for pager.More() && len(items) == 0 { // pages may be empty
+		r, err := pager.NextPage(ctx)
+		if err != nil {
+			return nil, cosmosError(op, err)
+		}
+		for _, raw := range r.Items {
+			var item authored
+			if err := json.Unmarshal(raw, &item); err != nil {
+				s.setAside(postsContainer, raw, err)
+				continue
+			}
+			items = append(items, item)
+		}
+	}
+	return items, nil
+}
+
+// showNow writes the copies of a post that was just written, so that its author
+// sees it at once. Failing is no error of the request: the change feed does the
+// same a moment later.
+func (s *Store) showNow(ctx context.Context, p *Post) {
+	var g errgroup.Group
+	g.Go(func() error {
+		_, err := writeCopy(ctx, s.users, p.AuthorID, p)
+		return err
+	})
+	g.Go(func() error {
+		if p.Revision == 1 { // nothing is newer: it belongs into the feed
+			_, err := writeCopy(ctx, s.feed, feedPartition, p)
+			return err
+		}
+		err := updateCopy(ctx, s.feed, feedPartition, p)
+		if hasStatus(err, http.StatusNotFound) {
+			return nil // not among the newest
+		}
+		return err
+	})
+	if p.deleted {
+		g.Go(func() error { return cascade(ctx, s.posts, p.ID, 1) })
+	}
+	if err := g.Wait(); err != nil {
+		s.o.Logger.Warn("copies are late", logPost, p.ID, logError, err)
+	}
+}

@@ -1,0 +1,280 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+)
+
+// manyWritings makes BenchmarkRename large, as in
+//
+//	go test ./store -run '^$' -bench Rename -writings 10000
+var manyWritings = flag.Int("writings", 500, "number of comments, each on another post, of the user who is renamed in BenchmarkRename")
+
+// insert creates items behind the store's back, many at a time.
+func (w *world) insert(container string, n int, item func(i int) (partition string, body map[string]any)) {
+	w.t.Helper()
+	c, err := w.client.NewContainer("blog", container)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 16 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				partition, body := item(i)
+				raw, err := json.Marshal(body)
+				if err == nil {
+					_, err = c.CreateItem(context.Background(), azcosmos.NewPartitionKeyString(partition), raw, nil)
+				}
+				if err != nil {
+					w.t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkRename renames a user who has commented on many posts, and reports how
+// long it takes until every comment has the new name, and what that costs.
+func BenchmarkRename(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		w := newWorld(b)
+		ada, grace := w.user("ada"), w.user("grace")
+		date := string(store.NewDate(w.clock.now()))
+		w.insert("posts", *manyWritings, func(i int) (string, map[string]any) {
+			id := fmt.Sprintf("post-%d", i)
+			return id, map[string]any{"id": id, "postId": id, "type": "post", "userId": grace.ID, "userUsername": "grace", "title": id, "content": "x",
+				"commentCount": 1, "likeCount": 0, "creationDate": date, "version": 1, "revision": 2}
+		})
+		w.insert("posts", *manyWritings, func(i int) (string, map[string]any) {
+			return fmt.Sprintf("post-%d", i), map[string]any{"id": fmt.Sprintf("comment-%d", i), "postId": fmt.Sprintf("post-%d", i), "type": "comment",
+				"userId": ada.ID, "userUsername": "ada", "content": "x", "creationDate": date}
+		})
+		defer w.run()()
+		settled := func() error {
+			if n := w.checkpoints(); n != 2 {
+				return fmt.Errorf("%d checkpoints", n)
+			}
+			if got := len(w.misnamed("grace", grace.ID)); got != 0 {
+				return fmt.Errorf("%d", got)
+			}
+			return nil
+		}
+		eventually(b, settled)
+		var charge atomic.Int64
+		w.wire.after(func(r *http.Response) { charge.Add(milliRU(r)) })
+		b.StartTimer()
+		began := time.Now()
+		if _, err := w.RenameUser(b.Context(), ada.ID, "countess"); err != nil {
+			b.Fatal(err)
+		}
+		eventually(b, func() error {
+			if n := len(w.misnamed("countess", ada.ID)); n != 0 {
+				return fmt.Errorf("%d names are old", n)
+			}
+			return nil
+		})
+		b.StopTimer()
+		b.ReportMetric(float64(charge.Load())/1000/float64(*manyWritings), "RU/comment")
+		b.ReportMetric(float64(*manyWritings)/time.Since(began).Seconds(), "comments/s")
+		b.StartTimer()
+	}
+}
+
+func milliRU(r *http.Response) int64 {
+	var ru float64
+	_, _ = fmt.Sscan(r.Header.Get("x-ms-request-charge"), &ru)
+	return int64(ru * 1000)
+}
+
+// misnamed lists what a user has written under another name, as the test sees it.
+func (w *world) misnamed(name, userID string) []string {
+	w.t.Helper()
+	posts, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var ids []string
+	pager := posts.NewQueryItemsPager("SELECT VALUE c.id FROM c WHERE c.userId = @user AND c.userUsername != @name", azcosmos.NewPartitionKey(),
+		&azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@user", Value: userID}, {Name: "@name", Value: name}}})
+	for pager.More() {
+		r, err := pager.NextPage(context.Background())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, raw := range r.Items {
+			ids = append(ids, string(raw))
+		}
+	}
+	return ids
+}
+
+// BenchmarkLag likes posts at 1,000 a second and measures how long after a like
+// was acknowledged the copy in the feed counts it.
+func BenchmarkLag(b *testing.B) {
+	const rate, posts = 1_000, 50
+	w := newWorld(b)
+	defer w.run()()
+	author := w.user("author")
+	var targets []*store.Post
+	for i := range posts {
+		targets = append(targets, w.post(author, fmt.Sprintf("post %d", i)))
+	}
+	type write struct {
+		count int32
+		at    time.Time
+	}
+	var mu sync.Mutex
+	waiting := map[string][]write{} // guarded by mu; by post, oldest first
+	var lags []time.Duration        // guarded by mu
+	watching, stop := context.WithCancel(b.Context())
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for watching.Err() == nil {
+			feed, err := w.Feed(context.Background(), store.Paging{First: 100})
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			now := time.Now()
+			mu.Lock()
+			for _, p := range feed.Items {
+				list := waiting[p.ID]
+				for len(list) > 0 && list[0].count <= p.LikeCount {
+					lags = append(lags, now.Sub(list[0].at))
+					list = list[1:]
+				}
+				waiting[p.ID] = list
+			}
+			mu.Unlock()
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	users := make([]*store.User, 64)
+	for i := range users {
+		users[i] = w.user(fmt.Sprintf("user%d", i))
+	}
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	var n atomic.Int64
+	ticks := time.NewTicker(time.Second / rate)
+	defer ticks.Stop()
+	total := max(b.N, 2*rate)
+	gate := make(chan struct{}, 64)
+	for range total {
+		<-ticks.C
+		gate <- struct{}{}
+		i := int(n.Add(1))
+		wg.Go(func() {
+			defer func() { <-gate }()
+			u, p := users[i/posts%len(users)], targets[i%posts]
+			like := w.LikePost
+			if i/posts/len(users)%2 == 1 {
+				like = func(ctx context.Context, user, post string) (*store.Like, *store.Post, error) {
+					p, err := w.UnlikePost(ctx, user, post)
+					return nil, p, err
+				}
+			}
+			_, after, err := like(context.Background(), u.ID, p.ID)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			waiting[p.ID] = append(waiting[p.ID], write{after.LikeCount, time.Now()})
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	eventually(b, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, list := range waiting {
+			if len(list) > 0 {
+				return fmt.Errorf("%d likes are not counted", len(list))
+			}
+		}
+		return nil
+	})
+	stop()
+	watcher.Wait()
+	slices.Sort(lags)
+	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "likes/s")
+	b.ReportMetric(float64(lags[len(lags)/2].Milliseconds()), "p50-ms")
+	b.ReportMetric(float64(lags[len(lags)*99/100].Milliseconds()), "p99-ms")
+}
+
+// TestAThousandLikesCostACopyFewWrites likes one post a thousand times within
+// about a second, beside running projections.
+func TestAThousandLikesCostACopyFewWrites(t *testing.T) {
+	w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
+	defer w.run()()
+	author := w.user("author")
+	p := w.post(author, "popular")
+	likers := make([]string, 1000)
+	w.insert("users", len(likers), func(i int) (string, map[string]any) {
+		likers[i] = fmt.Sprintf("liker-%d", i)
+		return likers[i], map[string]any{"id": likers[i], "userId": likers[i], "type": "user", "username": likers[i],
+			"creationDate": "2026-03-01T00:00:00.000Z", "revision": 1}
+	})
+	var writes sync.Map // of copies, by container
+	w.wire.intercept(func(r *http.Request) error {
+		for _, container := range []string{"users", "feed"} {
+			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/colls/"+container+"/docs/"+p.ID) {
+				n, _ := writes.LoadOrStore(container, new(atomic.Int32))
+				n.(*atomic.Int32).Add(1)
+			}
+		}
+		return nil
+	})
+	began := time.Now()
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 16 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(likers); i = int(next.Add(1)) - 1 {
+				if _, _, err := w.LikePost(context.Background(), likers[i], p.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	eventually(t, func() error {
+		if f, u := w.feed()[0].LikeCount, w.userPosts(author)[0].LikeCount; f != 1000 || u != 1000 {
+			return fmt.Errorf("%d and %d likes", f, u)
+		}
+		return nil
+	})
+	for _, container := range []string{"users", "feed"} {
+		v, ok := writes.Load(container)
+		if !ok {
+			t.Fatalf("no writes of the copy in %s", container)
+		}
+		// On a slow machine the likes take longer than a second.
+		n, limit := v.(*atomic.Int32).Load(), int32(20*max(1, took.Seconds()))
+		t.Logf("%d writes of the copy in %s for 1,000 likes within %v", n, container, took)
+		if n > limit {
+			t.Errorf("more than %d", limit)
+		}
+	}
+}

@@ -1,0 +1,396 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+
+	"byline/store"
+)
+
+func titles(posts []*store.Post) []string {
+	var out []string
+	for _, p := range posts {
+		out = append(out, p.Title)
+	}
+	return out
+}
+
+// feedEntries counts what is in the feed container, served or not.
+func (w *world) feedEntries() int {
+	w.t.Helper()
+	c, err := w.client.NewContainer("blog", "feed")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := c.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var n int
+	if err := json.Unmarshal(r.Items[0], &n); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+// caughtUp finds changes that the projections have yet to handle.
+func (w *world) caughtUp() error {
+	status, err := w.Projections(w.t.Context())
+	if err != nil {
+		return err
+	}
+	if len(status) != 2 {
+		return fmt.Errorf("%d ranges", len(status))
+	}
+	for _, r := range status {
+		if r.Lag > 0 {
+			return fmt.Errorf("%s is %d changes behind", r.Container, r.Lag)
+		}
+	}
+	return nil
+}
+
+func TestFeedKeepsTheNewest(t *testing.T) {
+	w := newWorld(t)
+	defer w.run()()
+	ada, grace := w.user("ada"), w.user("grace")
+	var posts []*store.Post
+	var want []string
+	for i := range 170 {
+		p := w.post(ada, fmt.Sprintf("post %d", i))
+		posts = append(posts, p)
+		want = append([]string{p.Title}, want...)
+	}
+	membership := func() error {
+		if diff := cmp.Diff(want[:100], titles(w.feed())); diff != "" {
+			return errors.New(diff)
+		}
+		if n := w.feedEntries(); n != 150 {
+			return fmt.Errorf("%d entries are kept", n)
+		}
+		return nil
+	}
+	eventually(t, membership)
+	eventually(t, w.caughtUp)
+
+	// Whatever happens to posts, old ones above all, moves nothing in or out.
+	w.wire.intercept(func(r *http.Request) error {
+		if strings.Contains(r.URL.Path, "/colls/feed/docs") && (r.Method == http.MethodDelete ||
+			r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "") {
+			t.Errorf("%s of an entry of the feed", r.Method)
+		}
+		return nil
+	})
+	for i, p := range posts {
+		if i%3 == 0 {
+			w.like(grace, p)
+			w.comment(grace, p, "still good")
+		}
+		if i%40 == 0 {
+			if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: ptr("edited")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(w.feed()); n != 100 {
+			t.Fatalf("the feed shrank to %d", n)
+		}
+	}
+	eventually(t, func() error {
+		if err := membership(); err != nil {
+			return err
+		}
+		for _, p := range append(w.feed(), w.userPosts(ada)...) {
+			source, err := w.Post(t.Context(), p.ID)
+			if err != nil {
+				return err
+			}
+			if p.LikeCount != source.LikeCount || p.CommentCount != source.CommentCount || p.Revision != source.Revision || p.Content != source.Content {
+				return fmt.Errorf("copy %+v of %+v", p, source)
+			}
+		}
+		return nil
+	})
+}
+
+func TestCopiesNeverGoBack(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "one")
+	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("two")}); err != nil {
+		t.Fatal(err)
+	}
+	stale := *p // what a process holds that read the change feed long ago
+	if err := w.ProjectCopies(t.Context(), &stale); err != nil {
+		t.Fatal(err)
+	}
+	if w.feed()[0].Title != "two" || w.userPosts(ada)[0].Title != "two" {
+		t.Error("an older revision overwrote a newer copy")
+	}
+}
+
+func TestManyChangesCostOneWrite(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "popular")
+	for i := range 60 {
+		w.like(w.user(fmt.Sprintf("user%d", i)), p)
+	}
+	var writes atomic.Int32
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch {
+			writes.Add(1)
+		}
+		return nil
+	})
+	defer w.run()()
+	eventually(t, func() error {
+		if got := w.feed()[0].LikeCount; got != 60 {
+			return fmt.Errorf("likeCount is %d", got)
+		}
+		if got := w.userPosts(ada)[0].LikeCount; got != 60 {
+			return fmt.Errorf("likeCount is %d", got)
+		}
+		return nil
+	})
+	if n := writes.Load(); n > 4 {
+		t.Errorf("%d writes for two copies", n)
+	}
+}
+
+// writings of a user: everything that carries the name.
+type writings struct {
+	post           *store.Post
+	others         []*store.Post
+	author, reader *store.User
+}
+
+func (w *world) write() writings {
+	x := writings{author: w.user("ada"), reader: w.user("grace")}
+	x.post = w.post(x.author, "by ada")
+	for i := range 12 {
+		p := w.post(x.reader, fmt.Sprintf("by grace %d", i))
+		x.others = append(x.others, p)
+		w.like(x.author, p)
+		w.comment(x.author, p, "first")
+		w.comment(x.reader, p, "thanks")
+		w.comment(x.author, p, "second")
+	}
+	w.like(x.author, x.post)
+	return x
+}
+
+// carried compares every copy of the author's name.
+func (w *world) carried(x writings, name string) error {
+	var wrong []string
+	check := func(what, userID, got string) {
+		want := "grace"
+		if userID == x.author.ID {
+			want = name
+		}
+		if got != want {
+			wrong = append(wrong, fmt.Sprintf("%s: %s", what, got))
+		}
+	}
+	for _, p := range append(w.feed(), w.userPosts(x.author)...) {
+		check("copy of "+p.Title, p.AuthorID, p.AuthorUsername)
+	}
+	for _, p := range append(x.others, x.post) {
+		source, err := w.Post(w.t.Context(), p.ID)
+		if err != nil {
+			return err
+		}
+		check(p.Title, source.AuthorID, source.AuthorUsername)
+		for _, c := range w.comments(p) {
+			check("comment on "+p.Title, c.AuthorID, c.AuthorUsername)
+		}
+		for _, l := range w.likes(p) {
+			check("like of "+p.Title, l.UserID, l.Username)
+		}
+	}
+	if wrong != nil {
+		return fmt.Errorf("%d names are wrong: %s", len(wrong), strings.Join(wrong, ", "))
+	}
+	return nil
+}
+
+func TestRenameReachesEveryCopy(t *testing.T) {
+	w := newWorld(t)
+	x := w.write()
+	if err := w.carried(x, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	defer w.run()()
+	if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return w.carried(x, "Countess") })
+	if _, err := w.RenameUser(t.Context(), x.author.ID, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return w.carried(x, "ada") })
+}
+
+func TestRenameGoesOnAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	w := openWorld(t, dir)
+	x := w.write()
+	if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
+		t.Fatal(err)
+	}
+	// The process loses its engine in the middle of the sweep.
+	var renamed atomic.Int32
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch && renamed.Add(1) > 10 {
+			return errors.New("gone")
+		}
+		return nil
+	})
+	stop := w.run()
+	eventually(t, func() error {
+		if renamed.Load() <= 10 {
+			return errors.New("the sweep has not begun")
+		}
+		return nil
+	})
+	stop()
+	w.wire.intercept(nil)
+	if err := w.carried(x, "Countess"); err == nil {
+		t.Fatal("the sweep was not interrupted")
+	}
+	if err := w.engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openWorld(t, dir)
+	defer again.run()()
+	eventually(t, func() error { return again.carried(x, "Countess") })
+}
+
+func TestWritingsOfTheMomentOfARenameAreMended(t *testing.T) {
+	w := newWorld(t)
+	x := w.write()
+	defer w.run()()
+	if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return w.carried(x, "Countess") })
+	// A comment whose author was read before the rename and that arrives after it.
+	posts, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := fmt.Sprintf(`{"id":"late","type":"comment","postId":%q,"userId":%q,"userUsername":"ada","content":"late","creationDate":"2026-03-02T00:00:00.000Z"}`,
+		x.post.ID, x.author.ID)
+	if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(x.post.ID), []byte(item), nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return w.carried(x, "Countess") })
+}
+
+func TestWhatCannotBeReadIsSetAside(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	posts, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, item := range map[string]string{
+		"poison-1": `{"id":"poison-1","postId":"poison-1","type":"post","userId":"u","likeCount":"many"}`,
+		"poison-2": `{"id":"poison-2","postId":"poison-2","type":17}`,
+		"poison-3": `{"id":"poison-3","postId":"poison-3"}`,
+		"poison-4": `{"id":"poison-4","postId":"poison-4","type":"post","userId":"u","creationDate":"yesterday"}`,
+	} {
+		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	users, err := w.client.NewContainer("blog", "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range []string{`{"id":"poison-5","userId":"poison"}`, `{"id":"poison-6","userId":"poison","type":"user","revision":"two"}`} {
+		if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString("poison"), []byte(item), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.post(ada, "after the poison")
+	w.like(ada, p)
+	defer w.run()()
+	if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if got := w.feed(); len(got) == 1 && got[0].AuthorUsername != "Countess" {
+			return errors.New("the renames are stuck")
+		}
+		if got := w.feed(); len(got) != 1 || got[0].LikeCount != 1 {
+			return fmt.Errorf("the projections are stuck: %v", titles(got))
+		}
+		return nil
+	})
+}
+
+// checkpoints counts the ranges of which something has been done.
+func (w *world) checkpoints() int {
+	w.t.Helper()
+	leases, err := w.client.NewContainer("blog", "leases")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := leases.NewQueryItemsPager("SELECT c.id FROM c WHERE c.continuation != ''", azcosmos.NewPartitionKey(), nil).NextPage(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(r.Items)
+}
+
+func TestCheckpointsPersist(t *testing.T) {
+	dir := t.TempDir()
+	w := openWorld(t, dir)
+	ada := w.user("ada")
+	p := w.post(ada, "one")
+	w.like(ada, p)
+	stop := w.run()
+	eventually(t, func() error {
+		if w.feed()[0].LikeCount != 1 || w.checkpoints() != 2 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	stop()
+	if err := w.engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	again := openWorld(t, dir)
+	var fromStart, resumed atomic.Int32
+	again.wire.intercept(func(r *http.Request) error {
+		if r.Header.Get("A-IM") != "" && strings.HasSuffix(r.URL.Path, "/docs") {
+			if r.Header.Get("If-None-Match") == "" {
+				fromStart.Add(1)
+			} else {
+				resumed.Add(1)
+			}
+		}
+		return nil
+	})
+	defer again.run()()
+	grace := again.user("grace")
+	again.like(grace, p)
+	eventually(t, func() error {
+		if again.feed()[0].LikeCount != 2 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if fromStart.Load() != 0 || resumed.Load() == 0 {
+		t.Errorf("%d reads from the start of the feed, %d from a checkpoint", fromStart.Load(), resumed.Load())
+	}
+}

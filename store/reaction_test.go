@@ -1,0 +1,131 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"byline/store"
+)
+
+func TestManyLikeAndCommentAtOnce(t *testing.T) {
+	const n = 64
+	w := newWorld(t)
+	p := w.post(w.user("author"), "popular")
+	var users []*store.User
+	for i := range n {
+		users = append(users, w.user(fmt.Sprintf("user%d", i)))
+	}
+	var wg sync.WaitGroup
+	for _, u := range users {
+		for range 2 {
+			wg.Go(func() {
+				if _, _, err := w.LikePost(context.Background(), u.ID, p.ID); err != nil {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				if _, _, err := w.CreateComment(context.Background(), store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "me too"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	got, err := w.Post(t.Context(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	likers := map[string]bool{}
+	for _, l := range w.likes(p) {
+		likers[l.UserID] = true
+	}
+	if likes := len(w.likes(p)); got.LikeCount != n || likes != n || len(likers) != n {
+		t.Errorf("likeCount %d, %d likes by %d users, want %d", got.LikeCount, likes, len(likers), n)
+	}
+	if comments := len(w.comments(p)); int(got.CommentCount) != comments || comments != 2*n {
+		t.Errorf("commentCount %d, %d comments, want %d", got.CommentCount, comments, 2*n)
+	}
+}
+
+func TestLikePost(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "likeable")
+	first, after, err := w.LikePost(t.Context(), ada.ID, p.ID)
+	if err != nil || after.LikeCount != 1 || first.Username != "ada" {
+		t.Fatalf("got %v, %v, %v", first, after, err)
+	}
+	again, after, err := w.LikePost(t.Context(), ada.ID, p.ID)
+	if err != nil || after.LikeCount != 1 || *again != *first {
+		t.Fatalf("again: %v, %v, %v", again, after, err)
+	}
+	if liked, err := w.Liked(t.Context(), ada.ID, []string{p.ID, "absent", p.ID}); err != nil || fmt.Sprint(liked) != "[true false true]" {
+		t.Fatalf("liked: %v, %v", liked, err)
+	}
+	for range 2 {
+		after, err = w.UnlikePost(t.Context(), ada.ID, p.ID)
+		if err != nil || after.LikeCount != 0 {
+			t.Fatalf("unlike: %v, %v", after, err)
+		}
+	}
+	if l, err := w.Like(t.Context(), p.ID, ada.ID); l != nil || err != nil {
+		t.Fatalf("still there: %v, %v", l, err)
+	}
+	if _, after, err = w.LikePost(t.Context(), ada.ID, p.ID); err != nil || after.LikeCount != 1 {
+		t.Fatalf("like after unlike: %v, %v", after, err)
+	}
+	_, _, err = w.LikePost(t.Context(), ada.ID, "absent")
+	wantCode(t, err, store.NotFound, "")
+	_, err = w.UnlikePost(t.Context(), ada.ID, "absent")
+	wantCode(t, err, store.NotFound, "")
+	_, _, err = w.LikePost(t.Context(), "nobody", p.ID)
+	wantCode(t, err, store.Forbidden, "")
+	if got, err := w.Post(t.Context(), p.ID); err != nil || got.LikeCount != 1 {
+		t.Fatalf("after refused likes: %v, %v", got, err)
+	}
+}
+
+func TestCreateComment(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "talk")
+	for _, c := range []struct {
+		name  string
+		in    store.NewComment
+		code  store.Code
+		field string
+	}{
+		{"no such post", store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"}, store.NotFound, ""},
+		{"malformed post id", store.NewComment{AuthorID: ada.ID, PostID: "a/b", Content: "x"}, store.NotFound, ""},
+		{"no user", store.NewComment{AuthorID: "nobody", PostID: p.ID, Content: "x"}, store.Forbidden, ""},
+		{"empty", store.NewComment{AuthorID: ada.ID, PostID: p.ID}, store.Invalid, "content"},
+		{"too long", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: strings.Repeat("x", 10_001)}, store.Invalid, "content"},
+		{"escape character", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "\x1b[31m"}, store.Invalid, "content"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := w.CreateComment(t.Context(), c.in)
+			wantCode(t, err, c.code, c.field)
+		})
+	}
+	in := store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "hello", Key: "k"}
+	first, post, err := w.CreateComment(t.Context(), in)
+	if err != nil || post.CommentCount != 1 {
+		t.Fatalf("got %v, %v", post, err)
+	}
+	again, post, err := w.CreateComment(t.Context(), in)
+	if err != nil || *again != *first || post.CommentCount != 1 {
+		t.Fatalf("same key: %v, %v, %v", again, post, err)
+	}
+	in.Content = "other"
+	_, _, err = w.CreateComment(t.Context(), in)
+	wantCode(t, err, store.Conflict, "idempotencyKey")
+	if got, err := w.Comment(t.Context(), p.ID, first.ID); err != nil || *got != *first {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	if n := len(w.comments(p)); n != 1 {
+		t.Fatalf("%d comments", n)
+	}
+}

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Repair mends one difference that Verify has found, as things are now: what has
+// become equal meanwhile is left alone. Every write is conditional on what was
+// read, so that it may run beside instances that serve, and be interrupted. A
+// name that two users carry cannot be mended: Conflict.
+func (s *Store) Repair(ctx context.Context, d Difference) error {
+	const op = "repair"
+	for range 10 {
+		now, err := s.compare(ctx, d)
+		if now == nil || err != nil {
+			return err
+		}
+		switch d.Kind {
+		case CopyOfPost:
+			err = s.repairCopy(ctx, s.background.users, d)
+		case FeedEntry:
+			err = s.repairFeedEntry(ctx, d)
+		case Count:
+			err = s.repairCount(ctx, d)
+		case Name:
+			err = s.repairName(ctx, d)
+		case Username:
+			err = s.repairUsername(ctx, d)
+		}
+		if !hasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
+			if err != nil {
+				return cosmosError(op, err)
+			}
+			continue // and see whether it is equal now
+		}
+	}
+	return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("%s %s does not stand still", d.Kind, d.ID)}
+}
+
+func ifMatch(etag azcore.ETag) *azcosmos.ItemOptions {
+	return &azcosmos.ItemOptions{IfMatchEtag: &etag}
+}
+
+// repairCopy makes a copy equal to its source, whatever revision it claims.
+func (s *Store) repairCopy(ctx context.Context, c *azcosmos.ContainerClient, d Difference) error {
+	have, etag, err := readCopy(ctx, c, d.Partition, d.ID)
+	if err != nil {
+		return err
+	}
+	source, err := s.sourceOf(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	switch wanted := source != nil && (c == s.background.feed || source.AuthorID == d.Partition); {
+	case wanted && etag != "":
+		_, err = c.ReplaceItem(ctx, key(d.Partition), d.ID, encode(source.short()), ifMatch(etag))
+	case wanted:
+		_, err = c.CreateItem(ctx, key(d.Partition), encode(source.short()), nil)
+	case have != nil:
+		_, err = c.DeleteItem(ctx, key(d.Partition), d.ID, ifMatch(etag))
+	}
+	return err
+}
+
+func (s *Store) repairFeedEntry(ctx context.Context, d Difference) error {
+	if err := s.repairCopy(ctx, s.background.feed, d); err != nil {
+		return err
+	}
+	entries, err := s.feedEntries(ctx)
+	if err != nil {
+		return err
+	}
+	if len(entries) < feedRefill {
+		return s.refillFeed(ctx, entries)
+	}
+	return s.trimFeed(ctx, entries)
+}
+
+func (s *Store) repairCount(ctx context.Context, d Difference) error {
+	p, comments, likes, err := s.countOf(ctx, d.ID)
+	if p == nil || err != nil {
+		return err
+	}
+	var o azcosmos.PatchOperations
+	o.SetCondition(fmt.Sprintf("from c where c.revision = %d", p.Revision))
+	o.AppendSet("/commentCount", comments)
+	o.AppendSet("/likeCount", likes)
+	o.AppendIncrement("/revision", 1)
+	_, err = s.background.posts.PatchItem(ctx, key(d.ID), d.ID, o, nil)
+	return err
+}
+
+func (s *Store) repairName(ctx context.Context, d Difference) error {
+	item, err := s.readAuthored(ctx, d)
+	if item == nil || err != nil {
+		return err
+	}
+	u, err := readUser(ctx, "repair", s.background.users, item.UserID)
+	if u == nil || err != nil {
+		return err
+	}
+	return s.renameItem(ctx, *item, u.Username)
+}
+
+// repairUsername reserves the name that a user carries, or lets go of one that
+// its owner does not.
+func (s *Store) repairUsername(ctx context.Context, d Difference) error {
+	const op = "repair username"
+	u, err := readUser(ctx, op, s.background.users, d.ID)
+	if err != nil {
+		return err
+	}
+	if u != nil && usernameKey(u.Username) == d.Partition {
+		return s.reserveUsername(ctx, op, u.ID, u.Username)
+	}
+	r, err := s.background.users.ReadItem(ctx, key(d.Partition), d.Partition, nil)
+	if err != nil {
+		return err
+	}
+	_, err = s.background.users.DeleteItem(ctx, key(d.Partition), d.Partition, ifMatch(r.ETag))
+	return err
+}

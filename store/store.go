@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Options of a Store. The zero value works.
+type Options struct {
+	// Database is the name of the Cosmos DB database. Default "blog".
+	Database string
+
+	// Instance names this process as an owner of change feed leases. A process
+	// that starts under the name of one that died goes on with its leases at
+	// once; two that live at the same time must differ. Default: a random name.
+	Instance string
+
+	// PollInterval is how long the projections wait when the change feed has
+	// nothing new. Default 100 ms.
+	PollInterval time.Duration
+
+	// Clock gives the time that items are dated with. Default time.Now.
+	Clock func() time.Time
+
+	// Logger receives what the projections have to say. Default: nowhere.
+	Logger *slog.Logger
+}
+
+// Store is the blog on its V3 containers. It is safe for concurrent use.
+type Store struct {
+	o        Options
+	client   *azcosmos.Client
+	database *azcosmos.DatabaseClient
+	leases   *azcosmos.ContainerClient
+
+	clients            // of the request path
+	background clients // of the projections
+}
+
+// clients are the blog's containers.
+type clients struct {
+	users, posts, feed *azcosmos.ContainerClient
+}
+
+// New returns a Store that serves requests through client and keeps the copies
+// true through background, so that the two can differ in priority, retries and
+// accounting; one client may serve both. It does no I/O, and closes neither.
+func New(client, background *azcosmos.Client, o Options) (*Store, error) {
+	if o.Database == "" {
+		o.Database = "blog"
+	}
+	if o.Instance == "" {
+		o.Instance = newID()
+	}
+	if o.PollInterval == 0 {
+		o.PollInterval = 100 * time.Millisecond
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{o: o, client: client}
+	var err error
+	if s.database, err = client.NewDatabase(o.Database); err != nil {
+		return nil, &Error{Code: Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
+	}
+	for _, c := range []struct {
+		client *azcosmos.Client
+		name   string
+		to     **azcosmos.ContainerClient
+	}{
+		{client, usersContainer, &s.users}, {client, postsContainer, &s.posts}, {client, feedContainer, &s.feed},
+		{background, usersContainer, &s.background.users}, {background, postsContainer, &s.background.posts}, {background, feedContainer, &s.background.feed},
+		{background, leasesContainer, &s.leases},
+	} {
+		if *c.to, err = c.client.NewContainer(o.Database, c.name); err != nil {
+			return nil, &Error{Code: Internal, Op: "open store", Err: err}
+		}
+	}
+	return s, nil
+}
+
+// Ready reports whether Cosmos DB answers: nil, or an Error. It costs about 1 RU.
+func (s *Store) Ready(ctx context.Context) error {
+	_, err := s.posts.ReadItem(ctx, key("ready"), "ready", nil)
+	if err != nil && !hasStatus(err, http.StatusNotFound) {
+		return cosmosError("check readiness", err)
+	}
+	if substatus(err) == ownerMissing {
+		return &Error{Code: Unavailable, Op: "check readiness", Message: "the containers do not exist", Err: err}
+	}
+	return nil
+}
+
+func (s *Store) now() Date { return NewDate(s.o.Clock()) }
+
+// key is the partition key of a single text.
+func key(s string) azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s) }
+
+// withContent asks a write to return the item as it is afterwards.
+var withContent = &azcosmos.ItemOptions{EnableContentResponseOnWrite: true}

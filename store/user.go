@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// User is somebody who writes, comments and likes.
+type User struct {
+	ID        string `json:"userId"`
+	Username  string `json:"username"`
+	CreatedAt Date   `json:"creationDate"` // "" in the copies that posts, comments and likes carry
+	Revision  int64  `json:"revision"`     // raised by every write
+}
+
+type userItem struct {
+	envelope
+	ItemID string `json:"id"` // == userId
+	User
+	InputDigest string `json:"inputDigest,omitempty"`
+}
+
+func decodeUser(op string, raw []byte) (*User, error) {
+	item, ok, err := decode[userItem](op, typeUser, raw)
+	if !ok {
+		return nil, err
+	}
+	return &item.User, nil
+}
+
+// User reads a user: Q1, one point read. It returns nil if there is none.
+func (s *Store) User(ctx context.Context, id string) (*User, error) {
+	return readUser(ctx, "read user", s.users, id)
+}
+
+func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id string) (*User, error) {
+	if !validID(id) {
+		return nil, nil
+	}
+	raw, err := readItem(ctx, op, c, key(id), id)
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return decodeUser(op, raw)
+}
+
+// Users reads many users in one request: result[i] is nil if ids[i] does not exist.
+func (s *Store) Users(ctx context.Context, ids []string) ([]*User, error) {
+	return readUsers(ctx, s.users, ids)
+}
+
+func readUsers(ctx context.Context, c *azcosmos.ContainerClient, ids []string) ([]*User, error) {
+	return readAll(ctx, "read users", c, ids,
+		func(id string) azcosmos.ItemIdentity {
+			return azcosmos.ItemIdentity{ID: id, PartitionKey: key(id)}
+		},
+		decodeUser, func(u *User) string { return u.ID })
+}
+
+// NewUser is a user to create. ID comes from UserID.
+type NewUser struct {
+	ID       string
+	Username string
+	Key      string // the idempotency key, or ""
+}
+
+// CreateUser is C1: it reserves the name, then makes the user. Conflict says
+// that the name is taken (Field is "username") or that the id has a user
+// already. A crash between the two steps leaves a reservation that the same
+// user can go on with.
+func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
+	const op = "create user"
+	if err := checkUsername(op, n.Username); err != nil {
+		return nil, err
+	}
+	if err := checkKey(op, n.Key); err != nil {
+		return nil, err
+	}
+	item := userItem{envelope: envelope{Type: typeUser}, ItemID: n.ID, InputDigest: inputDigest(n.Key, n.Key, n.Username),
+		User: User{ID: n.ID, Username: n.Username, CreatedAt: s.now(), Revision: 1}}
+	// Look first: a name must not be reserved for somebody who cannot have it.
+	existing, err := s.existingUser(ctx, op, item)
+	if existing != nil || err != nil {
+		return existing, err
+	}
+	if err := s.reserveUsername(ctx, op, n.ID, n.Username); err != nil {
+		return nil, err
+	}
+	_, err = s.users.CreateItem(ctx, key(n.ID), encode(item), nil)
+	if hasStatus(err, http.StatusConflict) {
+		if existing, err := s.existingUser(ctx, op, item); existing != nil || err != nil {
+			return existing, err
+		}
+	}
+	if err != nil {
+		return nil, cosmosError(op, err)
+	}
+	return &item.User, nil
+}
+
+// existingUser returns the user if it is what an earlier attempt at creating
+// item made, nil if there is none, and Conflict if there is another.
+func (s *Store) existingUser(ctx context.Context, op string, item userItem) (*User, error) {
+	raw, err := readItem(ctx, op, s.users, key(item.ID), item.ID)
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	have, ok, err := decode[userItem](op, typeUser, raw)
+	if !ok {
+		return nil, err
+	}
+	if item.InputDigest != "" && have.InputDigest == item.InputDigest {
+		return &have.User, nil
+	}
+	return nil, &Error{Code: Conflict, Op: op, Message: "you already have a user; rename it with updateUser"}
+}
+
+// author reads the user who acts. Without one, nothing may be written: Forbidden.
+func (s *Store) author(ctx context.Context, op, userID string) (*User, error) {
+	u, err := readUser(ctx, op, s.users, userID)
+	if u == nil && err == nil {
+		err = &Error{Code: Forbidden, Op: op, Message: "you have no user yet: call createUser first"}
+	}
+	return u, err
+}
+
+// Empty reports whether there is no user. It looks in all partitions:
+// for the start of a process, never for the request path.
+func (s *Store) Empty(ctx context.Context) (bool, error) {
+	pager := s.background.users.NewQueryItemsPager("SELECT c.id FROM c WHERE c.type = 'user'", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1})
+	for pager.More() {
+		r, err := pager.NextPage(ctx)
+		if err != nil {
+			return false, cosmosError("look for users", err)
+		}
+		if len(r.Items) > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}

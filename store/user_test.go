@@ -1,0 +1,257 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"byline/store"
+)
+
+func TestCreateUser(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	id := func(s string) string { return store.UserID("test", s) }
+	for _, c := range []struct {
+		name  string
+		in    store.NewUser
+		code  store.Code
+		field string
+	}{
+		{"name taken", store.NewUser{ID: id("x"), Username: "ada"}, store.Conflict, "username"},
+		{"name taken in another case", store.NewUser{ID: id("x"), Username: "ADA"}, store.Conflict, "username"},
+		{"second user of a subject", store.NewUser{ID: ada.ID, Username: "other"}, store.Conflict, ""},
+		{"name too short", store.NewUser{ID: id("x"), Username: "ab"}, store.Invalid, "username"},
+		{"name too long", store.NewUser{ID: id("x"), Username: strings.Repeat("a", 31)}, store.Invalid, "username"},
+		{"name with a look-alike", store.NewUser{ID: id("x"), Username: "аda"}, store.Invalid, "username"},
+		{"name with a quote", store.NewUser{ID: id("x"), Username: "o'neil"}, store.Invalid, "username"},
+		{"key too long", store.NewUser{ID: id("x"), Username: "fine", Key: strings.Repeat("k", 101)}, store.Invalid, "idempotencyKey"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := w.CreateUser(t.Context(), c.in)
+			wantCode(t, err, c.code, c.field)
+			if c.in.ID != ada.ID {
+				if u, err := w.User(t.Context(), c.in.ID); u != nil || err != nil {
+					t.Fatalf("written all the same: %v, %v", u, err)
+				}
+			}
+		})
+	}
+	t.Run("the refused second name stays free", func(t *testing.T) {
+		w.user("other")
+	})
+	t.Run("same key, same input", func(t *testing.T) {
+		in := store.NewUser{ID: id("grace"), Username: "Grace", Key: "k"}
+		first, err := w.CreateUser(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := w.CreateUser(t.Context(), in)
+		if err != nil || *again != *first {
+			t.Fatalf("got %v, %v, want %v", again, err, first)
+		}
+		in.Username = "Grace2"
+		_, err = w.CreateUser(t.Context(), in)
+		wantCode(t, err, store.Conflict, "")
+	})
+	t.Run("goes on after a crash between reservation and user", func(t *testing.T) {
+		w.wire.intercept(func(r *http.Request) error {
+			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), id("crash")) && r.Method == http.MethodPost {
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		in := store.NewUser{ID: id("crash"), Username: "crash"}
+		_, err := w.CreateUser(t.Context(), in)
+		wantCode(t, err, store.Unavailable, "")
+		w.wire.intercept(nil)
+		if _, err := w.CreateUser(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("of many who want a name one gets it", func(t *testing.T) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		got := 0
+		for i := range 16 {
+			wg.Go(func() {
+				_, err := w.CreateUser(context.Background(), store.NewUser{ID: id("racer" + string(rune('a'+i))), Username: "wanted"})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					got++
+				} else if store.CodeOf(err) != store.Conflict {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got != 1 {
+			t.Errorf("%d users have the name", got)
+		}
+	})
+}
+
+func TestUserByUsername(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("Ada")
+	for name, want := range map[string]*store.User{"ada": ada, "ADA": ada, "nobody": nil, "": nil, "no such/name": nil} {
+		got, err := w.UserByUsername(t.Context(), name)
+		if err != nil || (got == nil) != (want == nil) || got != nil && got.ID != want.ID {
+			t.Errorf("%q: got %v, %v", name, got, err)
+		}
+	}
+}
+
+func TestRenameUser(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	_, err := w.RenameUser(t.Context(), grace.ID, "Ada")
+	wantCode(t, err, store.Conflict, "username")
+	_, err = w.RenameUser(t.Context(), grace.ID, "a b")
+	wantCode(t, err, store.Invalid, "username")
+	_, err = w.RenameUser(t.Context(), store.UserID("test", "nobody"), "nobody")
+	wantCode(t, err, store.NotFound, "")
+
+	u, err := w.RenameUser(t.Context(), ada.ID, "Countess")
+	if err != nil || u.Username != "Countess" || u.Revision != 2 {
+		t.Fatalf("got %v, %v", u, err)
+	}
+	if u, err = w.UserByUsername(t.Context(), "countess"); err != nil || u == nil || u.ID != ada.ID {
+		t.Fatalf("by the new name: %v, %v", u, err)
+	}
+	if u, err = w.UserByUsername(t.Context(), "ada"); err != nil || u != nil {
+		t.Fatalf("by the old name: %v, %v", u, err)
+	}
+	if u, err = w.RenameUser(t.Context(), grace.ID, "ADA"); err != nil || u.Username != "ADA" {
+		t.Fatalf("the old name is not free: %v, %v", u, err)
+	}
+	if u, err = w.RenameUser(t.Context(), grace.ID, "ada"); err != nil || u.Username != "ada" {
+		t.Fatalf("only the case changes: %v, %v", u, err)
+	}
+	if u, err = w.UserByUsername(t.Context(), "Ada"); err != nil || u == nil || u.ID != grace.ID {
+		t.Fatalf("after a change of case: %v, %v", u, err)
+	}
+	if same, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil || same.Revision != u.Revision {
+		t.Fatalf("the same name again: %v, %v", same, err)
+	}
+}
+
+func TestUsers(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	ids := []string{grace.ID, "absent", ada.ID, grace.ID, "not/an id"}
+	got, err := w.Users(t.Context(), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*store.User{grace, nil, ada, grace, nil}
+	for i := range ids {
+		if (got[i] == nil) != (want[i] == nil) || got[i] != nil && *got[i] != *want[i] {
+			t.Errorf("%d: got %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	w := newWorld(t)
+	if empty, err := w.Empty(t.Context()); err != nil || !empty {
+		t.Fatalf("got %v, %v", empty, err)
+	}
+	w.wire.intercept(func(r *http.Request) error { // a crash between reservation and user
+		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), store.UserID("test", "ada")) && r.Method == http.MethodPost {
+			return context.DeadlineExceeded
+		}
+		return nil
+	})
+	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "ada"), Username: "ada"})
+	wantCode(t, err, store.Unavailable, "")
+	w.wire.intercept(nil)
+	if empty, err := w.Empty(t.Context()); err != nil || !empty {
+		t.Fatalf("with a reservation alone: %v, %v", empty, err)
+	}
+	w.user("ada")
+	if empty, err := w.Empty(t.Context()); err != nil || empty {
+		t.Fatalf("got %v, %v", empty, err)
+	}
+}
+
+// A rename is held up just before it lets the old name go, and meanwhile the user
+// takes the old name back.
+func TestNameTakenBackIsNotLetGo(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	taken := false
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method != http.MethodDelete || taken {
+			return nil
+		}
+		taken = true
+		w.wire.intercept(nil)
+		if _, err := w.RenameUser(t.Context(), ada.ID, "ada"); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := w.UserByUsername(t.Context(), "ada"); !taken || err != nil || u == nil {
+		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
+	}
+	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "ADA"})
+	wantCode(t, err, store.Conflict, "username")
+}
+
+// Whatever step of a rename or a creation is the last before a crash: the user is
+// found under the name carried, and the other name becomes free.
+func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
+	for step := range 3 { // writes that get through
+		for _, what := range []string{"rename", "create"} {
+			t.Run(fmt.Sprintf("%s, %d writes", what, step), func(t *testing.T) {
+				w := newWorld(t)
+				ada := w.user("ada")
+				writes := 0
+				w.wire.intercept(func(r *http.Request) error {
+					if r.Method == http.MethodGet {
+						return nil
+					}
+					if writes++; writes > step {
+						return context.DeadlineExceeded
+					}
+					return nil
+				})
+				owner := ada.ID
+				if what == "rename" {
+					_, _ = w.RenameUser(t.Context(), owner, "wanted")
+				} else {
+					owner = store.UserID("test", "new")
+					_, _ = w.CreateUser(t.Context(), store.NewUser{ID: owner, Username: "wanted"})
+				}
+				w.wire.intercept(nil)
+				carried := ""
+				if u, err := w.User(t.Context(), owner); err != nil {
+					t.Fatal(err)
+				} else if u != nil {
+					carried = u.Username
+					if found, err := w.UserByUsername(t.Context(), carried); err != nil || found == nil || found.ID != owner {
+						t.Fatalf("under %s: %v, %v", carried, found, err)
+					}
+				}
+				w.clock.ms.Add(61_000) // the grace passes
+				for i, name := range []string{"ada", "wanted"} {
+					_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", fmt.Sprint("next", i)), Username: name})
+					held := name == carried || what == "create" && name == "ada"
+					if held {
+						wantCode(t, err, store.Conflict, "username")
+					} else if err != nil {
+						t.Errorf("%s is not free: %v", name, err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// A username is unique because it is reserved by an item of its own, and a user
+// carries a name only while holding its reservation. User and reservation are in
+// different partitions, so that creating and renaming take several steps: reserve
+// the new name, change the user, let the old name go. A crash in between leaves a
+// reservation whose owner does not carry the name. It does no harm: the owner may
+// go on with it at any time, and anybody else may take it over when it is older
+// than reservationGrace.
+//
+// What keeps two who act at the same moment apart is the reservation's ETag: to
+// reserve a name again changes it, and a name is let go only at the ETag that the
+// reservation had before its user gave it up.
+
+// usernameItem reserves a name. It has a partition of its own, so that one point
+// read finds it, and creating it twice fails.
+type usernameItem struct {
+	envelope
+	ID        string `json:"id"`
+	Partition string `json:"userId"`
+	OwnerID   string `json:"ownerId"`
+	CreatedAt Date   `json:"creationDate"`
+}
+
+// usernameKey is the id and the partition of the reservation of a name.
+func usernameKey(name string) string { return "username:" + strings.ToLower(name) }
+
+// reservationGrace is how long a reservation is honoured whose owner does not
+// carry the name: much longer than creating or renaming a user takes.
+const reservationGrace = time.Minute
+
+// UserByUsername finds a user by name, without regard to case: two point reads.
+// It returns nil if nobody has the name.
+func (s *Store) UserByUsername(ctx context.Context, username string) (*User, error) {
+	const op = "read user by username"
+	if checkUsername(op, username) != nil {
+		return nil, nil
+	}
+	reservation, _, err := s.reservation(ctx, op, username)
+	if reservation == nil || err != nil {
+		return nil, err
+	}
+	u, err := s.User(ctx, reservation.OwnerID)
+	if u == nil || err != nil || usernameKey(u.Username) != reservation.ID {
+		return nil, err // reserved, but not (or not yet, or no longer) carried
+	}
+	return u, nil
+}
+
+// reservation reads the reservation of a name; nil if there is none.
+func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem, azcore.ETag, error) {
+	k := usernameKey(name)
+	r, err := s.users.ReadItem(ctx, key(k), k, nil)
+	if hasStatus(err, http.StatusNotFound) && substatus(err) != ownerMissing {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", cosmosError(op, err)
+	}
+	item, ok, err := decode[usernameItem](op, typeUsername, r.Value)
+	if !ok {
+		return nil, "", err
+	}
+	return &item, r.ETag, nil
+}
+
+// reserveUsername makes the user the holder of the name's reservation. Conflict
+// if somebody else is.
+func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) error {
+	k := usernameKey(name)
+	mine := encode(usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: ownerID, CreatedAt: s.now()})
+	for range 3 {
+		_, err := s.users.CreateItem(ctx, key(k), mine, nil)
+		if !hasStatus(err, http.StatusConflict) {
+			return cosmosError(op, err)
+		}
+		have, etag, err := s.reservation(ctx, op, name)
+		if err != nil {
+			return err
+		}
+		if have == nil {
+			continue // let go a moment ago
+		}
+		if have.OwnerID != ownerID {
+			held, err := s.held(ctx, have)
+			if err != nil {
+				return err
+			}
+			if held {
+				break
+			}
+		}
+		_, err = s.users.ReplaceItem(ctx, key(k), k, mine, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+		if !hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+			return cosmosError(op, err)
+		}
+	}
+	return &Error{Code: Conflict, Op: op, Field: "username", Message: "this username is taken"}
+}
+
+// held reports whether a reservation is to be honoured: its owner carries the
+// name, or may be about to.
+func (s *Store) held(ctx context.Context, r *usernameItem) (bool, error) {
+	if r.CreatedAt > NewDate(s.o.Clock().Add(-reservationGrace)) {
+		return true, nil
+	}
+	owner, err := s.User(ctx, r.OwnerID)
+	return owner != nil && usernameKey(owner.Username) == r.ID, err
+}
+
+// RenameUser gives a user another name: it reserves the name, changes the user,
+// and lets the old name go. The copies follow through the change feed. NotFound
+// if the user does not exist, Conflict (Field is "username") if the name is taken.
+func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User, error) {
+	const op = "rename user"
+	if err := checkUsername(op, username); err != nil {
+		return nil, err
+	}
+	for range 3 {
+		u, err := s.User(ctx, userID)
+		if err != nil {
+			return nil, err
+		}
+		if u == nil {
+			return nil, &Error{Code: NotFound, Op: op, Message: "there is no such user"}
+		}
+		if u.Username == username {
+			return u, nil
+		}
+		renamed, err := s.rename(ctx, op, u, username)
+		if renamed != nil || err != nil {
+			return renamed, err
+		}
+	}
+	return nil, &Error{Code: Conflict, Op: op, Message: "the user is being renamed by somebody else; try again"}
+}
+
+// rename takes the steps from one name to another. It returns nil if the user was
+// changed meanwhile.
+func (s *Store) rename(ctx context.Context, op string, u *User, username string) (*User, error) {
+	var old *usernameItem
+	var etag azcore.ETag
+	if usernameKey(u.Username) != usernameKey(username) {
+		if err := s.reserveUsername(ctx, op, u.ID, username); err != nil {
+			return nil, err
+		}
+		var err error
+		if old, etag, err = s.reservation(ctx, op, u.Username); err != nil {
+			return nil, err
+		}
+	}
+	var p azcosmos.PatchOperations
+	p.SetCondition(fmt.Sprintf("from c where c.revision = %d", u.Revision))
+	p.AppendSet("/username", username)
+	p.AppendIncrement("/revision", 1)
+	r, err := s.users.PatchItem(ctx, key(u.ID), u.ID, p, withContent)
+	if hasStatus(err, http.StatusPreconditionFailed) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, cosmosError(op, err)
+	}
+	if old != nil && old.OwnerID == u.ID {
+		_, err := s.users.DeleteItem(ctx, key(old.ID), old.ID, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+		if err != nil && !hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+			// The user has the new name all the same; the old one is free after the grace.
+			s.o.Logger.Warn("old username not let go", logUser, u.ID, logError, err)
+		}
+	}
+	return decodeUser(op, r.Value)
+}

@@ -1,0 +1,452 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Kind says what about a copy is not equal to its source.
+type Kind string
+
+// The kinds of differences.
+const (
+	CopyOfPost Kind = "copy of post" // in the author's partition
+	FeedEntry  Kind = "feed entry"
+	Count      Kind = "count"    // of comments or likes, on a post
+	Name       Kind = "name"     // of the author, on a post, comment or like
+	Username   Kind = "username" // a user without the reservation, or a reservation without the user
+)
+
+// Difference is something that is not equal to what it is derived from.
+type Difference struct {
+	Kind      Kind   `json:"kind"`
+	Partition string `json:"partition"` // the value of the partition key
+	ID        string `json:"id"`        // of the item that is wrong, or missing
+	Have      string `json:"have"`
+	Want      string `json:"want"`
+}
+
+// Verify compares every copy, every count, every name and the feed with what they
+// are derived from, and calls report with each difference. It may run beside
+// instances that serve: copies that are on their way are not wrong, so what looks
+// different is looked at again until it is equal, or the settle time has passed.
+// It reads everything, and keeps some hundred bytes for each post in memory.
+// progress, if set, is called with the number of items read so far.
+func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(items int), report func(Difference)) error {
+	v := verifier{Store: s, progress: progress, users: map[string]string{}, reservations: map[string]string{},
+		posts: map[string]*postSummary{}, copies: map[placeOfCopy]string{}}
+	if err := v.readUsers(ctx); err != nil {
+		return err
+	}
+	if err := v.readPosts(ctx); err != nil {
+		return err
+	}
+	suspects, err := v.suspects(ctx)
+	if err != nil {
+		return err
+	}
+	settled := time.NewTimer(settle)
+	defer settled.Stop()
+	over := false
+	for {
+		var still []Difference
+		for _, d := range suspects {
+			now, err := s.compare(ctx, d)
+			if err != nil {
+				return err
+			}
+			if now != nil && over {
+				report(*now)
+			} else if now != nil {
+				still = append(still, *now)
+			}
+		}
+		if suspects = still; len(suspects) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return cosmosError("verify", ctx.Err())
+		case <-settled.C:
+			over = true
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// verifier holds what one run of Verify has read.
+type verifier struct {
+	*Store
+	progress     func(int)
+	items        int
+	users        map[string]string // name by id
+	reservations map[string]string // owner by key
+	posts        map[string]*postSummary
+	copies       map[placeOfCopy]string // described
+	wrongNames   []Difference
+}
+
+type postSummary struct {
+	entry          feedEntry
+	author         string
+	short          string // described
+	comments       int32  // as counted on the post, less what is there
+	likes          int32
+	there, deleted bool
+}
+
+type placeOfCopy struct{ author, post string }
+
+// scan reads all items of a container.
+func (v *verifier) scan(ctx context.Context, c *azcosmos.ContainerClient, each func(raw []byte) error) error {
+	pager := c.NewQueryItemsPager("SELECT * FROM c", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1000})
+	for pager.More() {
+		r, err := pager.NextPage(ctx)
+		if err != nil {
+			return cosmosError("verify "+c.ID(), err)
+		}
+		for _, raw := range r.Items {
+			if err := each(raw); err != nil {
+				return err
+			}
+		}
+		v.items += len(r.Items)
+		if v.progress != nil {
+			v.progress(v.items)
+		}
+	}
+	return nil
+}
+
+func (v *verifier) readUsers(ctx context.Context) error {
+	const op = "verify users"
+	return v.scan(ctx, v.background.users, func(raw []byte) error {
+		var e envelope
+		if err := json.Unmarshal(raw, &e); err != nil || e.Deleted {
+			return nil // what cannot be read has been set aside by the projections
+		}
+		switch e.Type {
+		case typeUser:
+			if u, err := decodeUser(op, raw); err == nil {
+				v.users[u.ID] = u.Username
+			}
+		case typeUsername:
+			if r, _, err := decode[usernameItem](op, typeUsername, raw); err == nil {
+				v.reservations[r.ID] = r.OwnerID
+			}
+		case typePost:
+			if item, _, err := decode[shortItem](op, typePost, raw); err == nil {
+				v.copies[placeOfCopy{item.AuthorID, item.ID}] = describe(item)
+			}
+		}
+		return nil
+	})
+}
+
+func (v *verifier) readPosts(ctx context.Context) error {
+	const op = "verify posts"
+	return v.scan(ctx, v.background.posts, func(raw []byte) error {
+		var item authored
+		if err := json.Unmarshal(raw, &item); err != nil {
+			return nil
+		}
+		summary := v.posts[item.PostID]
+		if summary == nil {
+			summary = &postSummary{}
+			v.posts[item.PostID] = summary
+		}
+		switch {
+		case item.Type == typePost:
+			p, err := decodeChangedPost(op, raw)
+			if err != nil {
+				return nil
+			}
+			summary.there, summary.deleted = true, p.deleted
+			summary.entry, summary.author, summary.short = entryOf(p), p.AuthorID, describe(p.short())
+			summary.comments += p.CommentCount
+			summary.likes += p.LikeCount
+		case item.Deleted:
+			return nil
+		case item.Type == typeComment:
+			summary.comments--
+		case item.Type == typeLike:
+			summary.likes--
+		}
+		if name, ok := v.users[item.UserID]; ok && !item.Deleted && name != item.Username {
+			v.wrongNames = append(v.wrongNames, Difference{Kind: Name, Partition: item.PostID, ID: item.ID})
+		}
+		return nil
+	})
+}
+
+// suspects lists what looked different while everything was read once.
+func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
+	found := v.wrongNames
+	for id, p := range v.posts {
+		if !p.there || p.deleted {
+			continue
+		}
+		if p.comments != 0 || p.likes != 0 {
+			found = append(found, Difference{Kind: Count, Partition: id, ID: id})
+		}
+		if v.copies[placeOfCopy{p.author, id}] != p.short {
+			found = append(found, Difference{Kind: CopyOfPost, Partition: p.author, ID: id})
+		}
+	}
+	for place := range v.copies {
+		if p := v.posts[place.post]; p == nil || !p.there || p.deleted || p.author != place.author {
+			found = append(found, Difference{Kind: CopyOfPost, Partition: place.author, ID: place.post})
+		}
+	}
+	for id, name := range v.users {
+		if v.reservations[usernameKey(name)] != id {
+			found = append(found, Difference{Kind: Username, Partition: usernameKey(name), ID: id})
+		}
+	}
+	for k, owner := range v.reservations {
+		if name, ok := v.users[owner]; !ok || usernameKey(name) != k {
+			found = append(found, Difference{Kind: Username, Partition: k, ID: owner})
+		}
+	}
+	entries, err := v.feedEntries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inFeed := map[string]bool{}
+	for _, e := range entries {
+		inFeed[e.ID] = true
+		found = append(found, Difference{Kind: FeedEntry, Partition: feedPartition, ID: e.ID})
+	}
+	for _, id := range v.newest() {
+		if !inFeed[id] {
+			found = append(found, Difference{Kind: FeedEntry, Partition: feedPartition, ID: id})
+		}
+	}
+	slices.SortFunc(found, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.ID, b.ID))
+	})
+	return found, nil
+}
+
+// newest lists the posts that the feed has to show.
+func (v *verifier) newest() []string {
+	var all []feedEntry
+	for _, p := range v.posts {
+		if p.there && !p.deleted {
+			all = append(all, p.entry)
+		}
+	}
+	slices.SortFunc(all, newestFirst)
+	var ids []string
+	for _, e := range all[:min(len(all), feedServed)] {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// compare looks at one suspect as things are now. It returns nil if all is well.
+func (s *Store) compare(ctx context.Context, d Difference) (*Difference, error) {
+	switch d.Kind {
+	case CopyOfPost:
+		return s.compareCopy(ctx, s.background.users, d)
+	case FeedEntry:
+		return s.compareFeedEntry(ctx, d)
+	case Count:
+		return s.compareCount(ctx, d)
+	case Name:
+		return s.compareName(ctx, d)
+	case Username:
+		return s.compareUsername(ctx, d)
+	}
+	return nil, &Error{Code: Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", d.Kind)}
+}
+
+// sourceOf reads a post as the copies should have it; nil if they should not.
+func (s *Store) sourceOf(ctx context.Context, id string) (*Post, error) {
+	raw, err := readItem(ctx, "verify", s.background.posts, key(id), id)
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return decodePost("verify", raw)
+}
+
+// readCopy reads a live copy with its ETag; nil if there is none.
+func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id string) (*shortItem, azcore.ETag, error) {
+	r, err := c.ReadItem(ctx, key(partition), id, nil)
+	if hasStatus(err, http.StatusNotFound) && substatus(err) != ownerMissing {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", cosmosError("verify", err)
+	}
+	item, ok, err := decode[shortItem]("verify", typePost, r.Value)
+	if !ok {
+		return nil, r.ETag, err
+	}
+	return &item, r.ETag, nil
+}
+
+func (s *Store) compareCopy(ctx context.Context, c *azcosmos.ContainerClient, d Difference) (*Difference, error) {
+	have, _, err := readCopy(ctx, c, d.Partition, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	source, err := s.sourceOf(ctx, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	d.Have, d.Want = "absent", "absent"
+	if have != nil {
+		d.Have = describe(*have)
+	}
+	if source != nil && (c == s.background.feed || source.AuthorID == d.Partition) {
+		d.Want = describe(source.short())
+	}
+	if d.Have == d.Want {
+		return nil, nil
+	}
+	return &d, nil
+}
+
+// describe is all of a copy that comes from its source, in short.
+func describe(item shortItem) string {
+	item.InputDigest = ""
+	sum := digest(string(encode(item)))
+	return fmt.Sprintf("revision %d, %x", item.Revision, sum[:4])
+}
+
+// compareFeedEntry compares an entry with its post. A post that is not among the
+// newest need not be there, but what is there must be true.
+func (s *Store) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
+	wrong, err := s.compareCopy(ctx, s.background.feed, d)
+	if wrong == nil || err != nil || wrong.Have != "absent" {
+		return wrong, err
+	}
+	source, err := s.sourceOf(ctx, d.ID)
+	if source == nil || err != nil {
+		return nil, err
+	}
+	entries, err := s.feedEntries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) >= feedServed && newestFirst(entryOf(source), entries[feedServed-1]) > 0 {
+		return nil, nil
+	}
+	return wrong, nil
+}
+
+// countOf counts what is in a post's partition while the post does not change.
+func (s *Store) countOf(ctx context.Context, id string) (post *Post, comments, likes int32, err error) {
+	const op = "count comments and likes"
+	for range 10 {
+		before, err := s.sourceOf(ctx, id)
+		if before == nil || err != nil {
+			return nil, 0, 0, err
+		}
+		types, err := readPages[envelope](ctx, op, s.background.posts.NewQueryItemsPager(
+			"SELECT c.type FROM c WHERE c.type IN ('comment', 'like') AND NOT IS_DEFINED(c.deleted)", key(id), nil))
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		comments, likes = 0, 0
+		for _, t := range types {
+			if t.Type == typeComment {
+				comments++
+			} else {
+				likes++
+			}
+		}
+		after, err := s.sourceOf(ctx, id)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		if after != nil && after.Revision == before.Revision {
+			return after, comments, likes, nil
+		}
+	}
+	return nil, 0, 0, &Error{Code: Conflict, Op: op, Err: errors.New("the post does not stand still")}
+}
+
+func (s *Store) compareCount(ctx context.Context, d Difference) (*Difference, error) {
+	p, comments, likes, err := s.countOf(ctx, d.ID)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	if p.CommentCount == comments && p.LikeCount == likes {
+		return nil, nil
+	}
+	d.Have = fmt.Sprintf("%d comments, %d likes", p.CommentCount, p.LikeCount)
+	d.Want = fmt.Sprintf("%d comments, %d likes", comments, likes)
+	return &d, nil
+}
+
+// readAuthored reads an item of a post's partition; nil if it is not there.
+func (s *Store) readAuthored(ctx context.Context, d Difference) (*authored, error) {
+	raw, err := readItem(ctx, "verify", s.background.posts, key(d.Partition), d.ID)
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	var item authored
+	if err := json.Unmarshal(raw, &item); err != nil {
+		return nil, &Error{Code: Internal, Op: "verify", Err: err}
+	}
+	if item.Deleted {
+		return nil, nil
+	}
+	return &item, nil
+}
+
+func (s *Store) compareName(ctx context.Context, d Difference) (*Difference, error) {
+	item, err := s.readAuthored(ctx, d)
+	if item == nil || err != nil {
+		return nil, err
+	}
+	u, err := readUser(ctx, "verify", s.background.users, item.UserID)
+	if u == nil || err != nil || u.Username == item.Username {
+		return nil, err
+	}
+	d.Have, d.Want = item.Username, u.Username
+	return &d, nil
+}
+
+// compareUsername compares a reservation with its owner, whose id is the
+// difference's ID. One that somebody may be about to use is left in peace.
+func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference, error) {
+	raw, err := readItem(ctx, "verify", s.background.users, key(d.Partition), d.Partition)
+	if err != nil {
+		return nil, err
+	}
+	u, err := readUser(ctx, "verify", s.background.users, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	carries := u != nil && usernameKey(u.Username) == d.Partition
+	d.Have, d.Want = "nobody", "nobody"
+	if carries {
+		d.Want = d.ID
+	}
+	if raw != nil {
+		r, _, err := decode[usernameItem]("verify", typeUsername, raw)
+		if err != nil {
+			return nil, err
+		}
+		d.Have = r.OwnerID
+		if r.OwnerID != d.ID && !carries || !carries && r.CreatedAt > NewDate(s.o.Clock().Add(-reservationGrace)) {
+			return nil, nil
+		}
+	}
+	if d.Have == d.Want {
+		return nil, nil
+	}
+	return &d, nil
+}

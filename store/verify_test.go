@@ -1,0 +1,172 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+
+	"byline/store"
+)
+
+// verify returns what is different and stays so.
+func (w *world) verify(settle time.Duration) []store.Difference {
+	w.t.Helper()
+	var found []store.Difference
+	if err := w.Verify(w.t.Context(), settle, nil, func(d store.Difference) { found = append(found, d) }); err != nil {
+		w.t.Fatal(err)
+	}
+	return found
+}
+
+// corrupt patches an item behind the store's back.
+func (w *world) corrupt(container, partition, id, path string, value any) {
+	w.t.Helper()
+	c, err := w.client.NewContainer("blog", container)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var p azcosmos.PatchOperations
+	p.AppendSet(path, value)
+	if _, err := c.PatchItem(w.t.Context(), azcosmos.NewPartitionKeyString(partition), id, p, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) remove(container, partition, id string) {
+	w.t.Helper()
+	c, err := w.client.NewContainer("blog", container)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := c.DeleteItem(w.t.Context(), azcosmos.NewPartitionKeyString(partition), id, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestVerifyAndRepair(t *testing.T) {
+	w := newWorld(t)
+	stop := w.run()
+	ada, grace := w.user("ada"), w.user("grace")
+	var posts []*store.Post
+	for i := range 12 {
+		p := w.post(ada, fmt.Sprintf("post %d", i))
+		posts = append(posts, p)
+		w.like(grace, p)
+	}
+	c := w.comment(grace, posts[0], "a comment")
+	if err := w.DeletePost(t.Context(), ada.ID, posts[11].ID); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if found := w.verify(0); found != nil {
+			return fmt.Errorf("%+v", found)
+		}
+		return nil
+	})
+	stop() // from here on nobody mends anything
+	w.clock.ms.Add(61_000)
+
+	w.corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
+	w.corrupt("feed", "post", posts[2].ID, "/likeCount", 99)
+	w.corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
+	w.corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
+	w.corrupt("posts", posts[0].ID, c.ID, "/userUsername", "somebody")
+	w.remove("users", ada.ID, posts[5].ID)
+	w.remove("feed", "post", posts[6].ID)
+	w.remove("users", "username:grace", "username:grace")
+	users, err := w.client.NewContainer("blog", "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for partition, item := range map[string]string{
+		"username:left": `{"id":"username:left","userId":"username:left","type":"username","ownerId":"` + ada.ID + `","creationDate":"2026-01-01T00:00:00.000Z"}`,
+		grace.ID: `{"id":"` + posts[7].ID + `","userId":"` + grace.ID + `","postId":"` + posts[7].ID +
+			`","type":"post","title":"stray","content":"x","truncated":false,"userUsername":"grace","commentCount":0,"likeCount":0,"creationDate":"2026-01-01T00:00:00.000Z","version":1,"revision":1}`,
+	} {
+		if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(partition), []byte(item), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	var kinds []string
+	found := w.verify(100 * time.Millisecond)
+	for _, d := range found {
+		kinds = append(kinds, string(d.Kind))
+		t.Logf("%+v", d)
+	}
+	want := []string{"copy of post", "copy of post", "copy of post", "copy of post", "count",
+		"feed entry", "feed entry", "feed entry", "feed entry", "name", "username", "username"}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Fatal(diff)
+	}
+	for _, d := range found {
+		if err := w.Repair(t.Context(), d); err != nil {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	w.run() // the mended count has a new revision
+	eventually(t, func() error {
+		if found := w.verify(0); found != nil {
+			return fmt.Errorf("%+v", found)
+		}
+		return nil
+	})
+	if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil {
+		t.Errorf("grace is not found: %v", err)
+	}
+}
+
+func TestVerifyBesideWrites(t *testing.T) {
+	w := newWorld(t)
+	defer w.run()()
+	ada := w.user("ada")
+	p := w.post(ada, "one")
+	done := make(chan error, 1)
+	go func() {
+		for i := range 60 {
+			if err := w.writeLate(fmt.Sprintf("writer%d", i), ada, p); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for {
+		if found := w.verify(time.Minute); found != nil {
+			t.Fatalf("%+v", found)
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestRepairOfWhatIsWellDoesNothing(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "one")
+	for _, d := range []store.Difference{
+		{Kind: store.CopyOfPost, Partition: ada.ID, ID: p.ID}, {Kind: store.FeedEntry, Partition: "post", ID: p.ID},
+		{Kind: store.Count, Partition: p.ID, ID: p.ID}, {Kind: store.Name, Partition: p.ID, ID: p.ID},
+		{Kind: store.Username, Partition: "username:ada", ID: ada.ID},
+	} {
+		if err := w.Repair(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Revision != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := w.Repair(t.Context(), store.Difference{Kind: "nonsense"}); store.CodeOf(err) != store.Internal {
+		t.Error(errors.New("an unknown kind is accepted"))
+	}
+}
