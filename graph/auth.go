@@ -1,0 +1,91 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/store"
+)
+
+// Viewer is somebody whom an identity provider vouches for. The id of their user
+// is store.UserID(Issuer, Subject).
+type Viewer struct {
+	Issuer  string
+	Subject string
+}
+
+// Verifier finds out who is behind a bearer token. An error whose store code is
+// Unavailable says that it could not be found out; any other, that the token is
+// no good. It is called by many requests at once.
+type Verifier interface {
+	Verify(ctx context.Context, token string) (Viewer, error)
+}
+
+const maxToken = 8 << 10 // bytes
+
+// authenticate signs the request in if it carries a token. Without one it stays
+// anonymous; with one that is no good it is refused as a whole.
+func authenticate(ctx context.Context, h http.Header, verifier Verifier) error {
+	values := h.Values("Authorization")
+	if len(values) == 0 {
+		return nil
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken || verifier == nil {
+		return &refusal{code: unauthenticated, message: "the Authorization header must be: Bearer, a space, and a token"}
+	}
+	viewer, err := verifier.Verify(ctx, token)
+	switch code := store.CodeOf(err); {
+	case err == nil:
+		requestFrom(ctx).signIn(viewer)
+		return nil
+	case code == store.Unavailable, code == store.Canceled:
+		return err
+	default:
+		return &refusal{code: unauthenticated, message: "the bearer token is not valid", err: err}
+	}
+}
+
+// signedInToWrite is the rule of who may execute what: anybody may query, and
+// everything else needs somebody who is signed in. It runs before any resolver,
+// for every transport.
+type signedInToWrite struct{}
+
+var _ graphql.OperationContextMutator = signedInToWrite{}
+
+func (signedInToWrite) ExtensionName() string                   { return "SignedInToWrite" }
+func (signedInToWrite) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (signedInToWrite) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	if op.Operation.Operation == ast.Query || viewerID(ctx) != "" {
+		return nil
+	}
+	return gqlerror.Wrap(&refusal{code: unauthenticated, message: "sign in to do this: send an Authorization header with a bearer token"})
+}
+
+// DemoIssuer is the issuer of the viewers whom DemoVerifier vouches for.
+const DemoIssuer = "demo"
+
+// DemoVerifier believes whatever it is told: the token "demo:ada" is the subject
+// "ada" of DemoIssuer. It is for development on one machine.
+func DemoVerifier() Verifier { return demoVerifier{} }
+
+type demoVerifier struct{}
+
+const maxDemoSubject = 100
+
+var errNotDemo = errors.New("not a demo token")
+
+func (demoVerifier) Verify(_ context.Context, token string) (Viewer, error) {
+	subject, ok := strings.CutPrefix(token, DemoIssuer+":")
+	if !ok || len(subject) > maxDemoSubject || !isToken(subject, "_.@-") {
+		return Viewer{}, errNotDemo
+	}
+	return Viewer{Issuer: DemoIssuer, Subject: subject}, nil
+}

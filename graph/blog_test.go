@@ -1,0 +1,330 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+	"byline/store/emulator"
+)
+
+// blog is the edge over a store over an embedded engine of its own, with a tap on
+// the wire of the request path.
+type blog struct {
+	http.Handler
+	store *store.Store
+	wire  *wire
+	names map[string]string // global ids by names such as "post:engines"
+	rows  atomic.Int64      // makes idempotency keys
+}
+
+// wire is a transporter that remembers what goes through it.
+type wire struct {
+	engine policy.Transporter
+
+	mu       sync.Mutex
+	requests []wireRequest // guarded by mu
+	charge   float64       // guarded by mu; RU
+	fail     func(*http.Request) (*http.Response, error)
+}
+
+type wireRequest struct {
+	what string // such as "read users", "query feed", "read many users", "batch posts"
+	bad  string // why it may not be made while a request is served; "" if it may
+}
+
+func (w *wire) Do(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	w.requests = append(w.requests, describeRequest(r))
+	fail := w.fail
+	w.mu.Unlock()
+	if fail != nil {
+		if response, err := fail(r); response != nil || err != nil {
+			if response != nil {
+				response.Request = r
+			}
+			return response, err
+		}
+	}
+	response, err := w.engine.Do(r)
+	if err == nil {
+		charge, _ := strconv.ParseFloat(response.Header.Get("x-ms-request-charge"), 64)
+		w.mu.Lock()
+		w.charge += charge
+		w.mu.Unlock()
+	}
+	return response, err
+}
+
+// describeRequest names a request, and says whether it stays within a partition:
+// it carries the header of one, or it is the query of a ReadMany, which goes to a
+// physical partition and names the items it wants, as its text tells.
+func describeRequest(r *http.Request) wireRequest {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // dbs/<db>/colls/<container>/docs[/<id>]
+	if len(parts) < 5 || parts[4] != "docs" {
+		return wireRequest{what: "metadata", bad: "not about items: " + r.URL.Path}
+	}
+	container := parts[3]
+	header := func(name string) bool { return r.Header.Get(name) != "" }
+	onePartition := header("x-ms-documentdb-partitionkey")
+	what, bad := "", ""
+	switch {
+	case header("x-ms-cosmos-is-batch-request"):
+		what = "batch " + container
+	case header("x-ms-documentdb-query"), r.Header.Get("Content-Type") == "application/query+json":
+		what = "query " + container
+		if !onePartition && header("x-ms-documentdb-partitionkeyrangeid") && isReadMany(r) {
+			what, onePartition = "read many "+container, true
+		}
+	case r.Method == http.MethodGet:
+		what = "read " + container
+	default:
+		what = strings.ToLower(r.Method) + " " + container
+	}
+	if !onePartition {
+		bad = what + " crosses partitions"
+	}
+	return wireRequest{what, bad}
+}
+
+// isReadMany looks for how azcosmos names the ids in the text of a query, and leaves
+// the body as it was.
+func isReadMany(r *http.Request) bool {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var query struct{ Query string }
+	if err != nil || json.Unmarshal(body, &query) != nil {
+		return false
+	}
+	return strings.Contains(query.Query, "IN (@param_id") || strings.Contains(query.Query, "(c.id = @param_id")
+}
+
+// reset forgets what went through so far.
+func (w *wire) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests, w.charge = nil, 0
+}
+
+// seen returns what went through since the last reset, sorted.
+func (w *wire) seen() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := []string{}
+	for _, r := range w.requests {
+		all = append(all, r.what)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// charged returns the RU since the last reset.
+func (w *wire) charged() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.charge
+}
+
+// checkPartitions fails the test if a request crossed partitions.
+func (w *wire) checkPartitions(t testing.TB) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.requests {
+		if r.bad != "" {
+			t.Errorf("on the wire: %s", r.bad)
+		}
+	}
+}
+
+// newBlog makes an empty blog. Its clock ticks a second with each look at it.
+func newBlog(t testing.TB, o Options) *blog {
+	t.Helper()
+	engine, err := emulator.Open("", emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &wire{engine: engine}
+	client := func(transport policy.Transporter) *azcosmos.Client {
+		credential, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+			Transport: transport, Retry: policy.RetryOptions{MaxRetries: -1},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	now := atomic.Int64{}
+	now.Store(time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC).Unix())
+	s, err := store.New(client(w), client(engine), store.Options{
+		PollInterval: 5 * time.Millisecond,
+		Clock:        func() time.Time { return time.Unix(now.Add(1), 0) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.Store = s
+	if o.Verifier == nil {
+		o.Verifier = DemoVerifier()
+	}
+	h, err := NewHandler(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &blog{Handler: h, store: s, wire: w, names: map[string]string{}}
+	// The first ReadMany of a client reads what a container is made of.
+	for _, warm := range []func() error{
+		func() error { _, err := s.Users(t.Context(), []string{"a", "b"}); return err },
+		func() error { _, err := s.Posts(t.Context(), []string{"a", "b"}); return err },
+	} {
+		if err := warm(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reset()
+	return b
+}
+
+// key returns a new idempotency key, so that ids are the same each time.
+func (b *blog) key() string { return fmt.Sprint("row ", b.rows.Add(1)) }
+
+func subjectID(name string) string { return store.UserID(DemoIssuer, name) }
+
+// user signs a user up.
+func (b *blog) user(t testing.TB, name string) string {
+	t.Helper()
+	u, err := b.store.CreateUser(t.Context(), store.NewUser{ID: subjectID(name), Username: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.names["user:"+name] = userGlobalID(u.ID)
+	return u.ID
+}
+
+// post publishes a post and names its global id "post:" and the title.
+func (b *blog) post(t testing.TB, author, title, content string) string {
+	t.Helper()
+	p, err := b.store.CreatePost(t.Context(), store.NewPost{AuthorID: subjectID(author), Title: title, Content: content, Key: b.key()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.names["post:"+title] = postGlobalID(p.ID)
+	return p.ID
+}
+
+// comment names the comment's global id "comment:" and the content.
+func (b *blog) comment(t testing.TB, author, postID, content string) {
+	t.Helper()
+	c, _, err := b.store.CreateComment(t.Context(), store.NewComment{AuthorID: subjectID(author), PostID: postID, Content: content, Key: b.key()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.names["comment:"+content] = commentGlobalID(c)
+}
+
+// like names the like's global id "like:" and the user's name.
+func (b *blog) like(t testing.TB, user, postID string) {
+	t.Helper()
+	l, _, err := b.store.LikePost(t.Context(), subjectID(user), postID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.names["like:"+user] = likeGlobalID(l)
+}
+
+// settle runs the projections until the counts of every post in the feed are those
+// of the post itself.
+func (b *blog) settle(t testing.TB) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- b.store.Run(ctx) }()
+	deadline := time.Now().Add(20 * time.Second)
+	for !b.settled(t) {
+		if time.Now().After(deadline) {
+			t.Fatal("the copies do not catch up")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	stop()
+	if err := <-done; err != nil && ctx.Err() == nil {
+		t.Fatal(err)
+	}
+	b.wire.reset()
+}
+
+func (b *blog) settled(t testing.TB) bool {
+	t.Helper()
+	page, err := b.store.Feed(t.Context(), store.Paging{First: maxFirst})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range page.Items {
+		source, err := b.store.Post(t.Context(), p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := b.store.UserPosts(t.Context(), p.AuthorID, store.Paging{First: maxFirst})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(own.Items, func(o *store.Post) bool { return o.ID == p.ID })
+		if p.Revision != source.Revision || i < 0 || own.Items[i].Revision != source.Revision {
+			return false
+		}
+	}
+	return true
+}
+
+// smallBlog is a blog of two users with a user, four posts, three comments, three likes.
+func smallBlog(t testing.TB, o Options) *blog {
+	t.Helper()
+	b := newBlog(t, o)
+	for _, name := range []string{"ada", "grace"} {
+		b.user(t, name)
+	}
+	engines := b.post(t, "ada", "engines", "Of the analytical engine, "+strings.Repeat("wheels within wheels, ", 20)+"and no end to them.")
+	b.post(t, "grace", "nanoseconds", "A foot of wire.")
+	moths := b.post(t, "grace", "moths", "First actual case of bug being found.")
+	b.post(t, "ada", "notes", "Note G, in short.")
+	b.comment(t, "grace", engines, "How many wheels?")
+	b.comment(t, "ada", engines, "All of them.")
+	b.comment(t, "ada", moths, "Poor thing.")
+	b.like(t, "grace", engines)
+	b.like(t, "ada", moths)
+	b.like(t, "grace", moths)
+	b.settle(t)
+	return b
+}
+
+func newResponse(status int, body string) *http.Response {
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+}

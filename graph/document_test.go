@@ -1,0 +1,53 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/parser"
+)
+
+func TestSpreadSize(t *testing.T) {
+	for name, tt := range map[string]struct {
+		query string
+		size  int // of the operations and the fragments
+	}{
+		"a field":                      {`{ viewer { id } }`, 2},
+		"an inline fragment":           {`{ viewer { ... on User { id } } }`, 3},
+		"a fragment, and where it is":  {`{ viewer { ...F } } fragment F on User { id username }`, 4 + 2},
+		"a fragment in two places":     {`{ a: viewer { ...F } b: viewer { ...F } } fragment F on User { id username }`, 8 + 2},
+		"a fragment in a fragment":     {`{ viewer { ...F } } fragment F on User { ...G ...G } fragment G on User { id }`, 6 + 4 + 1},
+		"values":                       {`{ nodes(ids: ["a", "b"]) { id } }`, 5},
+		"values of objects":            {`mutation { likePost(input: {postId: "a", x: [1]}) { __typename } }`, 6},
+		"directives":                   {`query @a { viewer @a(x: 1) { ...F @a ... @a { id } } } fragment F on User @a { id }`, 11 + 2},
+		"a fragment that is not there": {`{ viewer { ...F } }`, 2},
+		"all operations":               {`query A { ...F } query B { ...F } fragment F on Query { __typename }`, 4 + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			document, err := parser.ParseQuery(&ast.Source{Input: tt.query})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := newSpreadCount(document).size(document); got != tt.size {
+				t.Errorf("%d, want %d", got, tt.size)
+			}
+		})
+	}
+}
+
+func TestDocumentsAreBoundedAfterSpreading(t *testing.T) {
+	h := deaf(t, Options{})
+	// Three times n, and 4 around it.
+	query := func(n int) string {
+		return `{ a: viewer { ...F } b: viewer { ...F } } fragment F on User {` + strings.Repeat(" id", n) + `}`
+	}
+	const most = (maxSpread - 4) / 3
+	if a := post(t, h, "", query(most), nil); a.code() != "" {
+		t.Error(a.body)
+	}
+	if a := post(t, h, "", query(most+1), nil); a.code() != "QUERY_TOO_EXPENSIVE" || !strings.Contains(a.Errors[0].Message, fmt.Sprint(maxSpread)) {
+		t.Error(a.body)
+	}
+}

@@ -1,0 +1,169 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/store"
+)
+
+var errCosmos = errors.New("POST https://secret.documents.azure.com: 500 SELECT * FROM c")
+
+func TestPresent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err     error
+		message string
+		want    map[string]any
+		level   string // of the operator's line
+	}{
+		"bad input": {
+			&store.Error{Code: store.Invalid, Op: "create post", Field: "title", Message: "too long", Err: errCosmos}, "too long",
+			map[string]any{"code": "BAD_USER_INPUT", "field": "title"}, "DEBUG"},
+		"somebody else's": {
+			&store.Error{Code: store.Forbidden, Message: "not yours"}, "not yours", map[string]any{"code": "FORBIDDEN"}, "DEBUG"},
+		"a missing target": {
+			&store.Error{Code: store.NotFound, Message: "no such post"}, "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
+		"a taken name": {
+			&store.Error{Code: store.Conflict, Field: "username", Message: "taken"}, "taken",
+			map[string]any{"code": "CONFLICT", "field": "username"}, "DEBUG"},
+		"a conflict that the store has no words for": {&store.Error{Code: store.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
+		"out of request units": {
+			&store.Error{Code: store.Throttled, Op: "list feed", Message: "hidden", RetryAfter: 1500 * time.Millisecond, Err: errCosmos}, messageThrottled,
+			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1500)}, "WARN"},
+		"out of request units, who knows how long": {
+			&store.Error{Code: store.Throttled}, messageThrottled, map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
+		"Cosmos DB is away": {
+			&store.Error{Code: store.Unavailable, Op: "read post", Message: "hidden", Field: "hidden", Err: errCosmos}, messageUnavailable,
+			map[string]any{"code": "UNAVAILABLE"}, "WARN"},
+		"the context ended": {
+			&store.Error{Code: store.Canceled, Err: context.DeadlineExceeded}, messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
+		"a deadline that the store knows nothing of": {
+			fmt.Errorf("wait: %w", context.DeadlineExceeded), messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
+		"a deadline that the store has a better word for": {
+			&store.Error{Code: store.Throttled, Err: context.DeadlineExceeded}, messageThrottled,
+			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
+		"a bug": {
+			&store.Error{Code: store.Internal, Op: "read post", Message: "hidden", Err: errCosmos}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+		"a code of the future": {
+			&store.Error{Code: "NEW", Message: "hidden"}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+		"anything foreign": {errCosmos, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+		"a store error that was wrapped": {
+			fmt.Errorf("resolve: %w", &store.Error{Code: store.NotFound, Message: "no such post"}), "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
+		"a store error on a path": {
+			gqlerror.WrapPath(ast.Path{ast.PathName("post")}, &store.Error{Code: store.NotFound, Message: "no such post"}), "no such post",
+			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
+		"nobody is signed in": {
+			&refusal{code: unauthenticated, message: "sign in", err: errCosmos}, "sign in", map[string]any{"code": "UNAUTHENTICATED"}, "DEBUG"},
+		"a document that does not validate": {
+			&gqlerror.Error{Message: "no field x", Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED", "more": "hidden"}}, "no field x",
+			map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}, "DEBUG"},
+		"a variable": {
+			&gqlerror.Error{Message: "must be defined", Path: ast.Path{ast.PathName("variable"), ast.PathName("input"), ast.PathName("title")},
+				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "$input.title: must be defined",
+			map[string]any{"code": "BAD_USER_INPUT", "field": "input.title"}, "DEBUG"},
+		"a protocol error without a code": {&gqlerror.Error{Message: "hidden"}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+		"a long message is cut": {
+			&gqlerror.Error{Message: strings.Repeat("ä", 1000), Extensions: map[string]any{"code": "GRAPHQL_PARSE_FAILED"}}, strings.Repeat("ä", maxMessage/2) + "...",
+			map[string]any{"code": "GRAPHQL_PARSE_FAILED"}, "DEBUG"},
+		"a panic": {caught("boom: hidden"), messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			ctx := withRequest(t.Context(), &request{id: "r1"})
+			got := presenter{log: textLogger(&log)}.present(ctx, tt.err)
+			tt.want["requestId"] = "r1"
+			if diff := cmp.Diff(tt.want, got.Extensions); diff != "" {
+				t.Errorf("extensions (-want +got):\n%s", diff)
+			}
+			if got.Message != tt.message {
+				t.Errorf("message %q, want %q", got.Message, tt.message)
+			}
+			for _, part := range []string{"level=" + tt.level, "code=" + fmt.Sprint(tt.want["code"]), "requestId=r1", "op=", "path="} {
+				if !strings.Contains(log.String(), part) {
+					t.Errorf("the operator's line lacks %s: %s", part, log.String())
+				}
+			}
+		})
+	}
+}
+
+func TestTheOperatorGetsOneLineForEachKindOfFailure(t *testing.T) {
+	var log strings.Builder
+	p := presenter{log: textLogger(&log)}
+	ctx := withRequest(t.Context(), &request{id: "r1"})
+	for range 100 {
+		p.present(ctx, &store.Error{Code: store.Unavailable, Op: "read users", Err: errCosmos})
+	}
+	p.present(ctx, &store.Error{Code: store.Unavailable, Op: "read posts", Err: errCosmos})
+	if n := strings.Count(log.String(), "\n"); n != 2 {
+		t.Errorf("%d lines:\n%s", n, log.String())
+	}
+	if !strings.Contains(log.String(), "secret.documents.azure.com") {
+		t.Error("the cause is missing")
+	}
+}
+
+func TestFailuresNobodyWaitsForAreNotWorthAWarning(t *testing.T) {
+	var log strings.Builder
+	ctx, cancel := context.WithCancel(withRequest(t.Context(), &request{id: "r1"}))
+	cancel()
+	presenter{log: textLogger(&log)}.present(ctx, &store.Error{Code: store.Canceled, Err: context.Canceled})
+	if !strings.Contains(log.String(), "level=DEBUG") {
+		t.Error(log.String())
+	}
+}
+
+func TestABugIsAnErrorEvenIfNobodyWaits(t *testing.T) {
+	var log strings.Builder
+	ctx, cancel := context.WithCancel(withRequest(t.Context(), &request{id: "r1"}))
+	cancel()
+	presenter{log: textLogger(&log)}.present(ctx, caught("boom"))
+	if !strings.Contains(log.String(), "level=ERROR") {
+		t.Error(log.String())
+	}
+}
+
+// A store that is not there makes every resolver panic.
+func TestAPanicIsAnInternalErrorWithAStackInTheLog(t *testing.T) {
+	var log strings.Builder
+	somePost := postGlobalID("p1")
+	for name, query := range map[string]string{
+		"in a resolver":              `{ post(id: "` + somePost + `") { title } }`,
+		"in a page":                  `{ post(id: "` + somePost + `") { comments { edges { cursor } } } }`,
+		"in a loader":                `{ nodes(ids: ["` + somePost + `"]) { id } }`,
+		"in a point read among many": `{ nodes(ids: ["` + commentGlobalID(&store.Comment{PostID: "p1", ID: "c1"}) + `"]) { id } }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			log.Reset()
+			a := post(t, deaf(t, Options{Logger: textLogger(&log)}), "", query, nil)
+			if a.code() != "INTERNAL" || a.Errors[0].Message != messageInternal || strings.Contains(a.body, "nil pointer") {
+				t.Errorf("answer %s", a.body)
+			}
+			for _, part := range []string{"level=ERROR", "nil pointer", "stack=", "store"} {
+				if !strings.Contains(log.String(), part) {
+					t.Errorf("the log lacks %q: %s", part, log.String())
+				}
+			}
+		})
+	}
+}
+
+func TestStatusOfCodes(t *testing.T) {
+	got := map[errorCode]int{}
+	for _, c := range []errorCode{badUserInput, unauthenticated, forbidden, throttled, unavailable, internal, queryTooExpensive, parseFailed, validationFailed} {
+		got[c] = c.status()
+	}
+	want := map[errorCode]int{badUserInput: 400, unauthenticated: 401, forbidden: 403, throttled: 429, unavailable: 503, internal: 500,
+		queryTooExpensive: 400, parseFailed: 400, validationFailed: 400}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,90 @@
+package graph
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"byline/store"
+)
+
+// answer is a GraphQL response as clients read it.
+type answer struct {
+	Data   json.RawMessage `json:"data"`
+	Errors []struct {
+		Message    string         `json:"message"`
+		Path       []any          `json:"path"`
+		Extensions map[string]any `json:"extensions"`
+	} `json:"errors"`
+
+	status int
+	header http.Header
+	body   string
+}
+
+// code is the code of the first error, "" if there is none.
+func (a answer) code() string { return a.extension("code") }
+
+// field is the field of the first error, "" if it names none.
+func (a answer) field() string { return a.extension("field") }
+
+func (a answer) extension(name string) string {
+	if len(a.Errors) == 0 {
+		return ""
+	}
+	s, _ := a.Errors[0].Extensions[name].(string)
+	return s
+}
+
+// post sends an operation as a front end does; token may be "".
+func post(t testing.TB, h http.Handler, token, query string, variables map[string]any) answer {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(string(body)))
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return send(t, h, r)
+}
+
+func send(t testing.TB, h http.Handler, r *http.Request) answer {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
+	if strings.Contains(w.Header().Get("Content-Type"), "json") {
+		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+			t.Fatalf("answer %q: %v", w.Body, err)
+		}
+	}
+	return a
+}
+
+// deaf is an edge whose store answers nothing: to use it is a panic, so tests that
+// expect another error show that the store was not asked.
+func deaf(t testing.TB, o Options) http.Handler {
+	t.Helper()
+	if o.Store == nil {
+		o.Store = &store.Store{}
+	}
+	if o.Verifier == nil {
+		o.Verifier = DemoVerifier()
+	}
+	h, err := NewHandler(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func textLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

@@ -1,0 +1,117 @@
+package graph
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/graph/generated"
+	"byline/store"
+)
+
+// Options of the edge. Store is required.
+type Options struct {
+	Store *store.Store
+
+	// Verifier finds out who is behind a bearer token. Default: no token is good.
+	Verifier Verifier
+
+	// Logger gets a line for each operation that failed. Default: discards.
+	Logger *slog.Logger
+
+	// Development serves the playground, introspection, and suggestions in error
+	// messages. Default: none of them.
+	Development bool
+
+	// PlaygroundToken is the bearer token that the playground signs in with.
+	// Default: it does not sign in.
+	PlaygroundToken string
+}
+
+// NewHandler returns the edge: GraphQL at /graphql and, in development, the
+// playground at /. It does no I/O and starts nothing.
+func NewHandler(o Options) (http.Handler, error) {
+	if o.Store == nil {
+		return nil, errors.New("graph: Options.Store is missing")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	server, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/graphql", sameOrigin(server, presenter{log: o.Logger}))
+	if o.Development {
+		if err := addPlayground(mux, o.PlaygroundToken); err != nil {
+			return nil, err
+		}
+	}
+	return identify(mux), nil
+}
+
+// newServer puts schema, resolvers and rules together.
+func newServer(o Options) (*handler.Server, error) {
+	cache, err := newQueryCache()
+	if err != nil {
+		return nil, err
+	}
+	server := handler.New(generated.NewExecutableSchema(generated.Config{
+		Schema:    servedSchema(o.Development),
+		Resolvers: &Resolver{store: o.Store},
+	}))
+	server.AddTransport(httpTransport{verifier: o.Verifier})
+	server.SetErrorPresenter(presenter{log: o.Logger}.present)
+	server.SetRecoverFunc(recovered)
+	server.SetQueryCache(cache)
+	server.SetParserTokenLimit(maxTokens)
+	server.SetValidationRulesFn(validationRules)
+	server.SetDisableSuggestion(!o.Development)
+	server.Use(documentLimit{validated: cache})
+	server.Use(signedInToWrite{})
+	server.Use(itemLimit{})
+	server.Use(freshLoaders{store: o.Store})
+	if o.Development {
+		server.Use(extension.Introspection{})
+	}
+	return server, nil
+}
+
+// servedSchema is the schema without what the generated code cannot keep: @defer,
+// which a single answer would get wrong without saying so. Outside development it
+// also lacks the introspection fields.
+func servedSchema(introspection bool) *ast.Schema {
+	schema := *generated.NewExecutableSchema(generated.Config{}).Schema()
+	schema.Directives = maps.Clone(schema.Directives)
+	delete(schema.Directives, "defer")
+	if !introspection {
+		query := *schema.Query
+		query.Fields = slices.DeleteFunc(slices.Clone(query.Fields), func(f *ast.FieldDefinition) bool {
+			return f.Name == "__schema" || f.Name == "__type"
+		})
+		schema.Types = maps.Clone(schema.Types)
+		schema.Types[query.Name], schema.Query = &query, &query
+	}
+	return &schema
+}
+
+// sameOrigin refuses what a page of another origin makes a browser send, except
+// for reads.
+func sameOrigin(next http.Handler, p presenter) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin(w.Header(), r)
+		err := &refusal{code: forbidden, message: "pages of other origins may only read: use GET"}
+		write(w, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
+	}))
+	return protection.Handler(next)
+}

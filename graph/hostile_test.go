@@ -1,0 +1,89 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// hostileDocuments are at most as long as the token limit allows, and made to cost
+// far more than their length: code is what they are answered with, "" if they are
+// as cheap as any other of their length. None of them needs the store.
+func hostileDocuments() map[string]struct{ query, code string } {
+	chain := func(n int, on, inside string) string { // F0 to Fn, each with the next where inside has %d
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, " fragment F%d on %s { %s }", i, on, strings.ReplaceAll(inside, "%d", fmt.Sprint(i+1)))
+		}
+		return b.String()
+	}
+	many := func(n int, text string) string { // with i where text has %d
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(text, "%d", fmt.Sprint(i)) + " ")
+		}
+		return b.String()
+	}
+	const author = `posts { edges { node { author { ...F%d } } } }`
+	return map[string]struct{ query, code string }{
+		"one field again and again":         {`{ viewer { ` + many(3900, "id") + `} }`, ""},
+		"one alias again and again":         {`{ viewer { ` + many(1300, "a: id") + `} }`, ""},
+		"many aliases":                      {`{ viewer { ` + many(1300, "a%d: id") + `} }`, ""},
+		"one field with other arguments":    {`{ viewer { ` + many(400, "posts(first: %d) { __typename }") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
+		"one object again and again":        {`{ viewer { ` + many(190, "posts { edges { cursor node { id author { id username } } } }") + `} }`, ""},
+		"one fragment again and again":      {`{ viewer { ` + many(1900, "...F") + `} } fragment F on User { id }`, ""},
+		"inline fragments again and again":  {`{ viewer { ` + many(600, "... on User { id }") + `} }`, ""},
+		"many fragments with one field":     {`{ viewer { ` + many(390, "...F%d") + `} } ` + many(390, "fragment F%d on User { id }"), ""},
+		"many fragments with fields apart":  {`{ viewer { ` + many(320, "...F%d") + `} } ` + many(320, "fragment F%d on User { a%d: id }"), ""},
+		"a long fragment in many places":    {`{ viewer { ` + many(30, "posts { ...F "+many(30, "...F")+"}") + `} } fragment F on PostConnection { ` + many(1900, "__typename") + `}`, "QUERY_TOO_EXPENSIVE"},
+		"a long fragment in many queries":   {many(250, "query Q%d { ...F }") + `fragment F on Query { ` + many(1900, "__typename") + `}`, "QUERY_TOO_EXPENSIVE"},
+		"a long chain of fragments":         {`{ viewer { ...F0 } }` + chain(400, "User", "id ...F%d") + ` fragment F400 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling":                          {`{ viewer { ...F0 } }` + chain(24, "User", "...F%d ...F%d") + ` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling, below a field":           {`{ viewer { ...F0 } }` + chain(24, "User", author+" "+author) + ` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling, below aliases":           {`{ viewer { ...F0 } }` + chain(24, "User", "a: "+author+" b: "+author) + ` fragment F24 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling, of the schema":           {`{ __schema { ...F0 } }` + chain(24, "__Schema", "...F%d ...F%d") + ` fragment F24 on __Schema { __typename }`, "QUERY_TOO_EXPENSIVE"},
+		"doubling, 200 times":               {`{ viewer { ...F0 } }` + chain(200, "User", "...F%d ...F%d") + ` fragment F200 on User { id }`, "QUERY_TOO_EXPENSIVE"},
+		"a fragment in itself":              {`{ viewer { ...F0 } }` + chain(24, "User", "...F%d ...F%d") + ` fragment F24 on User { ...F0 }`, "GRAPHQL_VALIDATION_FAILED"},
+		"a fragment in itself, deeper down": {`{ viewer { ...F0 } }` + chain(24, "User", author) + ` fragment F24 on User { ...F0 }`, "GRAPHQL_VALIDATION_FAILED"},
+		"deeply nested":                     {`{ viewer { ` + many(240, "posts { edges { node { author {") + "id" + strings.Repeat("}", 4*240) + `} }`, "QUERY_TOO_EXPENSIVE"},
+		"many directives":                   {`{ viewer { id ` + many(500, "@include(if: true)") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
+		"as much as is allowed":             {`query Q { ...F } ` + many(4, "query Q%d { ...F }") + `fragment F on Query { ` + many(1650, "__typename") + `}`, "GRAPHQL_VALIDATION_FAILED"},
+		"many arguments in many places":     {many(250, "query Q%d { ...F }") + `fragment F on Query { nodes(ids: [` + many(1900, "1") + `]) { id } }`, "QUERY_TOO_EXPENSIVE"},
+		"fields that do not exist":          {`{ viewer { ` + many(3900, "usernam") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
+		"more than the token limit":         {`{ viewer { ` + many(maxTokens, "id") + `} }`, "GRAPHQL_PARSE_FAILED"},
+	}
+}
+
+func TestHostileDocuments(t *testing.T) {
+	for _, development := range []bool{false, true} {
+		h := deaf(t, Options{Development: development})
+		for name, tt := range hostileDocuments() {
+			t.Run(fmt.Sprintf("%s, development %t", name, development), func(t *testing.T) {
+				a := post(t, h, "", tt.query, nil)
+				if a.code() != tt.code {
+					t.Errorf("code %q, want %q: %.300s", a.code(), tt.code, a.body)
+				}
+				if limit := 4*len(tt.query) + 4000; len(a.body) > limit {
+					t.Errorf("an answer of %d bytes to a document of %d", len(a.body), len(tt.query))
+				}
+			})
+		}
+	}
+}
+
+// What a document costs before anything is read for it.
+//
+//	go test -run '^$' -bench HostileDocument ./graph
+func BenchmarkHostileDocument(b *testing.B) {
+	h := deaf(b, Options{Development: true})
+	for name, tt := range hostileDocuments() {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if a := post(b, h, "", tt.query, nil); a.code() != tt.code {
+					b.Fatalf("code %q, want %q", a.code(), tt.code)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package graph
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Bad input has its code and field, and nothing is written.
+func TestBadInput(t *testing.T) {
+	b := smallBlog(t, Options{})
+	const (
+		createUser    = `mutation($i: CreateUserInput!) { createUser(input: $i) { user { id } } }`
+		updateUser    = `mutation($i: UpdateUserInput!) { updateUser(input: $i) { user { id } } }`
+		createPost    = `mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`
+		updatePost    = `mutation($i: UpdatePostInput!) { updatePost(input: $i) { post { id } } }`
+		createComment = `mutation($i: CreateCommentInput!) { createComment(input: $i) { comment { id } } }`
+		likePost      = `mutation($i: LikePostInput!) { likePost(input: $i) { post { id } } }`
+		deletePost    = `mutation($i: DeletePostInput!) { deletePost(input: $i) { deletedPostId } }`
+		updateComment = `mutation($i: UpdateCommentInput!) { updateComment(input: $i) { comment { id } } }`
+		deleteComment = `mutation($i: DeleteCommentInput!) { deleteComment(input: $i) { deletedCommentId } }`
+		unlikePost    = `mutation($i: UnlikePostInput!) { unlikePost(input: $i) { post { id } } }`
+	)
+	type in map[string]any
+	userCursor := cursorOf(t, b, `{ user(id: "<user:ada>") { posts { edges { cursor } } } }`)
+	commentCursor := cursorOf(t, b, `{ post(id: "<post:moths>") { comments { edges { cursor } } } }`)
+	likeCursor := cursorOf(t, b, `{ post(id: "<post:moths>") { likes { edges { cursor } } } }`)
+	for name, tt := range map[string]struct {
+		token string
+		query string
+		input in
+		code  string
+		field string
+	}{
+		"an empty title":                   {"ada", createPost, in{"title": "", "content": "c"}, "BAD_USER_INPUT", "title"},
+		"a blank title":                    {"ada", createPost, in{"title": " ", "content": "c"}, "BAD_USER_INPUT", "title"},
+		"a title of 201 characters":        {"ada", createPost, in{"title": strings.Repeat("ä", 201), "content": "c"}, "BAD_USER_INPUT", "title"},
+		"a title of two lines":             {"ada", createPost, in{"title": "a\nb", "content": "c"}, "BAD_USER_INPUT", "title"},
+		"an empty content":                 {"ada", createPost, in{"title": "t", "content": ""}, "BAD_USER_INPUT", "content"},
+		"a content of 100,001 characters":  {"ada", createPost, in{"title": "t", "content": strings.Repeat("ä", 100_001)}, "BAD_USER_INPUT", "content"},
+		"a control character":              {"ada", createPost, in{"title": "t", "content": "a\x07b"}, "BAD_USER_INPUT", "content"},
+		"a carriage return":                {"ada", createPost, in{"title": "t", "content": "a\rb"}, "BAD_USER_INPUT", "content"},
+		"an empty idempotency key":         {"ada", createPost, in{"title": "t", "content": "c", "idempotencyKey": ""}, "BAD_USER_INPUT", "idempotencyKey"},
+		"a key of 101 characters":          {"ada", createPost, in{"title": "t", "content": "c", "idempotencyKey": strings.Repeat("k", 101)}, "BAD_USER_INPUT", "idempotencyKey"},
+		"no title":                         {"ada", createPost, in{"content": "c"}, "BAD_USER_INPUT", "i.title"},
+		"a null title":                     {"ada", createPost, in{"title": nil, "content": "c"}, "BAD_USER_INPUT", "i.title"},
+		"a title that is a number":         {"ada", createPost, in{"title": 1, "content": "c"}, "BAD_USER_INPUT", "i.title"},
+		"a field that does not exist":      {"ada", createPost, in{"title": "t", "content": "c", "authorId": "x"}, "BAD_USER_INPUT", "i.authorId"},
+		"an empty comment":                 {"ada", createComment, in{"postId": "<post:notes>", "content": ""}, "BAD_USER_INPUT", "content"},
+		"a comment of 10,001 characters":   {"ada", createComment, in{"postId": "<post:notes>", "content": strings.Repeat("a", 10_001)}, "BAD_USER_INPUT", "content"},
+		"a comment on a malformed id":      {"ada", createComment, in{"postId": "nonsense", "content": "c"}, "BAD_USER_INPUT", "postId"},
+		"a comment on a user":              {"ada", createComment, in{"postId": "<user:ada>", "content": "c"}, "BAD_USER_INPUT", "postId"},
+		"a comment on nothing":             {"ada", createComment, in{"postId": missingPost, "content": "c"}, "NOT_FOUND", ""},
+		"a like of a comment":              {"ada", likePost, in{"postId": "<comment:Poor thing.>"}, "BAD_USER_INPUT", "postId"},
+		"a like of nothing":                {"ada", likePost, in{"postId": missingPost}, "NOT_FOUND", ""},
+		"an unlike of a malformed id":      {"ada", unlikePost, in{"postId": ""}, "BAD_USER_INPUT", "postId"},
+		"an unlike of nothing":             {"ada", unlikePost, in{"postId": missingPost}, "NOT_FOUND", ""},
+		"an edit of a malformed id":        {"ada", updatePost, in{"id": "nonsense", "title": "t"}, "BAD_USER_INPUT", "id"},
+		"an edit of nothing":               {"ada", updatePost, in{"id": missingPost, "title": "t"}, "NOT_FOUND", ""},
+		"an edit of somebody else's post":  {"ada", updatePost, in{"id": "<post:moths>", "title": "t"}, "FORBIDDEN", ""},
+		"an edit of a stale version":       {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 7}, "CONFLICT", "version"},
+		"an edit of nothing in it":         {"ada", updatePost, in{"id": "<post:notes>"}, "BAD_USER_INPUT", "title"},
+		"an edit to an empty title":        {"ada", updatePost, in{"id": "<post:notes>", "title": ""}, "BAD_USER_INPUT", "title"},
+		"a version that is no Int":         {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 3000000000}, "BAD_USER_INPUT", "version"},
+		"a delete of a malformed id":       {"ada", deletePost, in{"id": "nonsense"}, "BAD_USER_INPUT", "id"},
+		"a delete of a comment as a post":  {"ada", deletePost, in{"id": "<comment:Poor thing.>"}, "BAD_USER_INPUT", "id"},
+		"a delete of nothing":              {"ada", deletePost, in{"id": missingPost}, "NOT_FOUND", ""},
+		"a delete of somebody else's post": {"ada", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
+		"a delete without a user":          {"new", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
+		"an empty edit of a comment":       {"ada", updateComment, in{"id": "<comment:Poor thing.>", "content": ""}, "BAD_USER_INPUT", "content"},
+		"an edit of a post as a comment":   {"ada", updateComment, in{"id": "<post:moths>", "content": "c"}, "BAD_USER_INPUT", "id"},
+		"an edit of somebody's comment":    {"grace", updateComment, in{"id": "<comment:Poor thing.>", "content": "c"}, "FORBIDDEN", ""},
+		"an edit of a comment, no user":    {"new", updateComment, in{"id": "<comment:Poor thing.>", "content": "c"}, "FORBIDDEN", ""},
+		"a delete of a post as a comment":  {"ada", deleteComment, in{"id": "<post:moths>"}, "BAD_USER_INPUT", "id"},
+		"a delete of somebody's comment":   {"grace", deleteComment, in{"id": "<comment:Poor thing.>"}, "FORBIDDEN", ""},
+		"a delete of a comment, no user":   {"new", deleteComment, in{"id": "<comment:Poor thing.>"}, "FORBIDDEN", ""},
+		"a username of two characters":     {"new", createUser, in{"username": "ab"}, "BAD_USER_INPUT", "username"},
+		"a username of 31 characters":      {"new", createUser, in{"username": strings.Repeat("a", 31)}, "BAD_USER_INPUT", "username"},
+		"a username with a space":          {"new", createUser, in{"username": "a b c"}, "BAD_USER_INPUT", "username"},
+		"a username with an accent":        {"new", createUser, in{"username": "adèle"}, "BAD_USER_INPUT", "username"},
+		"a username taken in another case": {"new", createUser, in{"username": "GRACE"}, "CONFLICT", "username"},
+		"a second user":                    {"ada", createUser, in{"username": "another"}, "CONFLICT", ""},
+		"a rename to a name that is taken": {"ada", updateUser, in{"username": "Grace"}, "CONFLICT", "username"},
+		"a rename to a bad name":           {"ada", updateUser, in{"username": "a'b"}, "BAD_USER_INPUT", "username"},
+		"a rename without a user":          {"new", updateUser, in{"username": "somebody"}, "FORBIDDEN", ""},
+		"a post without a user":            {"new", createPost, in{"title": "t", "content": "c"}, "FORBIDDEN", ""},
+		"an edit without a user":           {"new", updatePost, in{"id": "<post:notes>", "title": "t"}, "FORBIDDEN", ""},
+		"a comment without a user":         {"new", createComment, in{"postId": "<post:notes>", "content": "c"}, "FORBIDDEN", ""},
+		"a like without a user":            {"new", likePost, in{"postId": "<post:notes>"}, "FORBIDDEN", ""},
+		"an unlike without a user":         {"new", unlikePost, in{"postId": "<post:notes>"}, "FORBIDDEN", ""},
+		"a write of nobody":                {"", createPost, in{"title": "t", "content": "c"}, "UNAUTHENTICATED", ""},
+		"a write with a bad token":         {"b a d", createPost, in{"title": "t", "content": "c"}, "UNAUTHENTICATED", ""},
+
+		"first of 0":                   {"", `{ feed(first: 0) { edges { cursor } } }`, nil, "BAD_USER_INPUT", "first"},
+		"first of -1":                  {"", `{ feed(first: -1) { edges { cursor } } }`, nil, "BAD_USER_INPUT", "first"},
+		"first of 101":                 {"", `{ feed(first: 101) { edges { cursor } } }`, nil, "BAD_USER_INPUT", "first"},
+		"first of 0 below a post":      {"", `{ post(id: "<post:moths>") { title likes(first: 0) { edges { cursor } } } }`, nil, "BAD_USER_INPUT", "first"},
+		"a malformed cursor":           {"", `{ feed(after: "nonsense") { edges { cursor } } }`, nil, "BAD_USER_INPUT", "after"},
+		"a cursor of another list":     {"", `{ feed(after: "` + userCursor + `") { edges { cursor } } }`, nil, "BAD_USER_INPUT", "after"},
+		"a cursor of another user":     {"", `{ user(id: "<user:grace>") { posts(after: "` + userCursor + `") { edges { cursor } } } }`, nil, "BAD_USER_INPUT", "after"},
+		"a cursor of another order":    {"", `{ post(id: "<post:moths>") { comments(order: OLDEST_FIRST, after: "` + commentCursor + `") { edges { cursor } } } }`, nil, "BAD_USER_INPUT", "after"},
+		"a cursor of another post":     {"", `{ post(id: "<post:engines>") { comments(after: "` + commentCursor + `") { edges { cursor } } } }`, nil, "BAD_USER_INPUT", "after"},
+		"a likes' cursor for comments": {"", `{ post(id: "<post:moths>") { comments(after: "` + likeCursor + `") { edges { cursor } } } }`, nil, "BAD_USER_INPUT", "after"},
+		"a malformed id":               {"", `{ post(id: "nonsense") { title } }`, nil, "BAD_USER_INPUT", "id"},
+		"a user's id for a post":       {"", `{ post(id: "<user:ada>") { title } }`, nil, "BAD_USER_INPUT", "id"},
+		"a post's id for a user":       {"", `{ user(id: "<post:moths>") { username } }`, nil, "BAD_USER_INPUT", "id"},
+		"a malformed id of a node":     {"", `{ node(id: "nonsense") { id } }`, nil, "BAD_USER_INPUT", "id"},
+		"a malformed id among nodes":   {"", `{ nodes(ids: ["<user:ada>", "nonsense"]) { id } }`, nil, "BAD_USER_INPUT", "ids"},
+		"101 nodes":                    {"", `{ nodes(ids: [` + strings.Repeat(`"<user:ada>",`, 101) + `]) { id } }`, nil, "BAD_USER_INPUT", "ids"},
+		"a field that is unknown":      {"", `{ feed { nodes { id } } }`, nil, "GRAPHQL_VALIDATION_FAILED", ""},
+		"an order that is unknown":     {"", `{ post(id: "<post:moths>") { comments(order: RANDOM) { edges { cursor } } } }`, nil, "GRAPHQL_VALIDATION_FAILED", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			variables := map[string]any{}
+			if tt.input != nil {
+				input := map[string]any{}
+				for k, v := range tt.input {
+					if text, ok := v.(string); ok {
+						v = b.fill(text)
+					}
+					input[k] = v
+				}
+				variables["i"] = input
+			}
+			if tt.token != "" {
+				tt.token = "demo:" + tt.token
+			}
+			b.wire.reset()
+			a := post(t, b, tt.token, b.fill(tt.query), variables)
+			if a.status != http.StatusOK || a.code() != tt.code || a.field() != tt.field {
+				t.Errorf("status %d, code %s, field %q; want %s, %q: %.400s", a.status, a.code(), a.field(), tt.code, tt.field, a.body)
+			}
+			if tt.code == "FORBIDDEN" && tt.token == "demo:new" && !strings.Contains(a.Errors[0].Message, "createUser") {
+				t.Errorf("message %q", a.Errors[0].Message)
+			}
+			for _, request := range b.wire.seen() {
+				if !strings.HasPrefix(request, "read ") {
+					// What is refused by Cosmos DB itself, atomically, has written nothing either.
+					if tt.code != "NOT_FOUND" && tt.code != "CONFLICT" && tt.code != "FORBIDDEN" {
+						t.Errorf("sent a %s", request)
+					}
+				}
+			}
+		})
+	}
+	t.Run("nothing was written", func(t *testing.T) {
+		query := b.fill(`{
+			feed { edges { node { title content version commentCount likeCount } } }
+			a: user(id: "<user:ada>") { username posts { edges { node { title } } } }
+			b: user(id: "<user:grace>") { username posts { edges { node { title } } } }
+			c: userByUsername(username: "another") { id }
+			d: userByUsername(username: "somebody") { id }
+			e: post(id: "<post:notes>") { title content version commentCount likeCount comments { edges { node { content } } } }
+		}`)
+		want := post(t, smallBlog(t, Options{}), "", query, nil)
+		if diff := cmp.Diff(string(want.Data), string(post(t, b, "", query, nil).Data)); diff != "" {
+			t.Error(diff)
+		}
+		if u, err := b.store.User(t.Context(), subjectID("new")); u != nil || err != nil {
+			t.Error(u, err)
+		}
+	})
+}
+
+func cursorOf(t *testing.T, b *blog, query string) string {
+	t.Helper()
+	a := post(t, b, "", b.fill(query), nil)
+	_, cursor, _ := strings.Cut(a.body, `"cursor":"`)
+	cursor, _, found := strings.Cut(cursor, `"`)
+	if !found {
+		t.Fatal(a.body)
+	}
+	return cursor
+}
+
+// A retry with the same key is the first result; with another input it is a conflict.
+func TestIdempotencyKeys(t *testing.T) {
+	b := smallBlog(t, Options{})
+	create := func(title string) answer {
+		return post(t, b, "demo:ada", `mutation($t: String!) { createPost(input: {title: $t, content: "c", idempotencyKey: "k"}) { post { id } } }`, map[string]any{"t": title})
+	}
+	first, again, other := create("t"), create("t"), create("u")
+	if first.code() != "" || string(first.Data) != string(again.Data) {
+		t.Errorf("%s then %s", first.body, again.body)
+	}
+	if other.code() != "CONFLICT" || other.field() != "idempotencyKey" {
+		t.Error(other.body)
+	}
+}
+
+// A Cosmos DB that refuses is told apart, and not quoted.
+func TestCosmosFailures(t *testing.T) {
+	for status, want := range map[int]string{429: "THROTTLED", 503: "UNAVAILABLE", 403: "UNAVAILABLE", 500: "INTERNAL"} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			var log strings.Builder
+			b := smallBlog(t, Options{Logger: textLogger(&log)})
+			b.wire.fail = func(*http.Request) (*http.Response, error) {
+				w := newResponse(status, `{"code":"secret","message":"secret"}`)
+				w.Header.Set("x-ms-retry-after-ms", "70")
+				return w, nil
+			}
+			a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { title } }`), nil)
+			if a.code() != want || strings.Contains(a.body, "secret") {
+				t.Errorf("code %q, want %q: %s", a.code(), want, a.body)
+			}
+			if retry := a.Errors[0].Extensions["retryAfterMs"]; status == 429 && retry != float64(70) {
+				t.Errorf("retryAfterMs %v", retry)
+			}
+			if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), `op="read post"`) {
+				t.Errorf("log %s", log.String())
+			}
+		})
+	}
+}

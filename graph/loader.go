@@ -1,0 +1,180 @@
+package graph
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/graph-gophers/dataloader/v7"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	loaderWait  = time.Millisecond // how long a batch waits for company
+	loaderBatch = 100              // the store's bound on reading many at once
+)
+
+// loader reads objects of one kind in batches and remembers them. A key that was
+// asked for twice is read once; a read that failed is not remembered.
+//
+// What is queued for a batch is a group of keys, not a key: a group that was
+// announced enters its batch as a whole, however busy the machine is.
+type loader[K comparable, V any] struct {
+	queue *dataloader.Loader[*group[K], []V]
+
+	mu        sync.Mutex
+	known     map[K]func() (V, error) // guarded by mu; what was read, or is being read
+	announced []func() []K            // guarded by mu; groups that are not in groups yet
+	groups    map[K][]K               // guarded by mu; the group that a key was announced in
+}
+
+// group is some keys that are read together; its identity is its address.
+type group[K comparable] struct{ keys []K }
+
+// newLoader makes a loader whose batches run on ctx. fetch gets distinct keys, at
+// most loaderBatch of them, and returns their values in the same order.
+func newLoader[K comparable, V any](ctx context.Context, fetch func(context.Context, []K) ([]V, error)) *loader[K, V] {
+	batch := func(_ context.Context, groups []*group[K]) []*dataloader.Result[[]V] {
+		var keys []K
+		for _, g := range groups {
+			keys = append(keys, g.keys...)
+		}
+		values, err := fetchAll(ctx, keys, fetch)
+		results := make([]*dataloader.Result[[]V], len(groups))
+		for i, g := range groups {
+			results[i] = &dataloader.Result[[]V]{Error: err}
+			if err == nil {
+				n := len(g.keys)
+				results[i].Data, values = values[:n:n], values[n:]
+			}
+		}
+		return results
+	}
+	return &loader[K, V]{
+		queue: dataloader.NewBatchedLoader(batch, dataloader.WithWait[*group[K], []V](loaderWait),
+			dataloader.WithBatchCapacity[*group[K], []V](loaderBatch),
+			dataloader.WithCache[*group[K], []V](&dataloader.NoCache[*group[K], []V]{})),
+		known:  map[K]func() (V, error){},
+		groups: map[K][]K{},
+	}
+}
+
+// fetchAll fetches the values of any number of keys, loaderBatch at a time.
+func fetchAll[K, V any](ctx context.Context, keys []K, fetch func(context.Context, []K) ([]V, error)) ([]V, error) {
+	values := make([]V, len(keys))
+	g, ctx := errgroup.WithContext(ctx)
+	for start := 0; start < len(keys); start += loaderBatch {
+		end := min(start+loaderBatch, len(keys))
+		g.Go(func() error {
+			got, err := guarded(func() ([]V, error) { return fetch(ctx, keys[start:end]) })
+			copy(values[start:end], got)
+			return err
+		})
+	}
+	return values, g.Wait()
+}
+
+// guarded makes a panic of read an error, so that nobody waits for it in vain.
+func guarded[V any](read func() (V, error)) (value V, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = caught(v)
+		}
+	}()
+	return read()
+}
+
+// announce says that the keys will be asked for together, if at all: the first of
+// them to be loaded takes the others along. keys is called when it matters.
+func (l *loader[K, V]) announce(keys func() []K) {
+	l.mu.Lock()
+	l.announced = append(l.announced, keys)
+	l.mu.Unlock()
+}
+
+// prime remembers a value that was read by other means.
+func (l *loader[K, V]) prime(key K, value V) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.known[key]; !ok {
+		l.known[key] = func() (V, error) { return value, nil }
+	}
+}
+
+// load returns the value of key, from memory or with the next batch.
+func (l *loader[K, V]) load(ctx context.Context, key K) (V, error) {
+	l.mu.Lock()
+	value, ok := l.known[key]
+	if !ok {
+		l.enqueueLocked(ctx, append(l.groupLocked(key), key))
+		value = l.known[key]
+	}
+	l.mu.Unlock()
+	return value()
+}
+
+// loadMany returns the values of the keys in their order, or an error.
+func (l *loader[K, V]) loadMany(ctx context.Context, keys []K) ([]V, error) {
+	l.mu.Lock()
+	l.enqueueLocked(ctx, keys)
+	pending := make([]func() (V, error), len(keys))
+	for i, k := range keys {
+		pending[i] = l.known[k]
+	}
+	l.mu.Unlock()
+	values := make([]V, len(keys))
+	for i, value := range pending {
+		var err error
+		if values[i], err = value(); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// groupLocked returns the keys that were announced together with key, if it was.
+func (l *loader[K, V]) groupLocked(key K) []K {
+	for _, keys := range l.announced {
+		group := slices.Clip(keys())
+		for _, k := range group {
+			l.groups[k] = group
+		}
+	}
+	l.announced = nil
+	return l.groups[key]
+}
+
+// enqueueLocked queues those keys that are not known, as one group.
+func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
+	g := &group[K]{}
+	var read dataloader.Thunk[[]V]
+	for _, k := range keys {
+		if _, ok := l.known[k]; ok {
+			continue
+		}
+		i := len(g.keys)
+		g.keys = append(g.keys, k)
+		l.known[k] = func() (value V, err error) {
+			values, err := read()
+			if err != nil {
+				l.forget(g)
+				return value, err
+			}
+			return values[i], nil
+		}
+	}
+	if len(g.keys) > 0 {
+		read = l.queue.Load(ctx, g)
+	}
+}
+
+// forget makes keys whose read failed unknown again, once.
+func (l *loader[K, V]) forget(g *group[K]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range g.keys {
+		delete(l.known, k)
+	}
+	g.keys = nil
+}

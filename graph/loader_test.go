@@ -1,0 +1,187 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorder is a fetch that remembers its batches.
+type recorder struct {
+	mu      sync.Mutex
+	batches [][]string
+	err     error
+}
+
+func (r *recorder) fetch(_ context.Context, keys []string) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.batches = append(r.batches, slices.Sorted(slices.Values(keys)))
+	values := make([]string, len(keys))
+	for i, k := range keys {
+		values[i] = "value of " + k
+	}
+	return values, r.err
+}
+
+func keys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("k%03d", i)
+	}
+	return keys
+}
+
+func TestLoaderReadsAnAnnouncedGroupAtOnce(t *testing.T) {
+	var r recorder
+	l := newLoader(t.Context(), r.fetch)
+	l.announce(func() []string { return keys(100) })
+	// One after the other, with more than a batch's wait between them.
+	for _, k := range keys(100) {
+		v, err := l.load(t.Context(), k)
+		if err != nil || v != "value of "+k {
+			t.Fatal(v, err)
+		}
+		if k == "k000" {
+			time.Sleep(3 * loaderWait)
+		}
+	}
+	if diff := cmp.Diff([][]string{keys(100)}, r.batches); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLoader(t *testing.T) {
+	t.Run("a key that is asked for twice is read once", func(t *testing.T) {
+		var r recorder
+		l := newLoader(t.Context(), r.fetch)
+		values, err := l.loadMany(t.Context(), []string{"a", "b", "a"})
+		if diff := cmp.Diff([]string{"value of a", "value of b", "value of a"}, values); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+		if diff := cmp.Diff([][]string{{"a", "b"}}, r.batches); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("a primed key is not read, not even with its group", func(t *testing.T) {
+		var r recorder
+		l := newLoader(t.Context(), r.fetch)
+		l.announce(func() []string { return []string{"a", "b"} })
+		l.prime("a", "known")
+		b, _ := l.load(t.Context(), "b")
+		a, _ := l.load(t.Context(), "a")
+		if a != "known" || b != "value of b" {
+			t.Error(a, b)
+		}
+		if diff := cmp.Diff([][]string{{"b"}}, r.batches); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("groups that nobody asks for are not read", func(t *testing.T) {
+		var r recorder
+		l := newLoader(t.Context(), r.fetch)
+		l.announce(func() []string { return []string{"a", "b"} })
+		l.announce(func() []string { return []string{"c", "d"} })
+		if _, err := l.load(t.Context(), "c"); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([][]string{{"c", "d"}}, r.batches); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("no batch is over the store's bound", func(t *testing.T) {
+		var r recorder
+		l := newLoader(t.Context(), r.fetch)
+		if _, err := l.loadMany(t.Context(), keys(250)); err != nil {
+			t.Fatal(err)
+		}
+		for _, batch := range r.batches {
+			if len(batch) > loaderBatch {
+				t.Errorf("a batch of %d", len(batch))
+			}
+		}
+	})
+	t.Run("an error is for the whole batch, and not remembered", func(t *testing.T) {
+		r := recorder{err: errors.New("once")}
+		l := newLoader(t.Context(), r.fetch)
+		if _, err := l.loadMany(t.Context(), []string{"a", "b"}); err == nil {
+			t.Error("no error")
+		}
+		r.err = nil
+		if v, err := l.load(t.Context(), "a"); v != "value of a" || err != nil {
+			t.Error(v, err)
+		}
+	})
+	t.Run("a panic is an error", func(t *testing.T) {
+		l := newLoader(t.Context(), func(context.Context, []string) ([]string, error) { panic("boom") })
+		_, err := l.load(t.Context(), "a")
+		var crash *panicked
+		if !errors.As(err, &crash) {
+			t.Error(err)
+		}
+	})
+	t.Run("a batch outlives the field that asked first, not the response", func(t *testing.T) {
+		response, endResponse := context.WithCancel(t.Context())
+		l := newLoader(response, func(ctx context.Context, keys []string) ([]string, error) { return keys, ctx.Err() })
+		field, endField := context.WithCancel(response)
+		endField()
+		if _, err := l.load(field, "a"); err != nil {
+			t.Errorf("ended with the field: %v", err)
+		}
+		endResponse()
+		if _, err := l.load(t.Context(), "b"); err == nil {
+			t.Error("goes on after the response")
+		}
+	})
+}
+
+func TestMemo(t *testing.T) {
+	t.Run("one read for all who ask", func(t *testing.T) {
+		var m memo[string, int]
+		var wg sync.WaitGroup
+		reads := 0
+		for range 50 {
+			wg.Go(func() {
+				v, err := m.do("a", func() (int, error) { reads++; return 7, nil })
+				if v != 7 || err != nil {
+					t.Error(v, err)
+				}
+			})
+		}
+		wg.Wait()
+		if reads != 1 {
+			t.Errorf("%d reads", reads)
+		}
+		if v, _ := m.do("b", func() (int, error) { return 8, nil }); v != 8 {
+			t.Error(v)
+		}
+	})
+	t.Run("all get the same error", func(t *testing.T) {
+		var m memo[string, int]
+		once := errors.New("once")
+		for range 2 {
+			if _, err := m.do("a", func() (int, error) { err := once; once = nil; return 0, err }); err == nil {
+				t.Error("no error")
+			}
+		}
+	})
+	t.Run("a panic is an error for all", func(t *testing.T) {
+		var m memo[string, int]
+		for range 2 {
+			_, err := m.do("a", func() (int, error) { panic("boom") })
+			var crash *panicked
+			if !errors.As(err, &crash) {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"golang.org/x/sync/errgroup"
+
+	"byline/store"
+)
+
+// itemKey names an item in the partition of a post.
+type itemKey struct{ post, id string }
+
+// loaders batch and remember the reads of one response.
+type loaders struct {
+	users    *loader[string, *store.User]
+	posts    *loader[string, *store.Post] // whole posts
+	comments *loader[itemKey, *store.Comment]
+	likes    *loader[itemKey, *store.Like]
+	liked    *loader[string, bool] // by post: whether the viewer likes it
+
+	commentPages memo[pageKey, *store.Page[*store.Comment]]
+	likePages    memo[pageKey, *store.Page[*store.Like]]
+	postPages    memo[pageKey, *store.Page[*store.Post]]
+}
+
+// newLoaders makes the loaders of the response that ctx is about. Their batches
+// run on ctx, not on the context of the field that happened to ask first.
+func newLoaders(ctx context.Context, s *store.Store) *loaders {
+	return &loaders{
+		users: newLoader(ctx, s.Users),
+		posts: newLoader(ctx, s.Posts),
+		comments: newLoader(ctx, oneByOne(func(ctx context.Context, k itemKey) (*store.Comment, error) {
+			return s.Comment(ctx, k.post, k.id)
+		})),
+		likes: newLoader(ctx, oneByOne(func(ctx context.Context, k itemKey) (*store.Like, error) {
+			return s.Like(ctx, k.post, k.id)
+		})),
+		liked: newLoader(ctx, func(ctx context.Context, posts []string) ([]bool, error) {
+			return s.Liked(ctx, viewerID(ctx), posts)
+		}),
+	}
+}
+
+type loadersKey struct{}
+
+// loadersOf returns the loaders of the response that ctx belongs to.
+func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }
+
+// freshLoaders gives each response its loaders: a subscription's events have one
+// each. So has each root field of a mutation, since what one has read the next may change.
+type freshLoaders struct{ store *store.Store }
+
+var _ interface {
+	graphql.ResponseInterceptor
+	graphql.RootFieldInterceptor
+} = freshLoaders{}
+
+func (freshLoaders) ExtensionName() string                   { return "FreshLoaders" }
+func (freshLoaders) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (f freshLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	return next(f.fresh(ctx))
+}
+
+func (f freshLoaders) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
+	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
+		ctx = f.fresh(ctx)
+	}
+	return next(ctx)
+}
+
+func (f freshLoaders) fresh(ctx context.Context) context.Context {
+	return context.WithValue(ctx, loadersKey{}, newLoaders(ctx, f.store))
+}
+
+// pointReads is how many items of a kind that the store reads one by one are read at once.
+const pointReads = 8
+
+// oneByOne makes point reads, a few at a time, look like one read of many.
+func oneByOne[K comparable, V any](read func(context.Context, K) (V, error)) func(context.Context, []K) ([]V, error) {
+	return func(ctx context.Context, keys []K) ([]V, error) {
+		values := make([]V, len(keys))
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(pointReads)
+		for i, k := range keys {
+			g.Go(func() (err error) {
+				values[i], err = guarded(func() (V, error) { return read(ctx, k) })
+				return err
+			})
+		}
+		return values, g.Wait()
+	}
+}

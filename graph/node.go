@@ -1,0 +1,88 @@
+package graph
+
+import (
+	"context"
+	"sync"
+
+	"byline/graph/globalid"
+)
+
+const maxNodes = 100
+
+// node reads the object behind an id: one point read, or the page that answers for
+// it (see reference.go).
+func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, error) {
+	switch id.Kind {
+	case globalid.User:
+		return nodeOrNil(r.user(ctx, id.Key))
+	case globalid.Post:
+		return nodeOrNil(r.post(ctx, id.Key))
+	case globalid.Comment:
+		return nodeOrNil(r.store.Comment(ctx, id.Parent, id.Key))
+	default:
+		return nodeOrNil(r.store.Like(ctx, id.Parent, id.Key))
+	}
+}
+
+// nodes reads the objects behind ids, each kind in one batch and the kinds at once.
+func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, error) {
+	if len(texts) > maxNodes {
+		return nil, refuse("ids", "at most %d ids at a time", maxNodes)
+	}
+	ids := make([]globalid.ID, len(texts))
+	for i, text := range texts {
+		id, err := parseID("ids", text)
+		if err != nil {
+			return nil, err
+		}
+		ids[i] = id
+	}
+	l := loadersOf(ctx)
+	nodes := make([]globalid.Node, len(ids))
+	errs := make([]error, 4)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		errs[0] = loadNodes(ctx, l.users, globalid.User, ids, nodes, func(id globalid.ID) string { return id.Key })
+	})
+	wg.Go(func() {
+		errs[1] = loadNodes(ctx, l.posts, globalid.Post, ids, nodes, func(id globalid.ID) string { return id.Key })
+	})
+	itemKeyOf := func(id globalid.ID) itemKey { return itemKey{id.Parent, id.Key} }
+	wg.Go(func() { errs[2] = loadNodes(ctx, l.comments, globalid.Comment, ids, nodes, itemKeyOf) })
+	wg.Go(func() { errs[3] = loadNodes(ctx, l.likes, globalid.Like, ids, nodes, itemKeyOf) })
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// loadNodes fills in the nodes of one kind.
+func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind globalid.Kind,
+	ids []globalid.ID, nodes []globalid.Node, keyOf func(globalid.ID) K) error {
+	var at []int
+	var keys []K
+	for i, id := range ids {
+		if id.Kind == kind {
+			at, keys = append(at, i), append(keys, keyOf(id))
+		}
+	}
+	values, err := l.loadMany(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		nodes[at[i]], _ = nodeOrNil(v, nil)
+	}
+	return nil
+}
+
+// nodeOrNil makes a nil pointer a nil interface.
+func nodeOrNil[T any](v *T, err error) (globalid.Node, error) {
+	if v == nil || err != nil {
+		return nil, err
+	}
+	return v, nil
+}

@@ -1,0 +1,103 @@
+package graph
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2"
+)
+
+func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", target, nil))
+	return w
+}
+
+func TestPlaygroundInDevelopment(t *testing.T) {
+	h := deaf(t, Options{Development: true, PlaygroundToken: "demo:ada"})
+	page := get(t, h, "/")
+	if page.Code != http.StatusOK || !strings.HasPrefix(page.Header().Get("Content-Type"), "text/html") {
+		t.Fatalf("status %d, %s", page.Code, page.Header())
+	}
+	if !strings.Contains(page.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("policy %q", page.Header().Get("Content-Security-Policy"))
+	}
+	assets := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page.Body.String(), -1)
+	if len(assets) != 4 {
+		t.Errorf("%d assets", len(assets))
+	}
+	for _, asset := range assets {
+		if !strings.HasPrefix(asset[1], "/playground/") {
+			t.Errorf("%s is not of this server", asset[1])
+		}
+		if got := get(t, h, asset[1]); got.Code != http.StatusOK || got.Body.Len() == 0 {
+			t.Errorf("%s: status %d", asset[1], got.Code)
+		}
+	}
+	script := get(t, h, startScript).Body.String()
+	for _, part := range []string{"GraphQLPlayground.init(", `"endpoint":"/graphql"`, `"Authorization":"Bearer demo:ada"`, "query Feed"} {
+		if !strings.Contains(script, part) {
+			t.Errorf("the script lacks %s", part)
+		}
+	}
+	if strings.Contains(script, "http:") || strings.Contains(script, "https:") {
+		t.Error("the script names another server")
+	}
+	for _, target := range []string{"/playground", "/elsewhere", "/playground/nothing.js"} {
+		if got := get(t, h, target); got.Code != http.StatusNotFound {
+			t.Errorf("%s: status %d", target, got.Code)
+		}
+	}
+	if a := post(t, h, "", "{ __schema { queryType { name } } }", nil); a.code() != "" {
+		t.Errorf("introspection: %s", a.body)
+	}
+}
+
+func TestPlaygroundTabsAreValid(t *testing.T) {
+	tabs, err := playgroundTabs("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tabs) < 2 || tabs[0].Name != "Feed" {
+		t.Errorf("tabs %+v", tabs)
+	}
+	for _, tab := range tabs {
+		t.Run(tab.Name, func(t *testing.T) {
+			doc, err := gqlparser.LoadQuery(readSchema(t), tab.Query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(doc.Operations) != 1 || tab.Headers != nil {
+				t.Errorf("%d operations, headers %v", len(doc.Operations), tab.Headers)
+			}
+			// What a comment offers to run must run, too.
+			_, more, _ := strings.Cut(tab.Query, "# mutation {")
+			if more == "" {
+				return
+			}
+			more, _, _ = strings.Cut("mutation {"+more, "\n# }")
+			if _, err := gqlparser.LoadQuery(readSchema(t), strings.ReplaceAll(more, "\n#", "\n")+"}"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestPlaygroundOutsideDevelopment(t *testing.T) {
+	h := deaf(t, Options{PlaygroundToken: "demo:ada"})
+	for _, target := range []string{"/", startScript, "/playground/playground.js"} {
+		if got := get(t, h, target); got.Code != http.StatusNotFound {
+			t.Errorf("%s: status %d", target, got.Code)
+		}
+	}
+	if a := post(t, h, "", "{ __schema { queryType { name } } }", nil); a.code() != "GRAPHQL_VALIDATION_FAILED" {
+		t.Errorf("introspection: %s", a.body)
+	}
+	if a := post(t, h, "", "{ fed { edges { cursor } } }", nil); strings.Contains(a.body, "Did you mean") {
+		t.Errorf("suggestions: %s", a.body)
+	}
+}

@@ -1,0 +1,87 @@
+package graph
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"sync"
+
+	"byline/store"
+)
+
+const requestIDHeader = "X-Request-Id"
+
+// request is what is known about one HTTP request beside its operation.
+type request struct {
+	id     string
+	viewer string // the user id of whoever is signed in; "" for nobody
+
+	mu     sync.Mutex
+	logged map[failureKey]bool // guarded by mu; what the operator has been told already
+}
+
+// failureKey tells failures apart in the log.
+type failureKey struct {
+	op   string
+	code errorCode
+}
+
+type requestKey struct{}
+
+func withRequest(ctx context.Context, r *request) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// requestFrom returns the request that ctx belongs to, an anonymous one if it
+// belongs to none.
+func requestFrom(ctx context.Context) *request {
+	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+		return r
+	}
+	return &request{}
+}
+
+// viewerID returns the user id of whoever is signed in, "" if nobody is. The user
+// itself may not exist yet.
+func viewerID(ctx context.Context) string { return requestFrom(ctx).viewer }
+
+// signIn records who is behind the request. It is called before execution begins.
+func (r *request) signIn(v Viewer) { r.viewer = store.UserID(v.Issuer, v.Subject) }
+
+// firstTime reports whether this kind of failure is new to the request.
+func (r *request) firstTime(k failureKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.logged[k] {
+		return false
+	}
+	if r.logged == nil {
+		r.logged = map[failureKey]bool{}
+	}
+	r.logged[k] = true
+	return true
+}
+
+// identify gives every request its id and returns it in a header. An id that the
+// client or a proxy sent is kept if it is a short plain token.
+func identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestIDHeader)
+		if !isRequestID(id) {
+			id = rand.Text()
+		}
+		w.Header().Set(requestIDHeader, id)
+		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id})))
+	})
+}
+
+func isRequestID(s string) bool { return len(s) <= 64 && isToken(s, "-_.") }
+
+const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+// isToken reports whether s is not empty and made of ASCII letters, digits and
+// the characters of others alone.
+func isToken(s, others string) bool {
+	return s != "" && strings.Trim(s, alphanumeric+others) == ""
+}

@@ -1,0 +1,208 @@
+package graph
+
+import (
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What each access pattern costs in requests to Cosmos DB, as seen on the wire.
+func TestRequestsPerAccessPattern(t *testing.T) {
+	b := smallBlog(t, Options{})
+	for name, tt := range map[string]struct {
+		query string
+		token string
+		want  []string
+	}{
+		"Q1, a user":         {`{ user(id: "<user:ada>") { id username createdAt } }`, "", []string{"read users"}},
+		"Q1, by node":        {`{ node(id: "<user:ada>") { ... on User { username } } }`, "", []string{"read users"}},
+		"Q1, the viewer":     {`{ viewer { username } }`, "demo:ada", []string{"read users"}},
+		"nobody is no read":  {`{ viewer { username } }`, "", []string{}},
+		"a user by name":     {`{ userByUsername(username: "ADA") { username posts { edges { node { title author { createdAt } } } } } }`, "", []string{"query users", "read users", "read users"}},
+		"Q2, a post":         {`{ post(id: "<post:engines>") { id title content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, "", []string{"read posts"}},
+		"Q2, by node":        {`{ node(id: "<post:engines>") { __typename id ... on Post { title } } }`, "", []string{"read posts"}},
+		"a comment by node":  {`{ node(id: "<comment:Poor thing.>") { ... on Comment { content author { username } } } }`, "", []string{"read posts"}},
+		"a like by node":     {`{ node(id: "<like:ada>") { ... on Like { createdAt user { username } } } }`, "", []string{"read posts"}},
+		"Q3, a user's posts": {`{ user(id: "<user:ada>") { id posts { edges { node { id title excerpt commentCount likeCount author { id username } } } pageInfo { endCursor } } } }`, "", []string{"query users"}},
+		"Q3, the viewer's":   {`{ viewer { posts { edges { node { title } } } } }`, "demo:ada", []string{"query users"}},
+		"Q4, a post's comments": {`{ post(id: "<post:engines>") { id comments { edges { node { content author { id username } } } } } }`, "",
+			[]string{"query posts"}},
+		"Q4, oldest first": {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST, first: 1) { edges { node { content } } } } }`, "",
+			[]string{"query posts"}},
+		"Q4, as a front end asks for a page": {`query { node(id: "<post:engines>") { __typename ...Page id } } fragment Page on Post { comments(first: 1) { edges { node { content __typename } cursor } pageInfo { hasNextPage } } id }`, "",
+			[]string{"query posts"}},
+		"Q5, a post's likes": {`{ post(id: "<post:moths>") { likes { edges { node { createdAt user { id username } } } } } }`, "", []string{"query posts"}},
+		"Q6, the feed":       {`{ feed { edges { node { id title excerpt commentCount likeCount createdAt author { id username } } } pageInfo { hasNextPage } } }`, "", []string{"query feed"}},
+
+		"a post and a list of it":             {`{ post(id: "<post:engines>") { title comments { edges { cursor } } } }`, "", []string{"query posts", "read posts"}},
+		"an empty list asks for the parent":   {`{ post(id: "<post:notes>") { comments { edges { cursor } } } }`, "", []string{"query posts", "read posts"}},
+		"bad paging asks for nothing":         {`{ post(id: "<post:engines>") { comments(first: 0) { edges { cursor } } } }`, "", []string{}},
+		"a bad id asks for nothing":           {`{ post(id: "<user:ada>") { title } }`, "", []string{}},
+		"the same page twice is one":          {`{ a: post(id: "<post:engines>") { comments { edges { cursor } } } b: post(id: "<post:engines>") { comments { pageInfo { endCursor } } } }`, "", []string{"query posts"}},
+		"authors' createdAt is one more":      {`{ feed { edges { node { author { createdAt } } } } }`, "", []string{"query feed", "read many users"}},
+		"truncated content is one more":       {`{ feed { edges { node { content } } } }`, "", []string{"query feed", "read posts"}},
+		"viewerHasLiked is one more":          {`{ feed { edges { node { viewerHasLiked } } } }`, "demo:ada", []string{"query feed", "read many posts"}},
+		"viewerHasLiked of nobody is free":    {`{ feed { edges { node { viewerHasLiked } } } }`, "", []string{"query feed"}},
+		"a comment's post is one more":        {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`, "", []string{"query posts", "read posts"}},
+		"a comment's post that was just read": {`{ post(id: "<post:engines>") { title comments { edges { node { post { title } } } } } }`, "", []string{"query posts", "read posts"}},
+		"a like's post and user":              {`{ post(id: "<post:moths>") { likes { edges { node { post { title } user { createdAt } } } } } }`, "", []string{"query posts", "read many users", "read posts"}},
+		"nodes of two kinds are two":          {`{ nodes(ids: ["<post:engines>", "<user:ada>", "<post:moths>", "<user:grace>", "<user:ada>"]) { id } }`, "", []string{"read many posts", "read many users"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.wire.reset()
+			a := post(t, b, tt.token, b.fill(tt.query), nil)
+			if a.code() != "" && !strings.HasPrefix(name, "bad") && !strings.HasPrefix(name, "a bad") {
+				t.Fatal(a.body)
+			}
+			if diff := cmp.Diff(tt.want, b.wire.seen()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s\n%s", diff, a.body)
+			}
+			b.wire.checkPartitions(t)
+		})
+	}
+}
+
+// fill replaces names such as <post:engines> by global ids.
+func (b *blog) fill(s string) string {
+	for name, id := range b.names {
+		s = strings.ReplaceAll(s, "<"+name+">", id)
+	}
+	return s
+}
+
+// All that a write sends, the copies that it writes itself included.
+func TestRequestsOfWrites(t *testing.T) {
+	b := smallBlog(t, Options{})
+	for _, tt := range []struct {
+		name, token, query string
+		want               []string
+	}{
+		{"C1, create", "new", `mutation { createUser(input: {username: "new"}) { user { id username createdAt } } }`,
+			[]string{"post users", "post users", "read users"}}, // the reservation and the user
+		{"C1, rename", "new", `mutation { updateUser(input: {username: "newer"}) { user { username createdAt } } }`,
+			[]string{"delete users", "patch users", "post users", "read users", "read users"}}, // both reservations
+		{"C1, rename to another case", "new", `mutation { updateUser(input: {username: "Newer"}) { user { username } } }`,
+			[]string{"patch users", "read users"}},
+		{"C1, rename to the same", "new", `mutation { updateUser(input: {username: "Newer"}) { user { username } } }`, []string{"read users"}},
+		{"C2, create", "ada", `mutation { createPost(input: {title: "t", content: "c"}) { post { id title content author { username } } } }`,
+			[]string{"post feed", "post posts", "post users", "read users"}},
+		{"C2, edit", "ada", `mutation { updatePost(input: {id: "<post:notes>", title: "t"}) { post { title content version } } }`,
+			[]string{"patch feed", "patch posts", "patch users"}},
+		{"C3", "ada", `mutation { createComment(input: {postId: "<post:notes>", content: "c"}) { comment { id content post { title } } post { commentCount } } }`,
+			[]string{"batch posts", "read users"}},
+		{"C4", "ada", `mutation { likePost(input: {postId: "<post:notes>"}) { like { user { username } post { title } } post { likeCount viewerHasLiked } } }`,
+			[]string{"batch posts", "read users"}},
+		{"C4, again", "ada", `mutation { likePost(input: {postId: "<post:notes>"}) { like { createdAt } post { likeCount viewerHasLiked } } }`,
+			[]string{"batch posts", "batch posts", "read users"}},
+		{"C4, back", "ada", `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
+			[]string{"batch posts", "read users"}},
+		{"C4, back again", "ada", `mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount viewerHasLiked } } }`,
+			[]string{"batch posts", "read posts", "read users"}},
+		{"an edit of a comment", "ada", `mutation { updateComment(input: {id: "<comment:All of them.>", content: "c"}) { comment { content updatedAt } } }`,
+			[]string{"patch posts"}},
+		{"a delete of a comment", "ada", `mutation { deleteComment(input: {id: "<comment:All of them.>"}) { deletedCommentId post { commentCount } } }`,
+			[]string{"batch posts"}},
+		{"a delete of a post with a comment and a like", "ada", `mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
+			[]string{"batch posts", "patch feed", "patch posts", "patch users", "query posts"}}, // both copies, and what hung on it
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b.wire.reset()
+			if a := post(t, b, "demo:"+tt.token, b.fill(tt.query), nil); a.code() != "" {
+				t.Fatal(a.body)
+			}
+			if diff := cmp.Diff(tt.want, b.wire.seen()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			b.wire.checkPartitions(t)
+		})
+	}
+}
+
+// What counts as crossing partitions.
+func TestDescribeRequest(t *testing.T) {
+	const (
+		partition = "x-ms-documentdb-partitionkey"
+		ranges    = "x-ms-documentdb-partitionkeyrangeid"
+	)
+	for name, tt := range map[string]struct {
+		method, path, header, query string
+		want                        wireRequest
+	}{
+		"a point read":                       {"GET", "/dbs/b/colls/users/docs/a", partition, "", wireRequest{what: "read users"}},
+		"a point read without its partition": {"GET", "/dbs/b/colls/users/docs/a", "", "", wireRequest{"read users", "read users crosses partitions"}},
+		"a create":                           {"POST", "/dbs/b/colls/users/docs", partition, "", wireRequest{what: "post users"}},
+		"a query of a partition":             {"POST", "/dbs/b/colls/feed/docs", partition, "SELECT * FROM c", wireRequest{what: "query feed"}},
+		"a query of all":                     {"POST", "/dbs/b/colls/feed/docs", "", "SELECT * FROM c", wireRequest{"query feed", "query feed crosses partitions"}},
+		"a query of a range":                 {"POST", "/dbs/b/colls/feed/docs", ranges, "SELECT * FROM c WHERE c.id = @id", wireRequest{"query feed", "query feed crosses partitions"}},
+		"many, by id":                        {"POST", "/dbs/b/colls/users/docs", ranges, "SELECT * FROM c WHERE c.id IN (@param_id0, @param_id1)", wireRequest{what: "read many users"}},
+		"many, by id and partition":          {"POST", "/dbs/b/colls/posts/docs", ranges, "SELECT * FROM c WHERE (c.id = @param_id0 AND c.postId = @param_pk00)", wireRequest{what: "read many posts"}},
+		"many, in no range":                  {"POST", "/dbs/b/colls/users/docs", "", "SELECT * FROM c WHERE c.id IN (@param_id0)", wireRequest{"query users", "query users crosses partitions"}},
+		"the containers":                     {"GET", "/dbs/b/colls/users", "", "", wireRequest{"metadata", "not about items: /dbs/b/colls/users"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(tt.method, tt.path, nil)
+			if tt.query != "" {
+				r = httptest.NewRequest(tt.method, tt.path, strings.NewReader(fmt.Sprintf(`{"query":%q}`, tt.query)))
+				r.Header.Set("Content-Type", "application/query+json")
+			}
+			if tt.header != "" {
+				r.Header.Set(tt.header, "0")
+			}
+			if got := describeRequest(r); got != tt.want {
+				t.Errorf("%+v, want %+v", got, tt.want)
+			}
+			if body, err := io.ReadAll(r.Body); err != nil || tt.query != "" && !strings.Contains(string(body), tt.query) {
+				t.Errorf("the body is gone: %q, %v", body, err)
+			}
+		})
+	}
+}
+
+// A hundred posts by many authors, and a hundred comments: one more request each,
+// however many there are behind.
+func TestLoadersTakeOneMoreRequest(t *testing.T) {
+	b := newBlog(t, Options{})
+	const authors = 40
+	for i := range authors {
+		b.user(t, fmt.Sprintf("user%02d", i))
+	}
+	first := ""
+	for i := range 100 {
+		id := b.post(t, fmt.Sprintf("user%02d", i%authors), fmt.Sprint("post ", i), strings.Repeat("long ", 100))
+		if i == 0 {
+			first = id
+		}
+	}
+	for i := range 100 {
+		b.comment(t, fmt.Sprintf("user%02d", i%authors), first, fmt.Sprint("comment ", i))
+	}
+	for name, tt := range map[string]struct {
+		query string
+		want  []string
+		count string // a text that is in the answer once for each item
+	}{
+		"authors of a feed":    {`{ feed(first: 100) { edges { node { author { createdAt } } } } }`, []string{"query feed", "read many users"}, `"createdAt"`},
+		"contents of a feed":   {`{ feed(first: 100) { edges { node { content } } } }`, []string{"query feed", "read many posts"}, `"content"`},
+		"likes of a feed":      {`{ feed(first: 100) { edges { node { viewerHasLiked } } } }`, []string{"query feed", "read many posts"}, `"viewerHasLiked":false`},
+		"authors of comments":  {`{ post(id: "` + postGlobalID(first) + `") { comments(first: 100) { edges { node { author { createdAt } } } } } }`, []string{"query posts", "read many users"}, `"createdAt"`},
+		"the post of comments": {`{ post(id: "` + postGlobalID(first) + `") { comments(first: 100) { edges { node { post { title } } } } } }`, []string{"query posts", "read posts"}, `"title":"post 0"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 {
+				b.wire.reset()
+				a := post(t, b, "demo:user01", tt.query, nil)
+				if n := strings.Count(a.body, tt.count); n != 100 || a.code() != "" {
+					t.Fatalf("%d of 100: %.300s", n, a.body)
+				}
+				if diff := cmp.Diff(tt.want, b.wire.seen()); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+				b.wire.checkPartitions(t)
+			}
+		})
+	}
+}

@@ -1,0 +1,299 @@
+package graph
+
+import (
+	"context"
+
+	"byline/graph/generated"
+	"byline/graph/globalid"
+	"byline/graph/model"
+	"byline/store"
+)
+
+func (r *commentResolver) ID(ctx context.Context, obj *store.Comment) (string, error) {
+	return commentGlobalID(obj), nil
+}
+
+func (r *commentResolver) Post(ctx context.Context, obj *store.Comment) (*store.Post, error) {
+	return loadersOf(ctx).posts.load(ctx, obj.PostID)
+}
+
+func (r *commentResolver) Author(ctx context.Context, obj *store.Comment) (*store.User, error) {
+	return &store.User{ID: obj.AuthorID, Username: obj.AuthorUsername}, nil
+}
+
+func (r *likeResolver) ID(ctx context.Context, obj *store.Like) (string, error) {
+	return likeGlobalID(obj), nil
+}
+
+func (r *likeResolver) Post(ctx context.Context, obj *store.Like) (*store.Post, error) {
+	return loadersOf(ctx).posts.load(ctx, obj.PostID)
+}
+
+func (r *likeResolver) User(ctx context.Context, obj *store.Like) (*store.User, error) {
+	return &store.User{ID: obj.UserID, Username: obj.Username}, nil
+}
+
+func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error) {
+	key, err := idempotencyKey(input.IdempotencyKey)
+	if err != nil {
+		return nil, err
+	}
+	user, err := r.store.CreateUser(ctx, store.NewUser{ID: viewerID(ctx), Username: input.Username, Key: key})
+	if err != nil {
+		return nil, err
+	}
+	return &model.CreateUserPayload{User: user}, nil
+}
+
+func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error) {
+	user, err := r.store.RenameUser(ctx, viewerID(ctx), input.Username)
+	if err != nil {
+		return nil, r.whyRefused(ctx, err)
+	}
+	return &model.UpdateUserPayload{User: user}, nil
+}
+
+func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {
+	key, err := idempotencyKey(input.IdempotencyKey)
+	if err != nil {
+		return nil, err
+	}
+	post, err := r.store.CreatePost(ctx, store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Key: key})
+	if err != nil {
+		return nil, err
+	}
+	return &model.CreatePostPayload{Post: primed(ctx, post)}, nil
+}
+
+func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
+	postID, err := parseIDOf(globalid.Post, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	post, err := r.store.EditPost(ctx, viewerID(ctx), postID, store.PostEdit{
+		Title: input.Title.Value(), Content: input.Content.Value(), Version: input.Version.Value(),
+	})
+	if err != nil {
+		return nil, r.whyRefused(ctx, err)
+	}
+	return &model.UpdatePostPayload{Post: primed(ctx, post)}, nil
+}
+
+func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePostInput) (*model.DeletePostPayload, error) {
+	postID, err := parseIDOf(globalid.Post, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.store.DeletePost(ctx, viewerID(ctx), postID); err != nil {
+		return nil, r.whyRefused(ctx, err)
+	}
+	return &model.DeletePostPayload{DeletedPostID: input.ID}, nil
+}
+
+func (r *mutationResolver) CreateComment(ctx context.Context, input model.CreateCommentInput) (*model.CreateCommentPayload, error) {
+	key, err := idempotencyKey(input.IdempotencyKey)
+	if err != nil {
+		return nil, err
+	}
+	postID, err := parseIDOf(globalid.Post, "postId", input.PostID)
+	if err != nil {
+		return nil, err
+	}
+	comment, post, err := r.store.CreateComment(ctx, store.NewComment{AuthorID: viewerID(ctx), PostID: postID, Content: input.Content, Key: key})
+	if err != nil {
+		return nil, err
+	}
+	return &model.CreateCommentPayload{Comment: comment, Post: primed(ctx, post)}, nil
+}
+
+func (r *mutationResolver) UpdateComment(ctx context.Context, input model.UpdateCommentInput) (*model.UpdateCommentPayload, error) {
+	id, err := parseNestedID(globalid.Comment, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	comment, err := r.store.EditComment(ctx, viewerID(ctx), id.Parent, id.Key, input.Content)
+	if err != nil {
+		return nil, r.whyRefused(ctx, err)
+	}
+	return &model.UpdateCommentPayload{Comment: comment}, nil
+}
+
+func (r *mutationResolver) DeleteComment(ctx context.Context, input model.DeleteCommentInput) (*model.DeleteCommentPayload, error) {
+	id, err := parseNestedID(globalid.Comment, "id", input.ID)
+	if err != nil {
+		return nil, err
+	}
+	post, err := r.store.DeleteComment(ctx, viewerID(ctx), id.Parent, id.Key)
+	if err != nil {
+		return nil, r.whyRefused(ctx, err)
+	}
+	return &model.DeleteCommentPayload{DeletedCommentID: input.ID, Post: primed(ctx, post)}, nil
+}
+
+func (r *mutationResolver) LikePost(ctx context.Context, input model.LikePostInput) (*model.LikePostPayload, error) {
+	postID, err := parseIDOf(globalid.Post, "postId", input.PostID)
+	if err != nil {
+		return nil, err
+	}
+	like, post, err := r.store.LikePost(ctx, viewerID(ctx), postID)
+	if err != nil {
+		return nil, err
+	}
+	loadersOf(ctx).liked.prime(postID, true)
+	return &model.LikePostPayload{Like: like, Post: primed(ctx, post)}, nil
+}
+
+func (r *mutationResolver) UnlikePost(ctx context.Context, input model.UnlikePostInput) (*model.UnlikePostPayload, error) {
+	postID, err := parseIDOf(globalid.Post, "postId", input.PostID)
+	if err != nil {
+		return nil, err
+	}
+	post, err := r.store.UnlikePost(ctx, viewerID(ctx), postID)
+	if err != nil {
+		return nil, err
+	}
+	loadersOf(ctx).liked.prime(postID, false)
+	return &model.UnlikePostPayload{Post: primed(ctx, post)}, nil
+}
+
+func (r *postResolver) ID(ctx context.Context, obj *store.Post) (string, error) {
+	return postGlobalID(obj.ID), nil
+}
+
+func (r *postResolver) Content(ctx context.Context, obj *store.Post) (*string, error) {
+	if !obj.Truncated {
+		return &obj.Content, nil
+	}
+	whole, err := loadersOf(ctx).posts.load(ctx, obj.ID)
+	if whole == nil || err != nil {
+		return nil, err
+	}
+	return &whole.Content, nil
+}
+
+func (r *postResolver) Author(ctx context.Context, obj *store.Post) (*store.User, error) {
+	return &store.User{ID: obj.AuthorID, Username: obj.AuthorUsername}, nil
+}
+
+func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *store.Post) (*bool, error) {
+	if viewerID(ctx) == "" {
+		return nil, nil
+	}
+	liked, err := loadersOf(ctx).liked.load(ctx, obj.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &liked, nil
+}
+
+func (r *postResolver) Comments(ctx context.Context, obj *store.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error) {
+	page, err := r.commentPage(ctx, obj.ID, pagingOf(first, after, order))
+	if err != nil {
+		return nil, err
+	}
+	return commentConnection(page), nil
+}
+
+func (r *postResolver) Likes(ctx context.Context, obj *store.Post, first *int32, after *string) (*model.LikeConnection, error) {
+	page, err := r.likePage(ctx, obj.ID, pagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return likeConnection(page), nil
+}
+
+func (r *queryResolver) Node(ctx context.Context, id string) (globalid.Node, error) {
+	parsed, err := parseID("id", id)
+	if err != nil {
+		return nil, err
+	}
+	return r.node(ctx, parsed)
+}
+
+func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]globalid.Node, error) {
+	return r.nodes(ctx, ids)
+}
+
+func (r *queryResolver) Viewer(ctx context.Context) (*store.User, error) {
+	viewer := viewerID(ctx)
+	if viewer == "" {
+		return nil, nil
+	}
+	return r.user(ctx, viewer)
+}
+
+func (r *queryResolver) User(ctx context.Context, id string) (*store.User, error) {
+	userID, err := parseIDOf(globalid.User, "id", id)
+	if err != nil {
+		return nil, err
+	}
+	return r.user(ctx, userID)
+}
+
+func (r *queryResolver) UserByUsername(ctx context.Context, username string) (*store.User, error) {
+	user, err := r.store.UserByUsername(ctx, username)
+	if user != nil {
+		loadersOf(ctx).users.prime(user.ID, user)
+	}
+	return user, err
+}
+
+func (r *queryResolver) Post(ctx context.Context, id string) (*store.Post, error) {
+	postID, err := parseIDOf(globalid.Post, "id", id)
+	if err != nil {
+		return nil, err
+	}
+	return r.post(ctx, postID)
+}
+
+func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error) {
+	page, err := r.feedPage(ctx, pagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return postConnection(page), nil
+}
+
+func (r *userResolver) ID(ctx context.Context, obj *store.User) (string, error) {
+	return userGlobalID(obj.ID), nil
+}
+
+func (r *userResolver) CreatedAt(ctx context.Context, obj *store.User) (*store.Date, error) {
+	if obj.CreatedAt != "" {
+		return &obj.CreatedAt, nil
+	}
+	user, err := loadersOf(ctx).users.load(ctx, obj.ID)
+	if user == nil || err != nil {
+		return nil, err
+	}
+	return &user.CreatedAt, nil
+}
+
+func (r *userResolver) Posts(ctx context.Context, obj *store.User, first *int32, after *string) (*model.PostConnection, error) {
+	page, err := r.userPostPage(ctx, obj.ID, pagingOf(first, after, nil))
+	if err != nil {
+		return nil, err
+	}
+	return postConnection(page), nil
+}
+
+func (r *Resolver) Comment() generated.CommentResolver { return &commentResolver{r} }
+
+func (r *Resolver) Like() generated.LikeResolver { return &likeResolver{r} }
+
+func (r *Resolver) Mutation() generated.MutationResolver { return &mutationResolver{r} }
+
+func (r *Resolver) Post() generated.PostResolver { return &postResolver{r} }
+
+func (r *Resolver) Query() generated.QueryResolver { return &queryResolver{r} }
+
+func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
+
+type (
+	commentResolver  struct{ *Resolver }
+	likeResolver     struct{ *Resolver }
+	mutationResolver struct{ *Resolver }
+	postResolver     struct{ *Resolver }
+	queryResolver    struct{ *Resolver }
+	userResolver     struct{ *Resolver }
+)

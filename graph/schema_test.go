@@ -1,0 +1,147 @@
+package graph
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/graph/generated"
+)
+
+func readSchema(t testing.TB) *ast.Schema {
+	t.Helper()
+	text, err := os.ReadFile("../schema.graphqls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphqls", Input: string(text)})
+}
+
+func TestServedSchemaIsTheFile(t *testing.T) {
+	served, file := servedSchema(true), readSchema(t)
+	delete(file.Directives, "defer")
+	if diff := cmp.Diff(describe(file), describe(served)); diff != "" {
+		t.Errorf("schema.graphqls and the generated code differ; run go generate ./... (-file +served):\n%s", diff)
+	}
+}
+
+// describe lists everything in a schema, sorted by cmp.Diff through maps.
+func describe(s *ast.Schema) map[string]string {
+	all := map[string]string{}
+	for name, def := range s.Types {
+		all[name] = string(def.Kind) + " " + strings.Join(def.Interfaces, "&") + " " + def.Description
+		for _, f := range def.Fields {
+			at := name + "." + f.Name
+			all[at] = f.Type.String() + " = " + text(f.DefaultValue) + " " + f.Description
+			for _, a := range f.Arguments {
+				all[at+"("+a.Name+")"] = a.Type.String() + " = " + text(a.DefaultValue) + " " + a.Description
+			}
+		}
+		for _, v := range def.EnumValues {
+			all[name+"."+v.Name] = v.Description
+		}
+	}
+	for name, d := range s.Directives {
+		all["@"+name] = d.Description
+	}
+	return all
+}
+
+func text(v *ast.Value) string {
+	if v == nil {
+		return "none"
+	}
+	return v.String()
+}
+
+func TestEverythingInTheSchemaIsDescribed(t *testing.T) {
+	for at, described := range describe(readSchema(t)) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(at, "@"), ".")
+		if strings.HasPrefix(name, "__") || strings.HasPrefix(at, "@") {
+			continue // GraphQL's own
+		}
+		if strings.Contains(at, "__") {
+			continue
+		}
+		if strings.TrimSpace(described) == "" || strings.HasSuffix(described, " ") {
+			t.Errorf("%s has no description", at)
+		}
+	}
+}
+
+func TestServedSchemaLacks(t *testing.T) {
+	development, production := servedSchema(true), servedSchema(false)
+	if development.Directives["defer"] != nil || production.Directives["defer"] != nil {
+		t.Error("@defer is offered")
+	}
+	if development.Query.Fields.ForName("__schema") == nil {
+		t.Error("no introspection in development")
+	}
+	if production.Query.Fields.ForName("__schema") != nil || production.Types["Query"].Fields.ForName("__type") != nil {
+		t.Error("introspection outside development")
+	}
+	if generated.NewExecutableSchema(generated.Config{}).Schema().Directives["defer"] == nil {
+		t.Error("the generated schema itself was changed, for every other user of it too")
+	}
+}
+
+// Generation runs on a copy of the module, so that a difference fails the test and
+// leaves the checkout alone.
+func TestGeneratedCodeIsUpToDate(t *testing.T) {
+	module := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum", "gqlgen.yml", "schema.graphqls", "graph", "store"} {
+		copyInto(t, filepath.Join(module, name), filepath.Join("..", name))
+	}
+	generator := exec.Command("go", "tool", "gqlgen", "generate")
+	generator.Dir = filepath.Join(module, "graph")
+	if out, err := generator.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	before, after := goFiles(t, "."), goFiles(t, filepath.Join(module, "graph"))
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("go generate ./... would change this (-committed +generated):\n%s", diff)
+	}
+}
+
+func copyInto(t *testing.T, to, from string) {
+	t.Helper()
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.IsDir() {
+		err = os.CopyFS(to, os.DirFS(from))
+	} else {
+		var b []byte
+		if b, err = os.ReadFile(from); err == nil {
+			err = os.WriteFile(to, b, 0o600)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func goFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		files[name] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
