@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRefusesToStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	inUse := t.TempDir()
+	start(t, "--data", inUse, "--no-demo")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stranger := httptest.NewServer(http.NotFoundHandler())
+	defer stranger.Close()
+	key := "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+	for _, c := range []struct {
+		name string
+		args []string
+		says string
+	}{
+		{"data directory in use", []string{"--data", inUse}, inUse},
+		{"occupied port", []string{"--listen", taken.Addr().String(), "--data", t.TempDir()}, "address already in use"},
+		{"unwritable directory", []string{"--data", filepath.Join(file, "data")}, file},
+		{"nobody at the endpoint", []string{"--cosmos-endpoint", "http://localhost:1", "--cosmos-key", key}, "localhost:1"},
+		{"no Cosmos DB at the endpoint", []string{"--cosmos-endpoint", stranger.URL, "--cosmos-key", key}, stranger.URL},
+		{"endpoint that is no address", []string{"--cosmos-endpoint", "cosmos"}, "not an http or https address"},
+		{"key that is no key", []string{"--cosmos-endpoint", "http://localhost:1", "--cosmos-key", "%"}, "base64"},
+		{"open to the network with demo tokens", []string{"--listen", ":0", "--data", t.TempDir()}, "--auth-issuer"},
+		{"account in the cloud with demo tokens", []string{"--cosmos-endpoint", "https://example.documents.azure.com"}, "--auth-issuer"},
+		{"issuer without an audience", []string{"--auth-issuer", "https://example.com", "--data", t.TempDir()}, "--auth-audience"},
+		{"unknown flag", []string{"--no-such-flag"}, "no-such-flag"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := c.args
+			if !slices.Contains(args, "--listen") {
+				args = append([]string{"--listen", "localhost:0"}, args...)
+			}
+			var log output
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() })
+			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+			last := lines[len(lines)-1]
+			if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, c.says) {
+				t.Errorf("status %d: %s", status, log.String())
+			}
+			t.Log(last)
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(--[a-z-]+)`").FindAllStringSubmatch(string(readme), -1)
+	documented := map[string]bool{}
+	for _, r := range rows {
+		documented[r[1]] = true
+	}
+	shown := map[string]bool{}
+	for _, args := range [][]string{{"--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}} {
+		var out output
+		if status := run(t.Context(), args, &out, io.Discard, nil); status != 0 {
+			t.Errorf("exit status %d", status)
+		}
+		for _, name := range regexp.MustCompile(`--(?:\[no-\])?[a-z][a-z-]*`).FindAllString(out.String(), -1) {
+			if name = strings.Replace(name, "[no-]", "", 1); name != "--help" {
+				shown[name] = true
+			}
+		}
+		for _, name := range regexp.MustCompile(`\$[A-Z_]+`).FindAllString(out.String(), -1) {
+			if !bytes.Contains(readme, []byte("`"+name[1:])) {
+				t.Errorf("README.md does not name %s", name)
+			}
+		}
+	}
+	if len(shown) < 8 || !maps.Equal(shown, documented) {
+		t.Errorf("--help shows %v\nREADME.md has %v", slices.Sorted(maps.Keys(shown)), slices.Sorted(maps.Keys(documented)))
+	}
+}
+
+func TestFlagOverEnvironment(t *testing.T) {
+	t.Setenv("BYLINE_DATA", filepath.Join(t.TempDir(), "environment"))
+	t.Setenv("BYLINE_DEMO", "false")
+	s := start(t)
+	if !strings.Contains(s.log.String(), "environment") || strings.Contains(s.log.String(), "demo blog") {
+		t.Errorf("the environment does not count: %s", s.log)
+	}
+	s = start(t, "--data", filepath.Join(t.TempDir(), "flag"))
+	if !strings.Contains(s.log.String(), "flag") {
+		t.Errorf("the flag does not count: %s", s.log)
+	}
+}
+
+func TestToolsMatchGoMod(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "tools.go", nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, i := range f.Imports {
+		path, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, path)
+	}
+	out, err := exec.Command("go", "list", "tool").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(string(out)); !slices.Equal(got, want) {
+		t.Errorf("go.mod has the tools %v, tools.go %v", got, want)
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+	"byline/store/emulator"
+)
+
+// cosmosConfig says where the data is.
+type cosmosConfig struct {
+	Data           string `default:"./data" env:"BYLINE_DATA" help:"Directory of the embedded engine's data."`
+	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account. Without one, the embedded engine."`
+	CosmosKey      string `env:"COSMOS_KEY" placeholder:"KEY" help:"The account's key. Without one, DefaultAzureCredential. Prefer the environment: flags are visible to others on the machine."`
+	CosmosDatabase string `default:"blog" env:"COSMOS_DATABASE" help:"The database's name."`
+}
+
+// check finds what is wrong with the configuration before anything is opened.
+func (c cosmosConfig) check() error {
+	if u, err := url.Parse(c.CosmosEndpoint); c.CosmosEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+		return fmt.Errorf("--cosmos-endpoint %q is not an http or https address", c.CosmosEndpoint)
+	}
+	return nil
+}
+
+// embedded reports whether the data is in the embedded engine.
+func (c cosmosConfig) embedded() bool { return c.CosmosEndpoint == "" }
+
+// cosmos is a connection to the data: an account, or the embedded engine.
+type cosmos struct {
+	client     *azcosmos.Client
+	background *azcosmos.Client // with low priority
+	where      string           // for people
+	close      func() error
+}
+
+// connect opens the embedded engine, or makes clients of the account.
+func (c cosmosConfig) connect(log *slog.Logger) (*cosmos, error) {
+	if c.embedded() {
+		engine, err := emulator.Open(c.Data, emulator.Options{Logger: log})
+		if err != nil {
+			return nil, err
+		}
+		k, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+		if err != nil {
+			return nil, err
+		}
+		dir, err := filepath.Abs(c.Data)
+		if err != nil {
+			dir = c.Data
+		}
+		return newCosmos("embedded engine in "+dir, engine, engine.Close, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+			return azcosmos.NewClientWithKey(engine.Endpoint(), k, o)
+		})
+	}
+	endpoint, err := url.Parse(c.CosmosEndpoint)
+	if err != nil {
+		return nil, err
+	}
+	where := "Cosmos DB at " + endpoint.Redacted()
+	nothing := func() error { return nil }
+	if c.CosmosKey == "" {
+		credential, err := azidentity.NewDefaultAzureCredential(nil)
+		if err != nil {
+			return nil, err
+		}
+		return newCosmos(where, nil, nothing, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+			return azcosmos.NewClient(c.CosmosEndpoint, credential, o)
+		})
+	}
+	k, err := azcosmos.NewKeyCredential(c.CosmosKey)
+	if err != nil {
+		return nil, errors.New("--cosmos-key is not a Cosmos DB key: it must be base64")
+	}
+	var transport policy.Transporter
+	if c.CosmosKey == emulator.WellKnownKey && loopback(endpoint.Host) {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
+		transport = &http.Client{Transport: t}
+	}
+	return newCosmos(where, transport, nothing, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return azcosmos.NewClientWithKey(c.CosmosEndpoint, k, o)
+	})
+}
+
+func newCosmos(where string, t policy.Transporter, closer func() error, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
+	low := azcosmos.PriorityLevelLow
+	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t}})
+	if err != nil {
+		return nil, errors.Join(err, closer())
+	}
+	background, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t}, PriorityLevel: &low})
+	if err != nil {
+		return nil, errors.Join(err, closer())
+	}
+	return &cosmos{client: client, background: background, where: where, close: func() error {
+		client.Close()
+		background.Close()
+		return closer()
+	}}, nil
+}
+
+// open returns the blog on a connection.
+func (c cosmosConfig) open(db *cosmos, log *slog.Logger, clock func() time.Time) (*store.Store, error) {
+	o := store.Options{Database: c.CosmosDatabase, Clock: clock, Logger: log}
+	if c.embedded() {
+		o.Instance = "embedded" // nobody else can have the data directory: no need to wait for old leases
+	} else {
+		o.PollInterval = time.Second
+	}
+	return store.New(db.client, db.background, o)
+}
+
+// loopback reports whether an address, with or without a port, is this machine's
+// own and nobody else's.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsLoopback()
+}

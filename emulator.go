@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"byline/store/emulator"
+)
+
+// emulatorConfig is what `byline emulator` can be told.
+type emulatorConfig struct {
+	Listen        string `default:"localhost:8081" help:"Address to listen on."`
+	Data          string `default:"./data" env:"BYLINE_DATA" help:"Directory of the data, and of the certificate, cert.pem."`
+	HTTP          bool   `name:"http" help:"Plain HTTP instead of HTTPS."`
+	Key           string `env:"COSMOS_KEY" placeholder:"KEY" help:"The account's key. Without one, the well-known key of emulators."`
+	RUs           int    `name:"rus" placeholder:"N" help:"Request units that each physical partition may spend in a second before it answers 429. Without, there is no limit."`
+	Partitions    int    `default:"1" placeholder:"N" help:"Physical partitions of a new container, 1 to 256."`
+	Sync          bool   `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: much faster, but a crash of the process or the machine may lose the last seconds of acknowledged writes, though never half a write."`
+	ComputeListen string `placeholder:"HOST:PORT" help:"Second address, which takes item ids of any characters, as the service's compute gateway does."`
+}
+
+// serveEmulator serves the embedded engine until ctx ends.
+func serveEmulator(ctx context.Context, c emulatorConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key, Logger: log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	if !c.Sync {
+		log.Warn("writes are acknowledged before they are on disk")
+	}
+	servers := map[net.Listener]http.Handler{listener: engine}
+	if c.ComputeListen != "" {
+		second, err := net.Listen("tcp", c.ComputeListen)
+		if err != nil {
+			return err
+		}
+		defer second.Close()
+		servers[second] = engine.ComputeGateway()
+	}
+	secure, scheme := (*tls.Config)(nil), "http"
+	if !c.HTTP {
+		certificate, err := emulator.Certificate(c.Data)
+		if err != nil {
+			return err
+		}
+		secure, scheme = &tls.Config{Certificates: []tls.Certificate{certificate}}, "https"
+		log.Info("certificate", logWhere, filepath.Join(c.Data, "cert.pem"))
+	}
+	served := make(chan error, len(servers))
+	var running []*http.Server
+	for l, handler := range servers {
+		server := &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)} // clients that do not trust the certificate are no news
+		running = append(running, server)
+		go func() {
+			if secure == nil {
+				served <- server.Serve(l)
+			} else {
+				served <- server.ServeTLS(l, "", "")
+			}
+		}()
+	}
+	log.Info("data", logWhere, c.Data)
+	if c.Key == "" {
+		log.Info("key", logHow, "the well-known key of Cosmos DB emulators")
+	} else {
+		log.Info("key", logHow, "the one given by --key or COSMOS_KEY")
+	}
+	log.Info("listening", logURL, scheme+"://"+reachable(c.Listen, listener.Addr())+"/", logAddress, listener.Addr().String())
+	if listening != nil {
+		listening(listener.Addr())
+	}
+	ended := 0
+	select {
+	case err = <-served:
+		ended = 1
+	case <-ctx.Done():
+		log.Info("stopping")
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	for _, server := range running {
+		err = errors.Join(err, server.Shutdown(grace))
+	}
+	for ; ended < len(running); ended++ {
+		if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
+			err = errors.Join(err, serr)
+		}
+	}
+	return err
+}

@@ -1,0 +1,346 @@
+// Byline is a GraphQL gateway for a blog on Azure Cosmos DB for NoSQL. Without an
+// endpoint to talk to, it brings an embedded engine that speaks the same protocol.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/alecthomas/kong"
+
+	"byline/graph"
+	"byline/store"
+	"byline/store/seed"
+)
+
+// config is the whole configuration: flag over environment over default.
+type config struct {
+	Serve    serveConfig    `cmd:"" default:"withargs" help:"Serve GraphQL. The default command."`
+	Emulator emulatorConfig `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
+	Views    viewsConfig    `cmd:"" help:"Look after the copies."`
+}
+
+type serveConfig struct {
+	Listen       string `default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
+	cosmosConfig `embed:""`
+	Demo         bool   `default:"true" env:"BYLINE_DEMO" negatable:"" help:"Fill an empty embedded engine with a small demo blog."`
+	AuthIssuer   string `env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
+	AuthAudience string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"The audience that the tokens must be for."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, nil))
+}
+
+// run is the process without the process: it returns the exit status. listening,
+// if set, is told the address once it accepts connections.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening func(net.Addr)) int {
+	var c config
+	exit := -1
+	parser, err := kong.New(&c, kong.Name("byline"), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }), kong.Help(help),
+		kong.Description("A GraphQL gateway for a blog on Azure Cosmos DB, with an embedded engine for development."))
+	if err != nil {
+		fmt.Fprintf(stderr, "byline: %v\n", err)
+		return 1
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 { // --help
+		return exit
+	}
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	switch {
+	case err != nil:
+	case command.Command() == "emulator":
+		err = serveEmulator(ctx, c.Emulator, log, listening)
+	case command.Command() == "views status":
+		err = c.Views.Status.run(ctx, log, stdout)
+	case command.Command() == "views verify":
+		err = c.Views.Verify.run(ctx, log, stdout)
+	case command.Command() == "views repair":
+		err = c.Views.Repair.run(ctx, log)
+	default:
+		err = serve(ctx, c.Serve, log, listening)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "byline: %s\n", oneLine(err))
+		return 1
+	}
+	return 0
+}
+
+// help prints what was asked for; for the whole program, that is the commands and
+// then the flags of the default one.
+func help(o kong.HelpOptions, c *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(o, c); err != nil || c.Selected() != nil && c.Command() != "serve" {
+		return err
+	}
+	serve, err := kong.Trace(c.Kong, []string{"serve"})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.Stdout)
+	return kong.DefaultHelpPrinter(o, serve)
+}
+
+// Names of log attributes.
+const (
+	logAddress   = "address"
+	logDone      = "done"
+	logError     = "error"
+	logHow       = "how"
+	logItem      = "item"
+	logKind      = "kind"
+	logPartition = "partition"
+	logTotal     = "total"
+	logTook      = "took"
+	logURL       = "url"
+	logWhere     = "where"
+	logDatabase  = "database"
+)
+
+// How long things may take at most.
+const (
+	startTimeout    = 30 * time.Second // to reach and provision Cosmos DB
+	readyTimeout    = 2 * time.Second  // to answer a readiness probe
+	shutdownTimeout = 10 * time.Second // for requests under way when told to stop
+)
+
+// serve runs the gateway until ctx ends.
+func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	verifier, err := c.verifier()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	cosmos, err := c.connect(log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cosmos.close()) }()
+	blog, err := c.open(cosmos, log, time.Now)
+	if err != nil {
+		return err
+	}
+	start, cancel := context.WithTimeout(ctx, startTimeout)
+	err = blog.Provision(start)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("%s: %w", cosmos.where, err)
+	}
+
+	// Behind the requests: the copies, and the demo blog.
+	var background sync.WaitGroup
+	defer background.Wait()
+	behind, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackground()
+	background.Go(func() {
+		if err := blog.Run(behind); err != nil {
+			log.Error("projections stopped", logError, err)
+		}
+	})
+	if c.Demo && c.embedded() {
+		firstPost := make(chan struct{})
+		background.Go(func() { c.loadDemo(behind, cosmos, blog, log, sync.OnceFunc(func() { close(firstPost) })) })
+		select {
+		case <-firstPost: // so that the first query finds something
+		case <-ctx.Done():
+			return nil
+		}
+	}
+
+	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: verifier, Logger: log,
+		Development: c.demoTokens(), PlaygroundToken: "demo:ada"})
+	if err != nil {
+		return err
+	}
+	var stopping lifecycle
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", stopping.ready(blog))
+	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRequests()
+	server := &http.Server{
+		Handler:           mux,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+	}
+	root := "http://" + reachable(c.Listen, listener.Addr())
+	log.Info("data", logWhere, cosmos.where, logDatabase, c.CosmosDatabase)
+	if c.demoTokens() {
+		log.Info("sign in", logHow, "send the header 'Authorization: Bearer demo:ada', or any other name")
+		log.Info("playground", logURL, root+"/")
+	} else {
+		log.Info("sign in", logHow, "bearer tokens of "+c.AuthIssuer+" for "+c.AuthAudience)
+	}
+	log.Info("listening", logURL, root+"/graphql", logAddress, listener.Addr().String())
+	if listening != nil {
+		listening(listener.Addr())
+	}
+
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	log.Info("stopping")
+	stopping.begin()
+	// Requests under way may finish; what is left then is cut off.
+	grace, cancel := context.WithTimeout(base, shutdownTimeout)
+	defer cancel()
+	err = server.Shutdown(grace)
+	endRequests()
+	if err != nil {
+		err = errors.Join(err, server.Close())
+	}
+	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
+		err = errors.Join(err, serr)
+	}
+	return err // then, by the defers: the projections let go of their leases, and the engine closes
+}
+
+// lifecycle is what the probes know of the process.
+type lifecycle struct {
+	mu       sync.Mutex
+	stopping bool // guarded by mu
+}
+
+func (l *lifecycle) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopping = true
+}
+
+// ready answers whether requests should be sent here.
+func (l *lifecycle) ready(blog *store.Store) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		l.mu.Lock()
+		stopping := l.stopping
+		l.mu.Unlock()
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		switch {
+		case stopping:
+			http.Error(w, "stopping", http.StatusServiceUnavailable)
+		case blog.Ready(ctx) != nil:
+			http.Error(w, "Cosmos DB does not answer", http.StatusServiceUnavailable)
+		default:
+			fmt.Fprintln(w, "ready")
+		}
+	}
+}
+
+// loadDemo loads the demo blog if the store is empty. It calls ready when there
+// is something to see, and in any case before it returns.
+func (c serveConfig) loadDemo(ctx context.Context, db *cosmos, blog *store.Store, log *slog.Logger, ready func()) {
+	defer ready()
+	began, told := time.Now(), time.Now()
+	var mu sync.Mutex
+	o := seed.Options{
+		UserID: func(username string) string { return store.UserID(graph.DemoIssuer, username) },
+		Open:   func(clock func() time.Time) (*store.Store, error) { return c.open(db, log, clock) },
+		Progress: func(done, total int) {
+			ready()
+			mu.Lock()
+			defer mu.Unlock()
+			if done == total || time.Since(told) > 500*time.Millisecond {
+				told = time.Now()
+				log.Info("loading the demo blog", logDone, done, logTotal, total)
+			}
+		},
+	}
+	needed, err := seed.Needed(ctx, blog, o)
+	if err == nil && needed {
+		if err = seed.Load(ctx, o); err == nil {
+			log.Info("the demo blog is there", logTook, time.Since(began).Round(time.Millisecond))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Error("demo blog not loaded", logError, err)
+	}
+}
+
+// verifier returns who can tell whom a bearer token belongs to.
+func (c serveConfig) verifier() (graph.Verifier, error) {
+	switch {
+	case c.AuthIssuer != "" && c.AuthAudience != "":
+		return graph.OIDCVerifier(c.AuthIssuer, c.AuthAudience), nil
+	case c.AuthIssuer != "" || c.AuthAudience != "":
+		return nil, errors.New("--auth-issuer and --auth-audience are needed together")
+	case !c.demoTokens():
+		return nil, errors.New("demo tokens would let anybody in: without --auth-issuer and --auth-audience, both --listen and --cosmos-endpoint must be on loopback")
+	}
+	return graph.DemoVerifier(), nil
+}
+
+// demoTokens reports whether anybody may sign in as anybody: only where nobody
+// but this machine's user can reach the server and the data.
+func (c serveConfig) demoTokens() bool {
+	if c.AuthIssuer != "" || !loopback(c.Listen) {
+		return false
+	}
+	if c.embedded() {
+		return true
+	}
+	u, err := url.Parse(c.CosmosEndpoint)
+	return err == nil && loopback(u.Host)
+}
+
+// reachable is where people of this machine reach a listener: under the name they
+// gave, at the port it got.
+func reachable(listen string, got net.Addr) string {
+	host, _, err := net.SplitHostPort(listen)
+	_, port, err2 := net.SplitHostPort(got.String())
+	if err != nil || err2 != nil {
+		return got.String()
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// oneLine is what a person needs to know of an error that ends the process.
+func oneLine(err error) string {
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) {
+		// azcore prints a page; the request's purpose stands before it.
+		head, _, _ := strings.Cut(err.Error(), answer.Error())
+		hint := ""
+		switch answer.StatusCode {
+		case http.StatusUnauthorized:
+			hint = " (is the key right?)"
+		case http.StatusForbidden:
+			hint = " (may this identity create databases and containers? if not, create them beforehand)"
+		}
+		return fmt.Sprintf("%s%s%s", head, strings.TrimSpace(answer.ErrorCode), hint)
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

@@ -1,0 +1,559 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be the byline command, for the tests that kill it.
+func TestMain(m *testing.M) {
+	if os.Getenv("BYLINE_TEST_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// instance is a running server.
+type instance struct {
+	t    testing.TB
+	root string
+	log  *output
+	stop func() int // returns the exit status
+}
+
+// output collects what a process prints. It is safe for concurrent use.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer // guarded by mu
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// start runs the server in this process on a free port.
+func start(t testing.TB, args ...string) *instance {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	i := &instance{t: t, log: &output{}}
+	listening, exit := make(chan net.Addr, 1), make(chan int, 1)
+	go func() {
+		exit <- run(ctx, append([]string{"--listen", "localhost:0"}, args...), io.Discard, i.log, func(a net.Addr) { listening <- a })
+	}()
+	i.stop = sync.OnceValue(func() int { cancel(); return <-exit })
+	t.Cleanup(func() { i.stop() })
+	select {
+	case a := <-listening:
+		i.root = "http://" + a.String()
+	case status := <-exit:
+		t.Fatalf("exit status %d: %s", status, i.log)
+	}
+	return i
+}
+
+// response is a GraphQL response.
+type response struct {
+	Data   map[string]any
+	Errors []struct {
+		Message    string
+		Extensions map[string]any
+	}
+}
+
+// post sends an operation as the user, or as nobody if user is "".
+func (i *instance) post(user, query string, variables map[string]any) (response, error) {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		return response{}, err
+	}
+	r, err := http.NewRequest(http.MethodPost, i.root+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		return response{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if user != "" {
+		r.Header.Set("Authorization", "Bearer demo:"+user)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return response{}, err
+	}
+	defer answer.Body.Close()
+	var out response
+	return out, json.NewDecoder(answer.Body).Decode(&out)
+}
+
+// do is post, where errors are not expected.
+func (i *instance) do(user, query string, variables map[string]any) map[string]any {
+	i.t.Helper()
+	out, err := i.post(user, query, variables)
+	if err != nil || out.Errors != nil {
+		i.t.Fatalf("%s: %v %v", query, err, out.Errors)
+	}
+	return out.Data
+}
+
+// find walks into a response: names and indexes, separated by dots. It returns nil
+// for what is not there.
+func find(v any, path string) any {
+	for _, step := range strings.Split(path, ".") {
+		switch have := v.(type) {
+		case map[string]any:
+			v = have[step]
+		case []any:
+			n, err := strconv.Atoi(step)
+			if err != nil || n >= len(have) {
+				return nil
+			}
+			v = have[n]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// at is find, for what must be there.
+func at(t testing.TB, v any, path string) any {
+	t.Helper()
+	found := find(v, path)
+	if found == nil {
+		t.Fatalf("no %s in %v", path, v)
+	}
+	return found
+}
+
+func eventually(t testing.TB, check func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+const (
+	createUser    = `mutation($name: String!) { createUser(input: {username: $name}) { user { id username createdAt } } }`
+	updateUser    = `mutation($name: String!) { updateUser(input: {username: $name}) { user { id username } } }`
+	createPost    = `mutation($title: String!, $content: String!) { createPost(input: {title: $title, content: $content}) { post { id version author { username } } } }`
+	updatePost    = `mutation($id: ID!, $title: String!) { updatePost(input: {id: $id, title: $title}) { post { id title version updatedAt } } }`
+	createComment = `mutation($post: ID!, $content: String!) { createComment(input: {postId: $post, content: $content}) { comment { id content } post { commentCount } } }`
+	likePost      = `mutation($post: ID!) { likePost(input: {postId: $post}) { like { id user { username } } post { likeCount viewerHasLiked } } }`
+	unlikePost    = `mutation($post: ID!) { unlikePost(input: {postId: $post}) { post { likeCount viewerHasLiked } } }`
+
+	q1 = `query($id: ID!) { user(id: $id) { id username createdAt } }`
+	q2 = `query($id: ID!) { post(id: $id) { id title excerpt content author { username } commentCount likeCount createdAt version } }`
+	q3 = `query($id: ID!) { user(id: $id) { posts { edges { node { id title author { username } likeCount commentCount } } pageInfo { hasNextPage } } } }`
+	q4 = `query($id: ID!) { post(id: $id) { comments(order: OLDEST_FIRST) { edges { node { content author { username } } } } } }`
+	q5 = `query($id: ID!) { post(id: $id) { likes { edges { node { user { username } } } } } }`
+	q6 = `{ feed(first: 100) { edges { node { id title author { username } likeCount commentCount } } pageInfo { hasNextPage } } }`
+)
+
+// TestWalk goes through the article's list of requests over HTTP, restarts the
+// server on its data, and finds everything again.
+func TestWalk(t *testing.T) {
+	data := t.TempDir()
+	s := start(t, "--data", data, "--no-demo")
+
+	// C1, C2, C3, C4
+	ada := at(t, s.do("ada", createUser, map[string]any{"name": "ada"}), "createUser.user.id")
+	s.do("grace", createUser, map[string]any{"name": "grace"})
+	post := at(t, s.do("ada", createPost, map[string]any{"title": "Notes", "content": "On the engine."}), "createPost.post.id")
+	edited := s.do("ada", updatePost, map[string]any{"id": post, "title": "Notes, edited"})
+	if at(t, edited, "updatePost.post.version") != 2.0 || find(edited, "updatePost.post.updatedAt") == nil {
+		t.Errorf("edit: %v", edited)
+	}
+	if n := at(t, s.do("grace", createComment, map[string]any{"post": post, "content": "first"}), "createComment.post.commentCount"); n != 1.0 {
+		t.Errorf("commentCount %v", n)
+	}
+	s.do("ada", createComment, map[string]any{"post": post, "content": "second"})
+	liked := s.do("grace", likePost, map[string]any{"post": post})
+	if at(t, liked, "likePost.post.likeCount") != 1.0 || at(t, liked, "likePost.post.viewerHasLiked") != true {
+		t.Errorf("like: %v", liked)
+	}
+	s.do("ada", likePost, map[string]any{"post": post})
+	if n := at(t, s.do("ada", unlikePost, map[string]any{"post": post}), "unlikePost.post.likeCount"); n != 1.0 {
+		t.Errorf("after unlike: %v", n)
+	}
+	s.do("ada", updateUser, map[string]any{"name": "Countess"})
+
+	// Q1 to Q6, with every copy of the new name
+	walk := func(s *instance) error {
+		id := map[string]any{"id": post}
+		for what, got := range map[string]struct{ have, want any }{
+			"Q1":         {at(t, s.do("", q1, map[string]any{"id": ada}), "user.username"), "Countess"},
+			"Q2":         {at(t, s.do("", q2, id), "post.title"), "Notes, edited"},
+			"Q2 author":  {at(t, s.do("", q2, id), "post.author.username"), "Countess"},
+			"Q3":         {at(t, s.do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.title"), "Notes, edited"},
+			"Q3 author":  {at(t, s.do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.author.username"), "Countess"},
+			"Q3 likes":   {at(t, s.do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.likeCount"), 1.0},
+			"Q4 first":   {at(t, s.do("", q4, id), "post.comments.edges.0.node.author.username"), "grace"},
+			"Q4 second":  {at(t, s.do("", q4, id), "post.comments.edges.1.node.author.username"), "Countess"},
+			"Q5":         {at(t, s.do("", q5, id), "post.likes.edges.0.node.user.username"), "grace"},
+			"Q6":         {at(t, s.do("", q6, nil), "feed.edges.0.node.author.username"), "Countess"},
+			"Q6 counts":  {at(t, s.do("", q6, nil), "feed.edges.0.node.commentCount"), 2.0},
+			"by name":    {at(t, s.do("", `{ userByUsername(username: "COUNTESS") { id } }`, nil), "userByUsername.id"), ada},
+			"viewer":     {at(t, s.do("ada", `{ viewer { username } }`, nil), "viewer.username"), "Countess"},
+			"viewer two": {at(t, s.do("grace", `query($id: ID!) { post(id: $id) { viewerHasLiked } }`, id), "post.viewerHasLiked"), true},
+		} {
+			if got.have != got.want {
+				return fmt.Errorf("%s: got %v, want %v", what, got.have, got.want)
+			}
+		}
+		return nil
+	}
+	eventually(t, func() error { return walk(s) })
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if r, err := http.Get(s.root + path); err != nil || r.StatusCode != http.StatusOK {
+			t.Errorf("%s: %v %v", path, r, err)
+		}
+	}
+	if status := s.stop(); status != 0 {
+		t.Fatalf("exit status %d: %s", status, s.log)
+	}
+
+	again := start(t, "--data", data, "--no-demo")
+	eventually(t, func() error { return walk(again) })
+}
+
+// process is the server as a process of its own.
+type process struct {
+	instance
+	cmd *exec.Cmd
+}
+
+func startProcess(t testing.TB, args ...string) *process {
+	t.Helper()
+	p := &process{instance: instance{t: t, log: &output{}}}
+	p.cmd = exec.Command(os.Args[0], append([]string{"--listen", "localhost:0"}, args...)...)
+	p.cmd.Env = append(os.Environ(), "BYLINE_TEST_MAIN=1")
+	p.cmd.Stderr = p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	address := regexp.MustCompile(`msg=listening .*address=(\S+)`)
+	eventually(t, func() error {
+		m := address.FindStringSubmatch(p.log.String())
+		if m == nil {
+			return fmt.Errorf("not listening: %s", p.log)
+		}
+		p.root = "http://" + m[1]
+		return nil
+	})
+	return p
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// TestKill kills the server under load, again and again, and finds every
+// acknowledged write, and true copies.
+func TestKill(t *testing.T) {
+	data := t.TempDir()
+	p := startProcess(t, "--data", data, "--no-demo")
+	ada := at(t, p.do("ada", createUser, map[string]any{"name": "ada"}), "createUser.user.id")
+	target := at(t, p.do("ada", createPost, map[string]any{"title": "target", "content": "x"}), "createPost.post.id")
+	type written struct{ id, title string }
+	var mu sync.Mutex
+	var posts []written
+	comments := map[string]int{}
+	for round := range 3 {
+		var wg sync.WaitGroup
+		for worker := range 4 {
+			wg.Go(func() {
+				for n := 0; ; n++ {
+					title := fmt.Sprintf("%d-%d-%d", round, worker, n)
+					out, err := p.post("ada", createPost, map[string]any{"title": title, "content": "x"})
+					if err != nil || out.Errors != nil {
+						return // killed
+					}
+					mu.Lock()
+					posts = append(posts, written{find(out.Data, "createPost.post.id").(string), title})
+					mu.Unlock()
+					out, err = p.post("ada", createComment, map[string]any{"post": target, "content": title})
+					if err != nil || out.Errors != nil {
+						return
+					}
+					mu.Lock()
+					comments[find(out.Data, "createComment.comment.id").(string)]++
+					mu.Unlock()
+				}
+			})
+		}
+		time.Sleep(300 * time.Millisecond)
+		p.kill()
+		wg.Wait()
+		p = startProcess(t, "--data", data, "--no-demo")
+		if round == 1 {
+			p.do("ada", updateUser, map[string]any{"name": "Countess"})
+			p.kill() // with the rename on its way
+			p = startProcess(t, "--data", data, "--no-demo")
+		}
+	}
+	if len(posts) < 10 || len(comments) < 10 {
+		t.Fatalf("only %d posts and %d comments were written", len(posts), len(comments))
+	}
+	for _, w := range posts {
+		if got := at(t, p.do("", q2, map[string]any{"id": w.id}), "post.title"); got != w.title {
+			t.Fatalf("post %s: %v", w.title, got)
+		}
+	}
+	seen, after := map[string]bool{}, any(nil)
+	for {
+		page := p.do("", `query($id: ID!, $after: String) { post(id: $id) { commentCount comments(first: 100, after: $after) {
+			edges { node { id } } pageInfo { endCursor hasNextPage } } } }`, map[string]any{"id": target, "after": after})
+		for _, e := range at(t, page, "post.comments.edges").([]any) {
+			seen[at(t, e, "node.id").(string)] = true
+		}
+		if after = find(page, "post.comments.pageInfo.endCursor"); at(t, page, "post.comments.pageInfo.hasNextPage") == false {
+			if n := at(t, page, "post.commentCount").(float64); int(n) != len(seen) {
+				t.Errorf("commentCount %v, %d comments", n, len(seen))
+			}
+			break
+		}
+	}
+	for id := range comments {
+		if !seen[id] {
+			t.Errorf("comment %s was acknowledged and is lost", id)
+		}
+	}
+	eventually(t, func() error {
+		feed := at(t, p.do("", q6, nil), "feed.edges").([]any)
+		if n := len(feed); n < min(100, len(posts)+1) {
+			return fmt.Errorf("the feed has %d entries", n)
+		}
+		own := at(t, p.do("", `query($id: ID!) { user(id: $id) { posts(first: 100) { edges { node { id title author { username } commentCount } } } } }`,
+			map[string]any{"id": ada}), "user.posts.edges").([]any)
+		if n := len(own); n < min(100, len(posts)+1) {
+			return fmt.Errorf("the author has %d posts", n)
+		}
+		for _, e := range append(feed, own...) {
+			if at(t, e, "node.author.username") != "Countess" {
+				return errors.New("an old name in the feed")
+			}
+			if source := p.do("", q2, map[string]any{"id": at(t, e, "node.id")}); at(t, source, "post.title") != at(t, e, "node.title") ||
+				at(t, source, "post.commentCount") != at(t, e, "node.commentCount") {
+				return fmt.Errorf("copy %v of %v", e, source)
+			}
+		}
+		return nil
+	})
+}
+
+// loaded waits until the demo blog is there.
+func (i *instance) loaded() {
+	i.t.Helper()
+	eventually(i.t, func() error {
+		if !strings.Contains(i.log.String(), "the demo blog is there") {
+			return errors.New("the demo blog is not there")
+		}
+		return nil
+	})
+}
+
+// TestDemo starts as a newcomer does.
+func TestDemo(t *testing.T) {
+	s := start(t, "--data", filepath.Join(t.TempDir(), "data"))
+	if n := len(at(t, s.do("", `{ feed(first: 1) { edges { node { title } } } }`, nil), "feed.edges").([]any)); n != 1 {
+		t.Errorf("the first query finds %d posts", n)
+	}
+	s.loaded()
+	if n := len(at(t, s.do("", q6, nil), "feed.edges").([]any)); n != 100 {
+		t.Errorf("%d posts in the feed", n)
+	}
+	for _, name := range []string{"ada", "grace"} {
+		if got := at(t, s.do(name, `{ viewer { username } }`, nil), "viewer.username"); got != name {
+			t.Errorf("demo:%s is %v", name, got)
+		}
+	}
+	for _, fact := range []string{"msg=listening", "msg=data", `msg="sign in"`, "msg=playground", "demo:ada"} {
+		if !strings.Contains(s.log.String(), fact) {
+			t.Errorf("the log does not say %s:\n%s", fact, s.log)
+		}
+	}
+}
+
+// BenchmarkStart starts the process on an empty directory, demo blog included. It
+// fails if the first query takes longer than 1 s from the process's start, or the
+// feed longer than 3 s to be full.
+func BenchmarkStart(b *testing.B) {
+	var first, full time.Duration
+	for b.Loop() {
+		began := time.Now()
+		p := startProcess(b, "--data", b.TempDir())
+		if n := len(at(b, p.do("", `{ feed(first: 1) { edges { node { title } } } }`, nil), "feed.edges").([]any)); n != 1 {
+			b.Fatalf("the first query finds %d posts", n)
+		}
+		first = max(first, time.Since(began))
+		eventually(b, func() error {
+			if n := len(at(b, p.do("", q6, nil), "feed.edges").([]any)); n != 100 {
+				return fmt.Errorf("%d posts in the feed", n)
+			}
+			return nil
+		})
+		full = max(full, time.Since(began))
+		p.kill()
+	}
+	b.ReportMetric(first.Seconds()*1000, "ms-to-first-query")
+	b.ReportMetric(full.Seconds()*1000, "ms-to-full-feed")
+	if first > time.Second || full > 3*time.Second {
+		b.Errorf("first query after %v, full feed after %v", first, full)
+	}
+}
+
+// TestDemoGoesOn interrupts the loading of the demo blog.
+func TestDemoGoesOn(t *testing.T) {
+	whole := start(t, "--data", t.TempDir())
+	whole.loaded()
+	data := t.TempDir()
+	startProcess(t, "--data", data).kill() // listening means: the first post is there
+	resumed := start(t, "--data", data)
+	resumed.loaded()
+	eventually(t, func() error {
+		a, b := fmt.Sprint(whole.do("", q6, nil)), fmt.Sprint(resumed.do("", q6, nil))
+		if a != b {
+			return fmt.Errorf("the demo blogs differ:\n%s\n%s", a, b)
+		}
+		return nil
+	})
+	if whole.stop() != 0 || resumed.stop() != 0 {
+		t.Error("not stopped cleanly")
+	}
+}
+
+// TestHelp compares what --help says with the README's tables.
+// TestGracefulShutdown stops the server with a request on its way, which is
+// answered in full while new ones are turned away.
+func TestGracefulShutdown(t *testing.T) {
+	data := t.TempDir()
+	s := start(t, "--data", data, "--no-demo")
+	s.do("ada", createUser, map[string]any{"name": "ada"})
+	dial := func(text string) net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.root, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	finish := func(c net.Conn, text string) (int, string) {
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(body)
+	}
+	body := `{"query":"{ viewer { username } }"}`
+	query := dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10]))
+	time.Sleep(50 * time.Millisecond) // it is with the server now
+	status := make(chan int, 1)
+	go func() { status <- s.stop() }()
+	eventually(t, func() error {
+		if !strings.Contains(s.log.String(), "msg=stopping") {
+			return errors.New("not stopping")
+		}
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.root, "http://"))
+		if err == nil {
+			c.Close()
+			return errors.New("still accepting")
+		}
+		return nil
+	})
+	if code, text := finish(query, body[10:]); code != http.StatusOK || !strings.Contains(text, `"username":"ada"`) {
+		t.Errorf("the request under way: %d %s", code, text)
+	}
+	if got := <-status; got != 0 {
+		t.Errorf("exit status %d: %s", got, s.log)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	data := t.TempDir()
+	db, err := cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blog, err := cosmosConfig{Data: data, CosmosDatabase: "blog"}.open(db, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := blog.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var l lifecycle
+	probe := func() int {
+		w := httptest.NewRecorder()
+		l.ready(blog)(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		return w.Code
+	}
+	if code := probe(); code != http.StatusOK {
+		t.Errorf("ready: %d", code)
+	}
+	l.begin()
+	if code := probe(); code != http.StatusServiceUnavailable {
+		t.Errorf("stopping: %d", code)
+	}
+	l = lifecycle{}
+	if err := db.close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := probe(); code != http.StatusServiceUnavailable {
+		t.Errorf("without Cosmos DB: %d", code)
+	}
+}
+
+func TestStopsOnASignal(t *testing.T) {
+	p := startProcess(t, "--data", t.TempDir(), "--no-demo")
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, p.log)
+	}
+}
