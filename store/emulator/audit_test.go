@@ -39,7 +39,7 @@ func audit(t testing.TB, e *Engine) {
 // auditEntries adds the entries that an item must have.
 func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, want map[string][]byte) {
 	t.Helper()
-	rec, err := readRecord(value)
+	rec, err := c.readRecord(value, nil)
 	if err != nil {
 		t.Fatalf("%q: %v", address, err)
 	}

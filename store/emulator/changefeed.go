@@ -180,7 +180,7 @@ func (f *feedReader) seekTime() (err error) {
 			return true
 		}
 		var r *record
-		if r, err = f.item(it.Value()); r == nil {
+		if r, err = f.item(splitFeedValue(it.Value())); r == nil {
 			return true
 		}
 		return r.ts >= f.since
@@ -219,13 +219,17 @@ func (f *feedReader) entries() (*pebble.Iterator, error) {
 	}})
 }
 
-// item returns the item at an address, nil if there is none in this view.
-func (f *feedReader) item(address []byte) (*record, error) {
-	key := appendItemKey(make([]byte, 0, 128), f.c.no, address)
-	if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
-		return nil, f.items.Error()
+// item returns the item of an entry, which it looks up unless the entry has it; nil
+// if there is none in this view.
+func (f *feedReader) item(address, stored []byte) (*record, error) {
+	if len(stored) == 0 {
+		key := appendItemKey(make([]byte, 0, 128), f.c.no, address)
+		if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
+			return nil, f.items.Error()
+		}
+		stored = f.items.Value()
 	}
-	r, err := readRecord(f.items.Value())
+	r, err := f.c.readRecord(stored, nil)
 	return &r, err
 }
 
@@ -248,24 +252,24 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 			}
 		}
 		last = lsn
-		address := it.Value()
+		address, stored := splitFeedValue(it.Value())
 		if !f.holds(address) {
 			continue
 		}
-		r, err := f.item(address)
+		r, err := f.item(address, stored)
 		if err != nil {
 			return 0, err
 		}
 		if r == nil || r.ts < f.since || f.c.def.expired(r, f.e.clock) {
 			continue
 		}
-		doc := make([]byte, 0, len(r.doc)+32)
-		doc = append(append(doc, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)
+		charge := readCharge(len(r.doc))
+		doc := append(r.doc[:len(r.doc)-1], `,"_lsn":`...)
 		doc = append(strconv.AppendUint(doc, lsn, 10), '}')
 		f.docs = append(f.docs, doc)
 		f.count++
 		f.bytes += len(doc)
-		f.charge += readCharge(len(r.doc))
+		f.charge += charge
 	}
 	return f.last, it.Error()
 }

@@ -430,7 +430,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	}
 	var rows [][]byte
 	for _, p := range c.ranges {
-		rid := itemRID(c.ridBytes, uint64(p.no)|0x5000000000000000)
+		rid := string(appendItemRID(nil, c.ridBytes, uint64(p.no)|0x5000000000000000))
 		parents, err := json.Marshal(append([]string{}, p.parents...))
 		if err != nil {
 			return nil, err

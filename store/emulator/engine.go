@@ -27,8 +27,8 @@ import (
 // Pebble's memory: enough for a working set of some ten thousand items, small
 // enough for a laptop and for a test that opens many engines.
 const (
-	blockCacheBytes = 24 << 20
-	memTableBytes   = 8 << 20
+	blockCacheBytes = 64 << 20
+	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
 	maxNewRanges   = 256     // physical partitions of a new container

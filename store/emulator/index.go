@@ -365,25 +365,9 @@ func appendUniqueEntry(dst []byte, paths []sql.Path, doc []byte) []byte {
 	return dst
 }
 
-// lengthValue is a range index entry's value, and the beginning of a composite
-// index entry's: how many bytes at the end of its key are not the indexed values.
+// lengthValue is the value of a range or composite index entry: how many bytes at
+// the end of its key are not the indexed values.
 func lengthValue(n int) []byte { return binary.BigEndian.AppendUint16(nil, uint16(n)) }
-
-// maxInlineRecord is the longest record that a composite index entry carries, so
-// that a page of small items is one scan without lookups. Longer items are looked
-// up: rewriting them with every entry would cost more than it saves.
-const maxInlineRecord = 2 << 10
-
-func inlined(r *record) bool { return len(r.doc)+headerBytes <= maxInlineRecord }
-
-// compositeValue is a composite index entry's value.
-func compositeValue(id string, rec *record) []byte {
-	if !inlined(rec) {
-		return lengthValue(len(id))
-	}
-	b := make([]byte, 0, 2+headerBytes+len(rec.doc))
-	return rec.append(binary.BigEndian.AppendUint16(b, uint16(len(id))))
-}
 
 // sameIndex reports whether two definitions need the same index entries.
 func (d *definition) sameIndex(o *definition) bool {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -22,8 +23,9 @@ const (
 	maxNesting   = 128
 )
 
-// record is one item as it is stored. The value is a header, of headerBytes, and
-// the document as it is returned: the client's JSON, then the system properties.
+// record is one item. What is stored of it is a header, of headerBytes, and the
+// client's JSON; doc is that JSON with the system properties, which follow from the
+// header, at its end.
 type record struct {
 	lsn    uint64
 	op     uint16
@@ -36,7 +38,7 @@ type record struct {
 
 const (
 	recordVersion = 1
-	headerBytes   = 1 + 8 + 2 + 8 + 8 + 4 + 4
+	headerBytes   = 1 + 8 + 2 + 8 + 8 + 4
 )
 
 var errCorrupt = errors.New("corrupt item record")
@@ -48,34 +50,29 @@ func (r *record) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, r.rid)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.ts))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(r.ttl))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(r.client))
-	return append(dst, r.doc...)
+	return r.appendClientDoc(dst)
 }
 
-// readRecord reads a stored value. The record keeps b.
-func readRecord(b []byte) (record, error) {
-	if len(b) < headerBytes || b[0] != recordVersion {
+// readRecord reads a stored value. It makes the document in room, if that is large
+// enough, and keeps nothing of b.
+func (c *container) readRecord(b, room []byte) (record, error) {
+	if len(b) < headerBytes+len("{}") || b[0] != recordVersion {
 		return record{}, errCorrupt
 	}
 	r := record{
-		lsn:    binary.BigEndian.Uint64(b[1:]),
-		op:     binary.BigEndian.Uint16(b[9:]),
-		rid:    binary.BigEndian.Uint64(b[11:]),
-		ts:     int64(binary.BigEndian.Uint64(b[19:])),
-		ttl:    int32(binary.BigEndian.Uint32(b[27:])),
-		client: int(binary.BigEndian.Uint32(b[31:])),
-		doc:    b[headerBytes:],
+		lsn: binary.BigEndian.Uint64(b[1:]),
+		op:  binary.BigEndian.Uint16(b[9:]),
+		rid: binary.BigEndian.Uint64(b[11:]),
+		ts:  int64(binary.BigEndian.Uint64(b[19:])),
+		ttl: int32(binary.BigEndian.Uint32(b[27:])),
 	}
-	if r.client >= len(r.doc) {
-		return record{}, errCorrupt
-	}
+	r.finish(c, b[headerBytes:], room)
 	return r, nil
 }
 
-// clientDoc returns a copy of the client's JSON.
-func (r *record) clientDoc() []byte {
-	b := make([]byte, 0, r.client+64)
-	return append(append(b, r.doc[:r.client]...), '}')
+// appendClientDoc appends the client's JSON.
+func (r *record) appendClientDoc(dst []byte) []byte {
+	return append(append(dst, r.doc[:r.client]...), '}')
 }
 
 // etag returns the item's ETag with its quotes.
@@ -98,16 +95,16 @@ func appendHex(dst []byte, v uint64, digits int) []byte {
 	return dst
 }
 
-// finish makes the document: the client's JSON and the system properties.
-func (r *record) finish(c *container, client []byte) {
-	b := make([]byte, 0, len(client)+256)
+// finish makes the document, in room if that is large enough: the client's JSON and
+// the system properties.
+func (r *record) finish(c *container, client, room []byte) {
+	b := slices.Grow(room[:0], len(client)+len(c.selfLink)+200)
 	b = append(b, client[:len(client)-1]...)
 	r.client = len(b)
-	if r.client > 1 {
-		b = append(b, ',')
-	}
-	rid := itemRID(c.ridBytes, r.rid)
-	b = append(append(b, `"_rid":"`...), rid...)
+	b = append(b, `,"_rid":"`...) // after its id, at least
+	at := len(b)
+	b = appendItemRID(b, c.ridBytes, r.rid)
+	rid := b[at:]
 	b = append(append(append(b, `","_self":"`...), c.selfLink...), "docs/"...)
 	b = append(append(b, rid...), `/","_etag":"`...)
 	b = appendETag(b, c.no, r, `\"`)
@@ -351,7 +348,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 		return nil, err
 	}
 	defer closer.Close()
-	r, err := readRecord(v)
+	r, err := c.readRecord(v, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -368,6 +365,6 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 		return resp, nil
 	}
 	resp.status, resp.charge = http.StatusOK, readCharge(len(r.doc))
-	resp.body = bytes.Clone(r.doc) // v is Pebble's, and ends with closer
+	resp.body = r.doc
 	return resp, nil
 }

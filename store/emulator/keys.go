@@ -9,10 +9,10 @@ import "encoding/binary"
 // a contiguous range of every kind that is keyed by address.
 //
 //	i container address                       -> record: the item
-//	f container range LSN op                  -> address: the change feed, one entry per item
+//	f container range LSN op                  -> address, record if it is small, length of address: the change
+//	                                             feed, one entry per item
 //	o container range rid                     -> address: order of creation, for scans over partitions
-//	c container index EPK pk values... id     -> length of id, and the record if it is small: a composite
-//	                                             index, by logical partition
+//	c container index EPK pk values... id     -> length of id: a composite index, by logical partition
 //	r container path value address            -> length of address: the range index of included paths
 //	u container key EPK pk values...          -> id: a unique key
 //	t container expiry address                -> nothing: time to live
@@ -62,6 +62,30 @@ func appendFeedKey(dst []byte, container, rangeNo uint32, lsn uint64, op uint16)
 func feedPosition(key []byte) (lsn uint64, op uint16) {
 	n := len(key)
 	return binary.BigEndian.Uint64(key[n-10:]), binary.BigEndian.Uint16(key[n-2:])
+}
+
+// maxInlineRecord is the longest record that a change feed entry carries, so that a
+// page of small items is one scan without lookups. Longer items are looked up:
+// writing them twice would cost more than it saves.
+const maxInlineRecord = 2 << 10
+
+// feedValue is a change feed entry's value.
+func feedValue(address []byte, rec *record) []byte {
+	small := headerBytes+rec.client < maxInlineRecord
+	b := make([]byte, 0, len(address)+maxInlineRecord/4)
+	b = append(b, address...)
+	if small {
+		b = rec.append(b)
+	}
+	return binary.BigEndian.AppendUint16(b, uint16(len(address)))
+}
+
+// splitFeedValue returns the parts of a change feed entry's value. Without a record,
+// stored is empty.
+func splitFeedValue(v []byte) (address, stored []byte) {
+	end := len(v) - 2
+	n := binary.BigEndian.Uint16(v[end:])
+	return v[:n], v[n:end]
 }
 
 func appendOrderKey(dst []byte, container, rangeNo uint32, rid uint64) []byte {

@@ -66,7 +66,7 @@ func (x *indexWriter) order(rangeNo uint32, old, rec *record) {
 		x.delete(appendFeedKey(x.key, no, rangeNo, old.lsn, old.op))
 	}
 	if rec != nil {
-		x.set(appendFeedKey(x.key, no, rangeNo, rec.lsn, rec.op), x.address)
+		x.set(appendFeedKey(x.key, no, rangeNo, rec.lsn, rec.op), feedValue(x.address, rec))
 	}
 	if old != nil && rec != nil && old.rid == rec.rid {
 		return
@@ -140,17 +140,16 @@ func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *i
 	if rec != nil {
 		to = index.appendEntry(appendCompositePrefix(nil, x.c.no, index.no, x.partition), rec.doc, x.id)
 	}
-	same := bytes.Equal(from, to)
-	if !same {
-		cost.moved++
-		if from != nil {
-			x.delete(from)
-		}
-	}
-	if to == nil || same && !inlined(old) && !inlined(rec) {
+	if bytes.Equal(from, to) {
 		return
 	}
-	x.set(to, compositeValue(x.id, rec))
+	cost.moved++
+	if from != nil {
+		x.delete(from)
+	}
+	if to != nil {
+		x.set(to, lengthValue(len(x.id)))
+	}
 }
 
 // indexUnique maintains the unique keys and refuses a value that another live
@@ -286,7 +285,7 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 	}
 	defer it.Close()
 	for it.First(); it.Valid(); it.Next() {
-		rec, err := readRecord(it.Value())
+		rec, err := c.readRecord(it.Value(), nil)
 		if err != nil {
 			return err
 		}

@@ -304,16 +304,17 @@ func containerRIDBytes(db, no uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, db), no|0x80000000)
 }
 
-func itemRID(container []byte, rid uint64) string {
+func appendItemRID(dst, container []byte, rid uint64) []byte {
 	var b [16]byte
 	copy(b[:8], container)
 	binary.BigEndian.PutUint64(b[8:], rid)
-	return encodeRID(b[:])
+	return ridEncoding.AppendEncode(dst, b[:])
 }
 
-func encodeRID(b []byte) string {
-	return strings.ReplaceAll(base64.StdEncoding.EncodeToString(b), "/", "-")
-}
+// ridEncoding is base64 as resource ids have it.
+var ridEncoding = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
+
+func encodeRID(b []byte) string { return ridEncoding.EncodeToString(b) }
 
 func formatETag(container uint32, lsn uint64, op uint16, ts int64) string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%08x0000", uint32(lsn), uint16(lsn>>32), uint16(container), op, uint32(ts))

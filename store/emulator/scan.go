@@ -26,6 +26,7 @@ type queryRun struct {
 	view  *pebble.Iterator // the first one; the others are clones, and see the same
 	items *pebble.Iterator // over all items, for lookups; nil until the first
 
+	room    []byte // where the document that is looked at is made
 	out     []byte // the answer as far as it is made
 	rows    int
 	next    *continuation
@@ -288,7 +289,7 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 		if !r.scope.holds(&r.def.key, position) {
 			return true, nil
 		}
-		if rec, err = readRecord(it.Value()); err != nil {
+		if rec, err = r.readRecord(it.Value()); err != nil {
 			return false, err
 		}
 	} else {
@@ -304,14 +305,7 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 				return true, nil
 			}
 		case planComposite:
-			v := it.Value()
-			if len(v) > 2 {
-				if rec, err = readRecord(v[2:]); err != nil {
-					return false, err
-				}
-				return r.offer(&rec, position, fn)
-			}
-			n := int(binary.BigEndian.Uint16(v))
+			n := int(binary.BigEndian.Uint16(it.Value()))
 			key = append(append(key, r.scope.prefix...), position[len(position)-n:]...)
 		}
 		found := false
@@ -345,8 +339,15 @@ func (r *queryRun) lookup(key []byte) (record, bool, error) {
 	if !r.items.SeekPrefixGE(key) || !bytes.Equal(r.items.Key(), key) {
 		return record{}, false, r.items.Error()
 	}
-	rec, err := readRecord(r.items.Value())
+	rec, err := r.readRecord(r.items.Value())
 	return rec, err == nil, err
+}
+
+// readRecord reads a record, which is valid until the next one is read.
+func (r *queryRun) readRecord(b []byte) (record, error) {
+	rec, err := r.c.readRecord(b, r.room)
+	r.room = rec.doc
+	return rec, err
 }
 
 func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err error) {

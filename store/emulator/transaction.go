@@ -192,7 +192,7 @@ func (t *transaction) stored(id string) (rec *record, live bool, err error) {
 	if !t.items.SeekPrefixGE(key) || !bytes.Equal(t.items.Key(), key) {
 		return nil, false, t.items.Error()
 	}
-	r, err := readRecord(bytes.Clone(t.items.Value()))
+	r, err := t.c.readRecord(t.items.Value(), nil)
 	if err != nil {
 		return nil, false, err
 	}
@@ -276,7 +276,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 	if p.condition != nil && !p.condition.Matches(old.doc) {
 		return opResult{}, preconditionFailed()
 	}
-	doc, err := p.apply(old.clientDoc(), &t.def.key)
+	doc, err := p.apply(old.appendClientDoc(nil), &t.def.key)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -329,13 +329,13 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 	} else {
 		rec.rid = uint64(t.p.no)<<52 | t.lsn<<8 | uint64(rec.op)
 	}
-	rec.finish(t.c, n.doc)
+	rec.finish(t.c, n.doc, nil)
 	cost, err := t.index(n.id, old, rec)
 	if err != nil {
 		return nil, cost, err
 	}
 	address := t.address(n.id)
-	if err := t.batch.Set(appendItemKey(make([]byte, 0, 128), t.c.no, address), rec.append(make([]byte, 0, headerBytes+len(rec.doc))), nil); err != nil {
+	if err := t.batch.Set(appendItemKey(make([]byte, 0, 128), t.c.no, address), rec.append(make([]byte, 0, headerBytes+rec.client+1)), nil); err != nil {
 		return nil, cost, err
 	}
 	if t.written != nil {
