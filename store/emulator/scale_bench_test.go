@@ -3,6 +3,7 @@ package emulator
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,50 +29,38 @@ import (
 //	go test ./store/emulator -run '^$' -bench 'Scale|Bulk|Memory' -scale 1000000 -timeout 30m
 var scale = flag.Int("scale", 10_000, "number of items of the larger data set of the benchmarks")
 
-// BenchmarkScale runs each operation on a thousand items of one logical partition
-// and on -scale of them, each time on other items, and reports the percentiles.
-func BenchmarkScale(b *testing.B) {
-	for _, n := range []int{1_000, *scale} {
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			dir := b.TempDir()
-			e, err := Open(dir, scaleOptions())
-			if err != nil {
-				b.Fatal(err)
-			}
-			scaleContainer(b, e)
-			if err := bulkLoad(e, 0, n); err != nil {
-				b.Fatal(err)
-			}
-			settle(e)
-			b.Run("start", func(b *testing.B) {
-				b.StopTimer()
-				if err := e.Close(); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-				for b.Loop() {
-					if e, err = Open(dir, Options{}); err != nil {
-						b.Fatal(err)
-					}
-					b.StopTimer()
-					if err := e.Close(); err != nil {
-						b.Fatal(err)
-					}
-					b.StartTimer()
-				}
-				if e, err = Open(dir, Options{}); err != nil {
-					b.Fatal(err)
-				}
-			})
-			defer func() { e.Close() }()
-			client := newClient(b, e)
-			c, err := client.NewContainer("db", "c")
-			if err != nil {
-				b.Fatal(err)
-			}
-			benchScale(b, e, c, n)
-		})
+const smallScale = 1_000
+
+// scaled is an engine with n items, which lie in logical partitions of bulkBatch
+// as the comments and likes of a post do.
+type scaled struct {
+	n      int
+	dir    string
+	engine *Engine
+	client *azcosmos.ContainerClient
+	random *rand.Rand
+	runs   int    // of batch
+	feed   string // a continuation of the change feed
+}
+
+func newScaled(b *testing.B, n int) *scaled {
+	b.Helper()
+	s := &scaled{n: n, dir: b.TempDir(), random: rand.New(rand.NewPCG(1, uint64(n)))}
+	e, err := Open(s.dir, scaleOptions())
+	if err != nil {
+		b.Fatal(err)
 	}
+	scaleContainer(b, e)
+	if err := bulkLoad(e, 0, n); err != nil {
+		b.Fatal(err)
+	}
+	settle(e)
+	if err := e.Close(); err != nil {
+		b.Fatal(err)
+	}
+	s.open(b)
+	b.Cleanup(func() { s.engine.Close() })
+	return s
 }
 
 // settle waits until the load's compactions are done: they are measured as part
@@ -81,94 +71,137 @@ func settle(e *Engine) {
 	}
 }
 
-func benchScale(b *testing.B, e *Engine, c *azcosmos.ContainerClient, n int) {
-	ctx := context.Background()
-	random := rand.New(rand.NewPCG(1, uint64(n)))
-	b.Run("point read", func(b *testing.B) {
-		measure(b, func(int) (float64, error) {
-			res, err := c.ReadItem(ctx, pk("p"), scaleID(random.IntN(n)), nil)
-			return float64(res.RequestCharge), err
-		})
-	})
-	b.Run("point read, engine alone", func(b *testing.B) {
-		// The signature is of the path, so the requests are made beforehand.
-		requests := make([]*http.Request, 1000)
-		for i := range requests {
-			requests[i] = signed(b, "GET", "/dbs/db/colls/c/docs/"+scaleID(random.IntN(n)), http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil)
-		}
-		measure(b, func(i int) (float64, error) { return charged(e, requests[i%len(requests)], nil) })
-	})
-	b.Run("keyset page", func(b *testing.B) {
-		measure(b, func(int) (float64, error) {
-			o := &azcosmos.QueryOptions{PageSizeHint: 20, QueryParameters: params("@t", "comment", "@d", scaleDate(20+random.IntN(n-20)), "@id", "0")}
-			page, err := c.NewQueryItemsPager(keyset, pk("p"), o).NextPage(ctx)
-			if err == nil && len(page.Items) != 20 {
-				err = fmt.Errorf("%d items", len(page.Items))
-			}
-			return float64(page.RequestCharge), err
-		})
-	})
-	b.Run("change feed page", func(b *testing.B) {
-		last := e.catalog.Load().databases["db"].containers["c"].ranges[0].synced.Load()
-		measure(b, func(int) (float64, error) {
-			h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}, "X-Ms-Max-Item-Count": {"100"},
-				"If-None-Match": {fmt.Sprintf(`"%d"`, random.Uint64N(last))}}
-			return charged(e, signed(b, "GET", "/dbs/db/colls/c/docs", h, nil), nil)
-		})
-	})
-	b.Run("batch", func(b *testing.B) {
-		run := time.Now().UnixNano()
-		measure(b, func(i int) (float64, error) {
-			batch := c.NewTransactionalBatch(pk("p"))
-			batch.CreateItem(fmt.Appendf(nil, `{"id":"%d-%d","pk":"p","type":"like","creationDate":%q,"userId":"u"}`, run, i, scaleDate(random.IntN(n))), nil)
-			batch.PatchItem(scaleID(random.IntN(n)), patchOf("/likes", 1), nil)
-			out, err := c.ExecuteTransactionalBatch(ctx, batch, nil)
-			if err == nil && !out.Success {
-				err = fmt.Errorf("%v", statuses(out))
-			}
-			return float64(out.RequestCharge), err
-		})
-	})
-}
-
-// measure runs op b.N times and reports percentiles and the mean charge.
-func measure(b *testing.B, op func(i int) (ru float64, err error)) {
+func (s *scaled) open(b *testing.B) {
 	b.Helper()
-	b.ReportAllocs()
-	took := make([]time.Duration, 0, 1<<12)
-	charge, i := 0.0, 0
-	for b.Loop() {
-		began := time.Now()
-		ru, err := op(i)
-		if err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(began))
-		charge += ru
-		i++
+	var err error
+	if s.engine, err = Open(s.dir, Options{}); err != nil {
+		b.Fatal(err)
 	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
-	b.ReportMetric(float64(took[len(took)*99/100]), "p99-ns")
-	b.ReportMetric(charge/float64(i), "RU/op")
+	if s.client, err = newClient(b, s.engine).NewContainer("db", "c"); err != nil {
+		b.Fatal(err)
+	}
 }
 
-// charged sends a request to the engine and reads its charge.
-func charged(e *Engine, req *http.Request, body []byte) (float64, error) {
+// item chooses an item: its partition key, its id and its number.
+func (s *scaled) item() (key, id string, i int) {
+	i = s.random.IntN(s.n)
+	return scaleKey(i), scaleID(i), i
+}
+
+var feedPositions = regexp.MustCompile(`\\"\d+\\"`)
+
+// The operations that BenchmarkScale compares.
+
+func (s *scaled) pointRead() error {
+	key, id, _ := s.item()
+	_, err := s.client.ReadItem(context.Background(), pk(key), id, nil)
+	return err
+}
+
+func (s *scaled) keysetPage() error {
+	key, _, i := s.item()
+	i += 20 - i%bulkBatch + s.random.IntN(bulkBatch-20) // there are 20 before it in its partition
+	o := &azcosmos.QueryOptions{PageSizeHint: 20, QueryParameters: params("@t", "comment", "@d", scaleDate(i), "@id", "0")}
+	page, err := s.client.NewQueryItemsPager(keyset, pk(key), o).NextPage(context.Background())
+	if err == nil && len(page.Items) != 20 {
+		err = fmt.Errorf("%d items", len(page.Items))
+	}
+	return err
+}
+
+func (s *scaled) feedPage() error {
+	last := s.engine.catalog.Load().databases["db"].containers["c"].ranges[0].synced.Load()
+	o := &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}, MaxItemCount: 100}
+	if s.feed != "" { // a token of the client's, with another position
+		at := feedPositions.ReplaceAllString(s.feed, fmt.Sprintf(`\"%d\"`, s.random.Uint64N(last)))
+		o.Continuation = &at
+	}
+	page, err := s.client.ReadChangeFeed(context.Background(), o)
+	if err == nil && page.Count < 1 {
+		err = errors.New("an empty page")
+	}
+	s.feed = page.ContinuationToken
+	return err
+}
+
+func (s *scaled) batch() error {
+	key, id, i := s.item()
+	s.runs++
+	batch := s.client.NewTransactionalBatch(pk(key))
+	batch.CreateItem(fmt.Appendf(nil, `{"id":"new-%d","pk":%q,"type":"like","creationDate":%q,"userId":"u"}`, s.runs, key, scaleDate(i)), nil)
+	batch.PatchItem(id, patchOf("/likes", 1), nil)
+	out, err := s.client.ExecuteTransactionalBatch(context.Background(), batch, nil)
+	if err == nil && !out.Success {
+		err = fmt.Errorf("%v", statuses(out))
+	}
+	return err
+}
+
+// BenchmarkScale runs each operation on a thousand items and on -scale of them, in
+// turns, so that both see the same machine, and each time on other items. It
+// reports the percentiles on the larger set and by what factor they are above those
+// on the smaller one.
+func BenchmarkScale(b *testing.B) {
+	small, large := newScaled(b, smallScale), newScaled(b, *scale)
+	for _, op := range []struct {
+		name string
+		run  func(*scaled) error
+	}{
+		{"point read", (*scaled).pointRead},
+		{"keyset page", (*scaled).keysetPage},
+		{"change feed page", (*scaled).feedPage},
+		{"batch", (*scaled).batch},
+	} {
+		b.Run(op.name, func(b *testing.B) {
+			var took [2][]time.Duration
+			for b.Loop() {
+				for i, s := range []*scaled{small, large} {
+					began := time.Now()
+					if err := op.run(s); err != nil {
+						b.Fatal(err)
+					}
+					took[i] = append(took[i], time.Since(began))
+				}
+			}
+			for _, p := range []int{50, 99} {
+				var at [2]float64
+				for i := range took {
+					slices.Sort(took[i])
+					at[i] = float64(took[i][len(took[i])*p/100])
+				}
+				b.ReportMetric(at[1], fmt.Sprintf("p%d-ns", p))
+				b.ReportMetric(at[1]/at[0], fmt.Sprintf("p%d-growth", p))
+			}
+		})
+	}
+	for _, s := range []*scaled{small, large} {
+		b.Run(fmt.Sprintf("start/n=%d", s.n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				if err := s.engine.Close(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				s.open(b)
+			}
+		})
+	}
+}
+
+// roundTrip sends a request to the engine and reads its answer.
+func roundTrip(e *Engine, req *http.Request, body []byte) error {
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	res, err := e.Do(req)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if _, err := io.Copy(io.Discard, res.Body); err != nil {
-		return 0, err
+		return err
 	}
 	if res.StatusCode >= 300 {
-		return 0, fmt.Errorf("%s %s: %s", req.Method, req.URL.Path, res.Status)
+		return fmt.Errorf("%s %s: %s", req.Method, req.URL.Path, res.Status)
 	}
-	var ru float64
-	_, err = fmt.Sscan(res.Header.Get("X-Ms-Request-Charge"), &ru)
-	return ru, err
+	return nil
 }
 
 // scaleOptions open an engine for a bulk load.
@@ -181,6 +214,9 @@ func scaleContainer(t testing.TB, e *Engine) {
 
 // scaleID scatters the ids, as ids in real life are.
 func scaleID(i int) string { return fmt.Sprintf("%08x", uint32(i)*2654435761) }
+
+// scaleKey is the partition key of an item.
+func scaleKey(i int) string { return fmt.Sprintf("p%d", i/bulkBatch) }
 
 func scaleDate(i int) string {
 	return time.Unix(1_700_000_000+int64(i), 0).UTC().Format("2006-01-02T15:04:05.000Z")
@@ -201,8 +237,6 @@ func bulkLoad(e *Engine, from, to int) error {
 	var wg sync.WaitGroup
 	for client := range bulkClients {
 		wg.Go(func() {
-			h := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Cosmos-Is-Batch-Request": {"true"}, "Prefer": {"return=minimal"}}
-			req := signed(noTB{}, "POST", "/dbs/db/colls/c/docs", h, nil)
 			for {
 				at := int(next.Add(bulkBatch)) - bulkBatch
 				if at >= to {
@@ -213,10 +247,11 @@ func bulkLoad(e *Engine, from, to int) error {
 					if i > at {
 						body = append(body, ',')
 					}
-					body = fmt.Appendf(body, `{"operationType":"Create","resourceBody":{"id":%q,"pk":"p","type":"comment","creationDate":%q,"userId":"u%d","likes":0,"content":%q}}`,
-						scaleID(i), scaleDate(i), i%100, content)
+					body = fmt.Appendf(body, `{"operationType":"Create","resourceBody":{"id":%q,"pk":%q,"type":"comment","creationDate":%q,"userId":"u%d","likes":0,"content":%q}}`,
+						scaleID(i), scaleKey(i), scaleDate(i), i%100, content)
 				}
-				if _, err := charged(e, req, append(body, ']')); err != nil {
+				h := http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(at))}, "X-Ms-Cosmos-Is-Batch-Request": {"true"}, "Prefer": {"return=minimal"}}
+				if err := roundTrip(e, signed(noTB{}, "POST", "/dbs/db/colls/c/docs", h, nil), append(body, ']')); err != nil {
 					errs[client] = err
 					return
 				}
@@ -305,8 +340,8 @@ func scaleChild(dir string) error {
 	if e, err = Open(dir, Options{}); err != nil {
 		return err
 	}
-	read := signed(noTB{}, "GET", "/dbs/db/colls/c/docs/"+scaleID(n/2), http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil)
-	if _, err := charged(e, read, nil); err != nil {
+	read := signed(noTB{}, "GET", "/dbs/db/colls/c/docs/"+scaleID(n/2), http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(n/2))}}, nil)
+	if err := roundTrip(e, read, nil); err != nil {
 		return err
 	}
 	fmt.Println("start-ms", float64(time.Since(began).Microseconds())/1000)
