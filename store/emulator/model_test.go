@@ -3,10 +3,13 @@ package emulator
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +24,7 @@ import (
 // against a model of Go maps and slices, and compares what both answer. More of
 // it: go test ./store/emulator -run TestModel -rapid.checks=5000 -rapid.steps=100.
 func TestModel(t *testing.T) {
+	printSeed(t)
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRig(t)
 		defer r.end(t)
@@ -47,6 +51,18 @@ func TestModel(t *testing.T) {
 			"":          r.check,
 		})
 	})
+}
+
+// printSeed chooses the seed, unless one was given, so that every run can be repeated.
+func printSeed(t *testing.T) {
+	seed := flag.Lookup("rapid.seed").Value
+	if seed.String() == "0" {
+		if err := seed.Set(strconv.FormatUint(rand.Uint64(), 10)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = seed.Set("0") })
+	}
+	t.Logf("-rapid.seed=%s", seed)
 }
 
 // rig is one engine and the model of what it must hold.
