@@ -52,9 +52,9 @@ func authenticate(ctx context.Context, h http.Header, verifier Verifier) error {
 	}
 }
 
-// signedInToWrite is the rule of who may execute what: anybody may query, and
-// everything else needs somebody who is signed in. It runs before any resolver,
-// for every transport.
+// signedInToWrite is the rule of who may execute what: anybody may query and
+// subscribe, and mutations need somebody who is signed in. It runs before any
+// resolver, for every transport.
 type signedInToWrite struct{}
 
 var _ graphql.OperationContextMutator = signedInToWrite{}
@@ -63,7 +63,7 @@ func (signedInToWrite) ExtensionName() string                   { return "Signed
 func (signedInToWrite) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (signedInToWrite) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	if op.Operation.Operation == ast.Query || viewerID(ctx) != "" {
+	if op.Operation.Operation != ast.Mutation || viewerID(ctx) != "" {
 		return nil
 	}
 	return gqlerror.Wrap(&refusal{code: unauthenticated, message: "sign in to do this: send an Authorization header with a bearer token"})

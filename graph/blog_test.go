@@ -155,7 +155,8 @@ func (w *wire) checkPartitions(t testing.TB) {
 // newBlog makes an empty blog. Its clock ticks a second with each look at it.
 func newBlog(t testing.TB, o Options) *blog {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{})
+	epoch := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func newBlog(t testing.TB, o Options) *blog {
 		return c
 	}
 	now := atomic.Int64{}
-	now.Store(time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC).Unix())
+	now.Store(epoch.Unix())
 	s, err := store.New(client(w), client(engine), store.Options{
 		PollInterval: 5 * time.Millisecond,
 		Clock:        func() time.Time { return time.Unix(now.Add(1), 0) },

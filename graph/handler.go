@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -24,6 +25,10 @@ type Options struct {
 	// Verifier finds out who is behind a bearer token. Default: no token is good.
 	Verifier Verifier
 
+	// Streams is the life of subscriptions: when it ends they do, and their connections
+	// with them. Default: they last as long as their clients want.
+	Streams context.Context
+
 	// Logger gets a line for each operation that failed. Default: discards.
 	Logger *slog.Logger
 
@@ -44,6 +49,9 @@ func NewHandler(o Options) (http.Handler, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Streams == nil {
+		o.Streams = context.Background()
 	}
 	server, err := newServer(o)
 	if err != nil {
@@ -69,7 +77,8 @@ func newServer(o Options) (*handler.Server, error) {
 		Schema:    servedSchema(o.Development),
 		Resolvers: &Resolver{store: o.Store},
 	}))
-	server.AddTransport(httpTransport{verifier: o.Verifier})
+	server.AddTransport(webSocketTransport{verifier: o.Verifier, streams: o.Streams})
+	server.AddTransport(httpTransport{verifier: o.Verifier, streams: o.Streams})
 	server.SetErrorPresenter(presenter{log: o.Logger}.present)
 	server.SetRecoverFunc(recovered)
 	server.SetQueryCache(cache)

@@ -69,12 +69,14 @@ func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
 		if !isRequestID(id) {
-			id = rand.Text()
+			id = newRequestID()
 		}
 		w.Header().Set(requestIDHeader, id)
 		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id})))
 	})
 }
+
+func newRequestID() string { return rand.Text() }
 
 func isRequestID(s string) bool { return len(s) <= 64 && isToken(s, "-_.") }
 

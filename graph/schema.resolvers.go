@@ -254,6 +254,29 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 	return postConnection(page), nil
 }
 
+func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *store.Post, error) {
+	stream, err := r.store.PublishedPosts(ctx)
+	return follow(ctx, stream, err)
+}
+
+func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *store.Post, error) {
+	postID, err := parseIDOf(globalid.Post, "id", id)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := r.store.PostChanges(ctx, postID)
+	return follow(ctx, stream, err)
+}
+
+func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *store.Comment, error) {
+	postID, err := parseIDOf(globalid.Post, "postId", postID)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := r.store.NewComments(ctx, postID)
+	return follow(ctx, stream, err)
+}
+
 func (r *userResolver) ID(ctx context.Context, obj *store.User) (string, error) {
 	return userGlobalID(obj.ID), nil
 }
@@ -287,13 +310,16 @@ func (r *Resolver) Post() generated.PostResolver { return &postResolver{r} }
 
 func (r *Resolver) Query() generated.QueryResolver { return &queryResolver{r} }
 
+func (r *Resolver) Subscription() generated.SubscriptionResolver { return &subscriptionResolver{r} }
+
 func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
 
 type (
-	commentResolver  struct{ *Resolver }
-	likeResolver     struct{ *Resolver }
-	mutationResolver struct{ *Resolver }
-	postResolver     struct{ *Resolver }
-	queryResolver    struct{ *Resolver }
-	userResolver     struct{ *Resolver }
+	commentResolver      struct{ *Resolver }
+	likeResolver         struct{ *Resolver }
+	mutationResolver     struct{ *Resolver }
+	postResolver         struct{ *Resolver }
+	queryResolver        struct{ *Resolver }
+	subscriptionResolver struct{ *Resolver }
+	userResolver         struct{ *Resolver }
 )

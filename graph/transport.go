@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,26 +25,35 @@ const maxBody = 1 << 20 // bytes
 const (
 	mediaJSON     = "application/json"
 	mediaResponse = "application/graphql-response+json"
+	mediaEvents   = "text/event-stream"
 )
 
 // httpTransport is GraphQL over HTTP: GET for queries, POST for queries and
-// mutations, one answer for each request.
+// mutations, one answer for each request; and all operations as event streams, see
+// serveEvents.
 //
 // What is wrong with the HTTP request itself has its 4xx status whatever the client
 // accepts. An operation that is refused before it executes is answered without
 // data: 200 as application/json, and 4xx or 5xx as application/graphql-response+json,
 // so that clients of the former find the error's code in the body rather than an
 // opaque status. Once an operation executes, the status is 200.
-type httpTransport struct{ verifier Verifier }
+type httpTransport struct {
+	verifier Verifier
+	streams  context.Context // event streams end when it does
+}
 
 var _ graphql.Transport = httpTransport{}
 
-// Supports implements graphql.Transport: everything that does not upgrade.
-func (httpTransport) Supports(r *http.Request) bool { return r.Header.Get("Upgrade") == "" }
+// Supports implements graphql.Transport: everything that is left.
+func (httpTransport) Supports(*http.Request) bool { return true }
 
 // Do implements graphql.Transport.
 func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	h := w.Header()
+	if wantsEvents(r) {
+		t.serveEvents(w, r, exec)
+		return
+	}
 	media, acceptable := begin(h, r)
 
 	var response *graphql.Response
@@ -53,28 +63,44 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 	} else {
 		err = &httpError{status: http.StatusNotAcceptable, err: refuse("", "the answer is %s or %s, and the Accept header wants neither", mediaResponse, mediaJSON)}
 	}
-	status := http.StatusOK
+	if err != nil {
+		writeError(w, r, exec, media, err)
+		return
+	}
+	writeResponse(w, media, response)
+}
+
+// writeError answers with an error that came before execution.
+func writeError(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, err error) {
 	var refused *httpError
-	switch {
-	case err != nil:
-		if errors.As(err, &refused) {
-			status, err = refused.status, refused.err
-			if refused.allow != "" {
-				h.Set("Allow", refused.allow)
-			}
-		}
-		var list gqlerror.List
-		if !errors.As(err, &list) {
-			list = gqlerror.List{gqlerror.Wrap(err)}
-		}
-		response = exec.DispatchError(r.Context(), list)
-		fallthrough
-	case response.Data == nil:
+	if errors.As(err, &refused) {
+		err = refused.err
+	}
+	var list gqlerror.List
+	if !errors.As(err, &list) {
+		list = gqlerror.List{gqlerror.Wrap(err)}
+	}
+	response := exec.DispatchError(r.Context(), list)
+	if refused == nil {
+		writeResponse(w, media, response)
+		return
+	}
+	if refused.allow != "" {
+		w.Header().Set("Allow", refused.allow)
+	}
+	write(w, refused.status, response)
+}
+
+// writeResponse answers with a response, under the status that the media type has
+// for it.
+func writeResponse(w http.ResponseWriter, media string, response *graphql.Response) {
+	status := http.StatusOK
+	if response.Data == nil {
 		code := codeOf(response)
 		if code == unauthenticated {
-			h.Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
-		if refused == nil && media == mediaResponse {
+		if media == mediaResponse {
 			status = code.status()
 		}
 	}
@@ -108,6 +134,24 @@ func badRequest(field, format string, args ...any) error {
 // come to that.
 func (t httpTransport) execute(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (*graphql.Response, error) {
 	ctx := r.Context()
+	op, err := t.operation(w, r, exec)
+	if err != nil {
+		return nil, err
+	}
+	if op.Operation.Operation == ast.Subscription {
+		return nil, &httpError{status: http.StatusNotAcceptable, err: refuse("", "subscribe over WebSocket, or with %s as the first media type that you accept", mediaEvents)}
+	}
+	next, ctx := exec.DispatchOperation(ctx, op)
+	response := next(ctx)
+	if response == nil { // the executor does not begin once the context has ended
+		return nil, &store.Error{Code: store.Canceled, Op: "execute", Err: context.Cause(ctx)}
+	}
+	return response, nil
+}
+
+// operation reads the operation and signs its viewer in.
+func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (*graphql.OperationContext, error) {
+	ctx := r.Context()
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		return nil, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refuse("", "use GET or POST")}
 	}
@@ -125,24 +169,16 @@ func (t httpTransport) execute(w http.ResponseWriter, r *http.Request, exec grap
 	if params.Query == "" {
 		return nil, badRequest("query", "query is missing")
 	}
-	for name, value := range params.Variables {
-		params.Variables[name] = plainNumbers(value)
-	}
 	params.ReadTime.End = graphql.Now()
 
 	op, errs := exec.CreateOperationContext(ctx, params)
-	if op.Operation != nil && op.Operation.Operation != ast.Query && r.Method == http.MethodGet {
+	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
 		return nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refuse("", "GET is for queries: use POST for a %s", op.Operation.Operation)}
 	}
 	if errs != nil {
 		return nil, errs[:min(len(errs), maxErrors)]
 	}
-	next, ctx := exec.DispatchOperation(ctx, op)
-	response := next(ctx)
-	if response == nil { // the executor does not begin once the context has ended
-		return nil, &store.Error{Code: store.Canceled, Op: "execute", Err: context.Cause(ctx)}
-	}
-	return response, nil
+	return op, nil
 }
 
 // readGet reads an operation from the URL.
@@ -162,6 +198,7 @@ func readGet(_ http.ResponseWriter, r *http.Request, params *graphql.RawParams) 
 			}
 		}
 	}
+	plainVariables(params)
 	return nil
 }
 
@@ -174,13 +211,7 @@ func readPost(w http.ResponseWriter, r *http.Request, params *graphql.RawParams)
 	if r.ContentLength > maxBody {
 		return tooLarge()
 	}
-	body := struct {
-		Query         *string         `json:"query"`
-		OperationName *string         `json:"operationName"`
-		Variables     *map[string]any `json:"variables"`
-		Extensions    *map[string]any `json:"extensions"`
-	}{&params.Query, &params.OperationName, &params.Variables, &params.Extensions}
-	err = decode(http.MaxBytesReader(w, r.Body, maxBody), &body)
+	err = readParams(http.MaxBytesReader(w, r.Body, maxBody), params)
 	var wrongType *json.UnmarshalTypeError
 	var overflow *http.MaxBytesError
 	switch {
@@ -192,6 +223,27 @@ func readPost(w http.ResponseWriter, r *http.Request, params *graphql.RawParams)
 		return badRequest(wrongType.Field, "%s has the wrong type", wrongType.Field)
 	default:
 		return badRequest("", "the body must be a JSON object with a query, and nothing after it")
+	}
+}
+
+// readParams reads an operation as JSON.
+func readParams(r io.Reader, params *graphql.RawParams) error {
+	body := struct {
+		Query         *string         `json:"query"`
+		OperationName *string         `json:"operationName"`
+		Variables     *map[string]any `json:"variables"`
+		Extensions    *map[string]any `json:"extensions"`
+	}{&params.Query, &params.OperationName, &params.Variables, &params.Extensions}
+	if err := decode(r, &body); err != nil {
+		return err
+	}
+	plainVariables(params)
+	return nil
+}
+
+func plainVariables(params *graphql.RawParams) {
+	for name, value := range params.Variables {
+		params.Variables[name] = plainNumbers(value)
 	}
 }
 
@@ -278,27 +330,31 @@ func codeOf(response *graphql.Response) errorCode {
 	return errorCode(code)
 }
 
-// write sends the answer. Data is JSON already and goes out as it is; a nil Data
-// means that there is none, and then the answer has no such entry.
+// write sends the answer.
 func write(w http.ResponseWriter, status int, response *graphql.Response) {
-	var before, after []byte
+	body := append(appendResponse(nil, response), '\n')
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // nobody is left to tell
+}
+
+// appendResponse appends the response as JSON. Data is JSON already; a nil Data means
+// that there is none, and then the answer has no such entry.
+func appendResponse(dst []byte, response *graphql.Response) []byte {
+	dst = append(slices.Grow(dst, len(response.Data)+len(`{"data":}`)+1), '{')
 	if len(response.Errors) > 0 {
-		before = appendJSON([]byte(`"errors":`), response.Errors)
+		dst = appendJSON(append(dst, `"errors":`...), response.Errors)
 		if response.Data != nil {
-			before = append(before, ',')
+			dst = append(dst, ',')
 		}
 	}
 	if response.Data != nil {
-		before = append(before, `"data":`...)
+		dst = append(append(dst, `"data":`...), response.Data...)
 	}
 	if len(response.Extensions) > 0 {
-		after = appendJSON([]byte(`,"extensions":`), response.Extensions)
+		dst = appendJSON(append(dst, `,"extensions":`...), response.Extensions)
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len("{}\n")+len(before)+len(response.Data)+len(after)))
-	w.WriteHeader(status)
-	for _, part := range [][]byte{[]byte("{"), before, response.Data, after, []byte("}\n")} {
-		_, _ = w.Write(part) // nobody is left to tell
-	}
+	return append(dst, '}')
 }
 
 func appendJSON(b []byte, v any) []byte {

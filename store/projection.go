@@ -25,8 +25,9 @@ const (
 	logCount     = "count"
 )
 
-// Run keeps the copies true until ctx ends: it follows the change feeds of posts
-// and users, from where it stopped last. It returns nil when ctx ends.
+// Run keeps the copies true, and the streams supplied, until ctx ends: it follows
+// the change feeds of posts and users, from where it stopped last. It returns nil
+// when ctx ends.
 //
 // Every write of a copy is conditional and may be repeated, so that a change that
 // is handled twice, or late, or by two processes, never takes a copy back.
@@ -46,6 +47,7 @@ func (s *Store) Run(ctx context.Context) error {
 		}
 		g.Go(func() error { return processor.Run(ctx) })
 	}
+	g.Go(func() error { return s.runEvents(ctx) })
 	if err := g.Wait(); err != nil {
 		return cosmosError("run projections", err)
 	}
@@ -85,6 +87,7 @@ type authored struct {
 	UserID   string `json:"userId"`
 	Username string `json:"userUsername"`
 	ETag     string `json:"_etag"`
+	Written  int64  `json:"_ts"` // seconds
 }
 
 // projectPosts handles changes of the posts container: it brings the short forms

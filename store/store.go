@@ -39,6 +39,7 @@ type Store struct {
 
 	clients            // of the request path
 	background clients // of the projections
+	events     *events
 }
 
 // clients are the blog's containers.
@@ -67,6 +68,9 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	}
 	s := &Store{o: o, client: client}
 	var err error
+	if s.events, err = newEvents(s.now()); err != nil {
+		return nil, &Error{Code: Internal, Op: "open store", Err: err}
+	}
 	if s.database, err = client.NewDatabase(o.Database); err != nil {
 		return nil, &Error{Code: Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
 	}

@@ -81,8 +81,12 @@ func (c *clock) now() time.Time {
 	if !c.stopped.Load() {
 		ms = c.ms.Add(1)
 	}
-	return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond)
+	return epoch().Add(time.Duration(ms) * time.Millisecond)
 }
+
+// epoch is the moment at which the stores of these tests begin, and at which the
+// clock of their engines stands still.
+func epoch() time.Time { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC) }
 
 func newWorld(t testing.TB) *world { return openWorld(t, "") }
 
@@ -101,7 +105,7 @@ func newWorldWith(t testing.TB, o store.Options) *world {
 // openWorld opens a store on the data in dir, or in memory.
 func openWorld(t testing.TB, dir string) *world {
 	t.Helper()
-	engine, err := emulator.Open(dir, emulator.Options{})
+	engine, err := emulator.Open(dir, emulator.Options{Clock: epoch})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,131 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+)
+
+// eventsKeepAlive is how often a stream without events shows that it is alive.
+const eventsKeepAlive = 12 * time.Second
+
+// wantsEvents reports whether the client likes an event stream best, as it says by
+// naming it first: some name it last with every request, and mean none.
+func wantsEvents(r *http.Request) bool {
+	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
+	media, _, err := mime.ParseMediaType(first)
+	return err == nil && media == mediaEvents
+}
+
+// serveEvents answers as an event stream, in the "distinct connections" mode of the
+// protocol of npm graphql-sse: an event "next" for each response, and "complete" at
+// the end. An operation that is refused is told in the stream, too; what is wrong with
+// the HTTP request itself, or with who makes it, by an ordinary answer.
+func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+	begin(w.Header(), r)
+	op, err := t.operation(w, r, exec)
+	var refused gqlerror.List
+	if err != nil && !errors.As(err, &refused) {
+		w.Header().Set("Content-Type", mediaResponse+"; charset=utf-8")
+		writeError(w, r, exec, mediaResponse, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(t.streams, cancel)()
+
+	out, err := newEventWriter(w)
+	if err != nil {
+		return
+	}
+	// One goroutine executes and this one writes, which may also have to say that
+	// nothing happens. It does not return before the other one has.
+	responses := make(chan []byte)
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		send := func(r *graphql.Response) error {
+			select {
+			case responses <- appendResponse(nil, r):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if refused != nil {
+			_ = send(exec.DispatchError(ctx, refused))
+			return
+		}
+		if slow, _ := stream(ctx, exec, op, send); slow {
+			_ = send(exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(&refusal{code: throttled, message: messageTooSlow})}))
+		}
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	silence := time.NewTicker(eventsKeepAlive)
+	defer silence.Stop()
+	for {
+		select {
+		case response := <-responses:
+			err = out.event("next", response)
+			silence.Reset(eventsKeepAlive)
+		case <-silence.C:
+			err = out.comment()
+		case <-ended:
+			if ctx.Err() == nil {
+				_ = out.event("complete", nil) // nobody is left to tell
+			}
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// eventWriter writes a stream of events, each of which the client has to take within
+// writeTimeout.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func newEventWriter(w http.ResponseWriter) (*eventWriter, error) {
+	h := w.Header()
+	h.Set("Content-Type", mediaEvents+"; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no") // of proxies
+	e := &eventWriter{w, http.NewResponseController(w)}
+	// The server's limits are those of a request; a stream lasts.
+	if err := e.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	w.WriteHeader(http.StatusOK)
+	return e, e.control.Flush()
+}
+
+// event writes an event. data is JSON, and so has no line break.
+func (e *eventWriter) event(name string, data []byte) error {
+	b := append(make([]byte, 0, len(data)+32), "event: "...)
+	b = append(append(b, name...), "\ndata: "...)
+	return e.write(append(append(b, data...), "\n\n"...))
+}
+
+func (e *eventWriter) comment() error { return e.write([]byte(":\n\n")) }
+
+func (e *eventWriter) write(b []byte) error {
+	if err := e.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := e.w.Write(b); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}

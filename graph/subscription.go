@@ -1,0 +1,64 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/store"
+)
+
+// subscription is one operation of a transport that streams. Its context ends the
+// stream of events behind it.
+type subscription struct {
+	mu  sync.Mutex
+	end func() error // guarded by mu; why the events ended; nil for what has none
+}
+
+type subscriptionKey struct{}
+
+// follow hands the events of a stream to the executor.
+func follow[T any](ctx context.Context, stream *store.Stream[T], err error) (<-chan T, error) {
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, stream.Close)
+	s := ctx.Value(subscriptionKey{}).(*subscription) // no other transport executes subscriptions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end = stream.Err
+	return stream.Events(), nil
+}
+
+// tooSlow reports whether the client lost events because it did not read them. It is
+// to be called once there are no more events.
+func (s *subscription) tooSlow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end != nil && errors.Is(s.end(), store.ErrTooSlow)
+}
+
+const messageTooSlow = "too slow: events were missed; subscribe again and read what there is"
+
+// stream executes an operation of any kind and hands its responses to send, one after
+// the other, until they end, ctx does, or send fails. A response that has no data at
+// all refuses the operation: it is the only one. slow says that the client has missed
+// events.
+func stream(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, send func(*graphql.Response) error) (slow bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &subscription{}
+	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
+	for {
+		response := next(ctx)
+		if response == nil {
+			return ctx.Err() == nil && s.tooSlow(), nil
+		}
+		if err := send(response); err != nil || response.Data == nil || op.Operation.Operation != ast.Subscription {
+			return false, err
+		}
+	}
+}

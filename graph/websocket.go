@@ -1,0 +1,303 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/coder/websocket"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/store"
+)
+
+const (
+	initTimeout   = 10 * time.Second // for the client to introduce itself
+	pingInterval  = 30 * time.Second
+	pingTimeout   = 10 * time.Second // for the answer
+	writeTimeout  = 10 * time.Second // of one message or event
+	maxOperations = 100              // of one connection at a time
+)
+
+// Codes with which a connection is closed: those of the graphql-transport-ws
+// protocol, and of RFC 6455.
+const (
+	closeGoingAway       = websocket.StatusGoingAway
+	closeTooSlow         = websocket.StatusTryAgainLater
+	closeBadMessage      = websocket.StatusCode(4400)
+	closeUnauthorized    = websocket.StatusCode(4401)
+	closeForbidden       = websocket.StatusCode(4403)
+	closeBadProtocol     = websocket.StatusCode(4406)
+	closeInitTimeout     = websocket.StatusCode(4408)
+	closeDuplicate       = websocket.StatusCode(4409)
+	closeTooManyInits    = websocket.StatusCode(4429)
+	closeNormal          = websocket.StatusNormalClosure
+	closeVerifierTrouble = websocket.StatusTryAgainLater
+)
+
+// webSocketTransport is GraphQL over WebSocket, in the protocol graphql-transport-ws
+// of npm graphql-ws and in its predecessor graphql-ws of npm
+// subscriptions-transport-ws. A connection carries operations of every kind. It
+// belongs to whoever its first message signs in.
+type webSocketTransport struct {
+	verifier Verifier
+	streams  context.Context // connections end when it does
+}
+
+var _ graphql.Transport = webSocketTransport{}
+
+// Supports implements graphql.Transport.
+func (webSocketTransport) Supports(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// dialect is what the two protocols call the same things.
+type dialect struct {
+	subscribe, complete string // of the client
+	next                string // of the server
+}
+
+var dialects = map[string]dialect{
+	"graphql-transport-ws": {subscribe: "subscribe", complete: "complete", next: "next"},
+	"graphql-ws":           {subscribe: "start", complete: "stop", next: "data"},
+}
+
+// Do implements graphql.Transport. It returns when the connection is closed and
+// nothing that it started is left.
+func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"}})
+	if err != nil {
+		return // it has answered: no upgrade, or another origin
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(maxBody)
+	d, known := dialects[conn.Subprotocol()]
+	if !known {
+		conn.Close(closeBadProtocol, "Subprotocol not acceptable")
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	s := &socket{conn: conn, dialect: d, exec: exec, verifier: t.verifier, header: r.Header, ctx: ctx, running: map[string]context.CancelFunc{}}
+	defer s.operations.Wait()
+	defer cancel()
+	stopping := context.AfterFunc(t.streams, func() { s.close(closeGoingAway, "the server is stopping") })
+	defer stopping()
+	late := time.AfterFunc(initTimeout, func() { s.close(closeInitTimeout, "Connection initialisation timeout") })
+	defer late.Stop()
+	alive := s.keepAlive()
+	defer alive()
+
+	for {
+		_, message, err := conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		if !s.receive(message, late) {
+			return
+		}
+	}
+}
+
+// socket is one connection.
+type socket struct {
+	conn     *websocket.Conn
+	dialect  dialect
+	exec     graphql.GraphExecutor
+	verifier Verifier
+	header   http.Header     // of the request that was upgraded
+	ctx      context.Context // ends with the connection
+
+	// Of the reading goroutine.
+	acknowledged bool
+	viewer       string
+
+	operations sync.WaitGroup
+	mu         sync.Mutex
+	running    map[string]context.CancelFunc // guarded by mu; by the client's id
+}
+
+// message is what a client sends, in either protocol.
+type message struct {
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// close closes the connection and lets the reading goroutine go.
+func (s *socket) close(code websocket.StatusCode, reason string) { s.conn.Close(code, reason) }
+
+// keepAlive pings the client from time to time and closes the connection if there is
+// no answer. It occupies no goroutine in between.
+func (s *socket) keepAlive() (stop func()) {
+	var timer *time.Timer
+	timer = time.AfterFunc(pingInterval, func() {
+		ctx, cancel := context.WithTimeout(s.ctx, pingTimeout)
+		defer cancel()
+		if s.conn.Ping(ctx) != nil {
+			s.conn.CloseNow()
+			return
+		}
+		timer.Reset(pingInterval)
+	})
+	return func() { timer.Stop() }
+}
+
+// receive handles a message of the client. It reports false when the connection has
+// been closed.
+func (s *socket) receive(raw []byte, late *time.Timer) bool {
+	var m message
+	if err := decode(bytes.NewReader(raw), &m); err != nil {
+		return s.refuse(closeBadMessage, "Invalid message")
+	}
+	switch m.Type {
+	case "connection_init":
+		late.Stop()
+		return s.init(m)
+	case "connection_terminate":
+		return s.refuse(closeNormal, "")
+	case "ping":
+		return s.write("pong", "", m.Payload) == nil
+	case "pong":
+		return true
+	case s.dialect.subscribe:
+		return s.subscribe(m)
+	case s.dialect.complete:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if cancel := s.running[m.ID]; cancel != nil {
+			cancel()
+		}
+		return true
+	}
+	return s.refuse(closeBadMessage, "Invalid message")
+}
+
+func (s *socket) refuse(code websocket.StatusCode, reason string) bool {
+	s.close(code, reason)
+	return false
+}
+
+// init signs the connection in: by the bearer token that the payload's Authorization
+// names, or else by the request's own.
+func (s *socket) init(m message) bool {
+	if s.acknowledged {
+		return s.refuse(closeTooManyInits, "Too many initialisation requests")
+	}
+	var payload map[string]json.RawMessage
+	if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &payload) != nil {
+		return s.refuse(closeBadMessage, "Invalid message")
+	}
+	h := http.Header{"Authorization": s.header.Values("Authorization")}
+	for name, value := range payload {
+		var text string
+		if strings.EqualFold(name, "Authorization") && json.Unmarshal(value, &text) == nil && text != "" {
+			h.Set("Authorization", text)
+		}
+	}
+	who := &request{}
+	if err := authenticate(withRequest(s.ctx, who), h, s.verifier); err != nil {
+		code := closeForbidden
+		if c := store.CodeOf(err); c == store.Unavailable || c == store.Canceled {
+			code = closeVerifierTrouble
+		}
+		return s.refuse(code, bounded(classify(err).message, 120))
+	}
+	s.viewer, s.acknowledged = who.viewer, true
+	return s.write("connection_ack", "", nil) == nil
+}
+
+// subscribe starts an operation.
+func (s *socket) subscribe(m message) bool {
+	if !s.acknowledged {
+		return s.refuse(closeUnauthorized, "Unauthorized")
+	}
+	params := &graphql.RawParams{Headers: s.header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
+	if m.ID == "" || readParams(bytes.NewReader(m.Payload), params) != nil || params.Query == "" {
+		return s.refuse(closeBadMessage, "Invalid message")
+	}
+	params.ReadTime.End = graphql.Now()
+	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer}))
+	s.mu.Lock()
+	_, taken := s.running[m.ID]
+	full := len(s.running) >= maxOperations
+	if !taken && !full {
+		s.running[m.ID] = cancel
+		s.operations.Add(1)
+	}
+	s.mu.Unlock()
+	switch {
+	case taken:
+		cancel()
+		return s.refuse(closeDuplicate, "Subscriber for "+bounded(m.ID, 80)+" already exists")
+	case full:
+		defer cancel()
+		err := gqlerror.Wrap(&refusal{code: throttled, message: "too many operations at a time on this connection"})
+		return s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{err})) == nil
+	}
+	go s.run(ctx, cancel, m.ID, params)
+	return true
+}
+
+// run executes an operation and tells the client when it is over, unless the client
+// has ended it.
+func (s *socket) run(ctx context.Context, cancel context.CancelFunc, id string, params *graphql.RawParams) {
+	defer s.operations.Done()
+	var slow, refused bool
+	var err error
+	send := func(r *graphql.Response) error {
+		refused = r.Data == nil
+		return s.answer(id, r)
+	}
+	if op, errs := s.exec.CreateOperationContext(ctx, params); errs != nil {
+		err = send(s.exec.DispatchError(ctx, errs[:min(len(errs), maxErrors)]))
+	} else {
+		slow, err = stream(ctx, s.exec, op, send)
+	}
+	done := ctx.Err() != nil
+	cancel()
+	s.mu.Lock()
+	delete(s.running, id) // before the client hears of it, and may use the id again
+	s.mu.Unlock()
+	switch {
+	case slow:
+		s.close(closeTooSlow, messageTooSlow)
+	case err != nil:
+		s.conn.CloseNow()
+	case !done && !refused:
+		_ = s.write("complete", id, nil) // nobody is left to tell
+	}
+}
+
+// answer sends a response. One without data refuses the operation, and ends it.
+func (s *socket) answer(id string, r *graphql.Response) error {
+	switch {
+	case r.Data != nil:
+		return s.write(s.dialect.next, id, appendResponse(nil, r))
+	case s.dialect.next == "data": // has room for one error
+		return s.write("error", id, appendJSON(nil, r.Errors[0]))
+	}
+	return s.write("error", id, appendJSON(nil, r.Errors))
+}
+
+var errNotWritten = errors.New("the message was not written in time")
+
+// write sends a message. id and payload may be missing.
+func (s *socket) write(kind, id string, payload []byte) error {
+	b := append(make([]byte, 0, len(payload)+128), `{"type":"`...)
+	b = append(append(b, kind...), '"')
+	if id != "" {
+		b = appendJSON(append(b, `,"id":`...), id)
+	}
+	if payload != nil {
+		b = append(append(b, `,"payload":`...), payload...)
+	}
+	ctx, cancel := context.WithTimeoutCause(s.ctx, writeTimeout, errNotWritten)
+	defer cancel()
+	return s.conn.Write(ctx, websocket.MessageText, append(b, '}'))
+}

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"byline/store/changefeed"
+)
+
+const (
+	streamBuffer   = 64               // events that wait for a stream's reader, at most
+	streamPatience = 10 * time.Second // for the feed to be found, right after the start
+	rememberedNew  = 1 << 14          // items that were published, to tell them from their later changes
+	newFor         = 10 * time.Minute // after its creation, an item that was not seen yet may be new
+)
+
+// ErrTooSlow ends a stream whose reader let more than 64 events wait.
+var ErrTooSlow = errors.New("the reader is too slow")
+
+// Stream is what happens to one subject from the moment it was opened, by any
+// process, in order, while Run runs. Who opens it must close it.
+type Stream[T any] struct {
+	events chan T
+	close  func()
+	err    error // set before events is closed
+}
+
+// Events delivers the events, which readers share and must not change. It is closed
+// when the stream ends: then Err tells why.
+func (s *Stream[T]) Events() <-chan T { return s.events }
+
+// Err returns ErrTooSlow if the reader has missed events, and nil if there will be
+// no more because the subject is gone. It must not be called before Events is closed.
+func (s *Stream[T]) Err() error { return s.err }
+
+// Close ends the stream. It may be called again.
+func (s *Stream[T]) Close() { s.close() }
+
+// topics distributes events to the streams that are open, by subject.
+type topics[T any] struct {
+	mu      sync.Mutex
+	streams map[string]map[*Stream[T]]struct{} // guarded by mu
+}
+
+func (t *topics[T]) open(subject string) *Stream[T] {
+	s := &Stream[T]{events: make(chan T, streamBuffer)}
+	s.close = func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.removeLocked(subject, s)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.streams == nil {
+		t.streams = map[string]map[*Stream[T]]struct{}{}
+	}
+	if t.streams[subject] == nil {
+		t.streams[subject] = map[*Stream[T]]struct{}{}
+	}
+	t.streams[subject][s] = struct{}{}
+	return s
+}
+
+func (t *topics[T]) removeLocked(subject string, s *Stream[T]) {
+	delete(t.streams[subject], s)
+	if len(t.streams[subject]) == 0 {
+		delete(t.streams, subject)
+	}
+}
+
+// publish hands event to every stream of the subject. It waits for no reader: one
+// that is too slow loses its stream.
+func (t *topics[T]) publish(subject string, event T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.streams[subject] {
+		select {
+		case s.events <- event:
+		default:
+			t.endLocked(subject, s, ErrTooSlow)
+		}
+	}
+}
+
+// end ends every stream of the subject.
+func (t *topics[T]) end(subject string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.streams[subject] {
+		t.endLocked(subject, s, nil)
+	}
+}
+
+func (t *topics[T]) endLocked(subject string, s *Stream[T], err error) {
+	t.removeLocked(subject, s)
+	s.err = err
+	close(s.events)
+}
+
+// events turns the change feed of posts into streams: one reader of the feed,
+// however many there are of the streams.
+type events struct {
+	published topics[*Post]
+	changed   topics[*Post]    // by post
+	comments  topics[*Comment] // by post
+	ready     chan struct{}    // closed once the place in the feed is known
+	markReady func()
+
+	// Of the only reader.
+	since Date // what was created before is not new
+	seen  *lru.Cache[string, struct{}]
+}
+
+func newEvents(since Date) (*events, error) {
+	seen, err := lru.New[string, struct{}](rememberedNew)
+	ready := make(chan struct{})
+	return &events{ready: ready, markReady: sync.OnceFunc(func() { close(ready) }), since: since, seen: seen}, err
+}
+
+// PublishedPosts streams the posts that are created. An event comes at most one
+// PollInterval after the write, as do those of the other streams.
+func (s *Store) PublishedPosts(ctx context.Context) (*Stream[*Post], error) {
+	if err := s.awaitEvents(ctx); err != nil {
+		return nil, err
+	}
+	return s.events.published.open(""), nil
+}
+
+// PostChanges streams a post as it is after each change, likes and comments
+// included. Changes that follow each other within PollInterval may come as one. The
+// stream ends when the post is deleted.
+func (s *Store) PostChanges(ctx context.Context, postID string) (*Stream[*Post], error) {
+	return openOfPost(ctx, s, &s.events.changed, postID)
+}
+
+// NewComments streams the comments that are written on a post. The stream ends when
+// the post is deleted.
+func (s *Store) NewComments(ctx context.Context, postID string) (*Stream[*Comment], error) {
+	return openOfPost(ctx, s, &s.events.comments, postID)
+}
+
+// openOfPost opens a stream about a post, which must exist: one point read.
+func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID string) (*Stream[T], error) {
+	const op = "follow post"
+	if err := s.awaitEvents(ctx); err != nil {
+		return nil, err
+	}
+	stream := t.open(postID) // before the read, so that a delete after it is noticed
+	post, err := s.Post(ctx, postID)
+	if err == nil && post == nil {
+		err = noPost(op)
+	}
+	if err != nil {
+		stream.Close()
+		return nil, err
+	}
+	return stream, nil
+}
+
+// awaitEvents waits for the reader to have found its place, as it has soon after
+// the start.
+func (s *Store) awaitEvents(ctx context.Context) error {
+	const op = "follow changes"
+	timeout := time.NewTimer(streamPatience)
+	defer timeout.Stop()
+	select {
+	case <-s.events.ready:
+		return nil
+	case <-ctx.Done():
+		return &Error{Code: Canceled, Op: op, Err: context.Cause(ctx)}
+	case <-timeout.C:
+		return &Error{Code: Unavailable, Op: op, Err: errors.New("the change feed is not being followed")}
+	}
+}
+
+// runEvents follows the change feed of posts until ctx ends.
+func (s *Store) runEvents(ctx context.Context) error {
+	tail := changefeed.NewTail(s.posts, s.distribute, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger})
+	go func() {
+		select {
+		case <-tail.Ready():
+			s.events.markReady()
+		case <-ctx.Done():
+		}
+	}()
+	return tail.Run(ctx)
+}
+
+// distribute hands the changes of a page to the streams. What cannot be read is
+// left to the projections to report.
+func (s *Store) distribute(_ context.Context, items [][]byte) error {
+	const op = "distribute changes"
+	for _, raw := range items {
+		var item authored
+		if json.Unmarshal(raw, &item) != nil {
+			continue
+		}
+		switch item.Type {
+		case typePost:
+			p, err := decodeChangedPost(op, raw)
+			if err != nil {
+				continue
+			}
+			if p.deleted {
+				s.events.changed.end(p.ID)
+				s.events.comments.end(p.ID)
+				continue
+			}
+			if s.events.isNew(p.ID, p.CreatedAt, item.Written) {
+				s.events.published.publish("", p)
+			}
+			s.events.changed.publish(p.ID, p)
+		case typeComment:
+			c, err := decodeComment(op, raw)
+			if err != nil || c == nil {
+				continue
+			}
+			if s.events.isNew(c.ID, c.CreatedAt, item.Written) {
+				s.events.comments.publish(c.PostID, c)
+			}
+		}
+	}
+	return nil
+}
+
+// isNew reports whether an item was created when it was written, at a moment of
+// Cosmos DB's clock in seconds, rather than written again: the feed shows the latest
+// state, which does not say.
+func (e *events) isNew(id string, created Date, written int64) bool {
+	if created < e.since || created < NewDate(time.Unix(written, 0).Add(-newFor)) {
+		return false
+	}
+	seen, _ := e.seen.ContainsOrAdd(id, struct{}{})
+	return !seen
+}

@@ -1,0 +1,180 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"byline/store"
+)
+
+// next returns the next event of a stream; ok is false if the stream has ended.
+func next[T any](t *testing.T, s *store.Stream[T]) (event T, ok bool) {
+	t.Helper()
+	select {
+	case event, ok = <-s.Events():
+		return event, ok
+	case <-time.After(time.Minute):
+		t.Fatal("no event")
+		return
+	}
+}
+
+func open[T any](t *testing.T, s *store.Stream[T], err error) *store.Stream[T] {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestStreams(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	ctx := t.Context()
+	ada, grace := w.user("ada"), w.user("grace")
+	published, err := w.PublishedPosts(ctx)
+	open(t, published, err)
+	old := w.post(ada, "Old")
+	other := w.post(ada, "Other")
+	for _, p := range []*store.Post{old, other} {
+		if got, _ := next(t, published); got.ID != p.ID {
+			t.Errorf("published %+v", got)
+		}
+	}
+	changes, err := w.PostChanges(ctx, old.ID)
+	open(t, changes, err)
+	comments, err := w.NewComments(ctx, old.ID)
+	open(t, comments, err)
+
+	// What happens on other posts, and to old ones, is not news.
+	w.comment(grace, other, "elsewhere")
+	w.like(grace, other)
+	p := w.post(grace, "New")
+	if got, _ := next(t, published); got == nil || got.ID != p.ID || got.Title != "New" {
+		t.Errorf("published %+v", got)
+	}
+
+	var want []string
+	for i := range 5 {
+		c := w.comment(grace, old, fmt.Sprint("comment ", i))
+		want = append(want, c.ID)
+		w.like(w.user(fmt.Sprint("fan", i)), old)
+	}
+	var got []string
+	for range want {
+		c, _ := next(t, comments)
+		got = append(got, c.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("comments %v, want %v", got, want)
+	}
+	last := int64(0)
+	for {
+		p, ok := next(t, changes)
+		if !ok || p.ID != old.ID || p.Revision <= last {
+			t.Fatalf("%+v after revision %d", p, last)
+		}
+		if last = p.Revision; p.LikeCount == 5 && p.CommentCount == 5 {
+			break
+		}
+	}
+
+	// An edited comment, and one whose author has another name, are not new.
+	if _, err := w.EditComment(ctx, grace.ID, old.ID, want[0], "edited"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.RenameUser(ctx, grace.ID, "hopper"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		for _, id := range want {
+			if c, err := w.Comment(ctx, old.ID, id); err != nil || c.AuthorUsername != "hopper" {
+				return fmt.Errorf("%+v %v", c, err)
+			}
+		}
+		return nil
+	})
+	c := w.comment(ada, old, "the next")
+	if got, _ := next(t, comments); got.ID != c.ID {
+		t.Errorf("comment %+v, want %s", got, c.ID)
+	}
+
+	// A delete ends what is about the post.
+	if err := w.DeletePost(ctx, ada.ID, old.ID); err != nil {
+		t.Fatal(err)
+	}
+	for range changes.Events() { // what happened before
+	}
+	if _, ok := next(t, comments); ok || comments.Err() != nil || changes.Err() != nil {
+		t.Errorf("%v %v %v", ok, comments.Err(), changes.Err())
+	}
+	select {
+	case p := <-published.Events():
+		t.Errorf("published %+v", p)
+	default:
+	}
+}
+
+func TestStreamsSeeOtherProcesses(t *testing.T) {
+	w := newWorld(t)
+	other, err := store.New(w.client, w.client, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	p := w.post(w.user("ada"), "Post")
+	comments, err := w.NewComments(t.Context(), p.ID)
+	open(t, comments, err)
+	c, _, err := other.CreateComment(t.Context(), store.NewComment{AuthorID: p.AuthorID, PostID: p.ID, Content: "from elsewhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := next(t, comments); got.ID != c.ID || got.Content != c.Content {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestStreamThatNobodyReads(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	ada := w.user("ada")
+	p := w.post(ada, "Post")
+	idle, err := w.NewComments(t.Context(), p.ID)
+	open(t, idle, err)
+	busy, err := w.NewComments(t.Context(), p.ID)
+	open(t, busy, err)
+	const n = 80 // more than wait for a reader
+	for i := range n {
+		w.comment(ada, p, fmt.Sprint(i))
+		if _, ok := next(t, busy); !ok {
+			t.Fatal(busy.Err())
+		}
+	}
+	got := 0
+	for range idle.Events() {
+		got++
+	}
+	if !errors.Is(idle.Err(), store.ErrTooSlow) || got == 0 || got >= n {
+		t.Errorf("%d events, then %v", got, idle.Err())
+	}
+}
+
+func TestStreamOfNothing(t *testing.T) {
+	w := newWorld(t)
+	if _, err := func() (any, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		return w.PublishedPosts(ctx)
+	}(); store.CodeOf(err) != store.Canceled {
+		t.Errorf("before anybody follows the feed: %v", err)
+	}
+	w.run()
+	if _, err := w.PostChanges(t.Context(), "nothing"); store.CodeOf(err) != store.NotFound {
+		t.Errorf("%v", err)
+	}
+}
