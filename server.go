@@ -170,7 +170,9 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		}
 	}
 
-	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: verifier, Logger: log,
+	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	defer endStreams()
+	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: verifier, Streams: streams, Logger: log,
 		Development: c.demoTokens(), PlaygroundToken: "demo:ada"})
 	if err != nil {
 		return err
@@ -180,10 +182,11 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	mux.Handle("/", handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", stopping.ready(blog))
+	var requests underWay
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	server := &http.Server{
-		Handler:           mux,
+		Handler:           requests.count(mux),
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -212,7 +215,9 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	}
 	log.Info("stopping")
 	stopping.begin()
-	// Requests under way may finish; what is left then is cut off.
+	// Subscribers are told to go; requests under way may finish, and what is left then
+	// is cut off.
+	endStreams()
 	grace, cancel := context.WithTimeout(base, shutdownTimeout)
 	defer cancel()
 	err = server.Shutdown(grace)
@@ -220,10 +225,23 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if err != nil {
 		err = errors.Join(err, server.Close())
 	}
+	requests.Wait()
 	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
 		err = errors.Join(err, serr)
 	}
 	return err // then, by the defers: the projections let go of their leases, and the engine closes
+}
+
+// underWay counts the requests that are being served, those too that have become
+// WebSockets, which http.Server forgets.
+type underWay struct{ sync.WaitGroup }
+
+func (u *underWay) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.Add(1)
+		defer u.Done()
+		next.ServeHTTP(w, r)
+	})
 }
 
 // lifecycle is what the probes know of the process.
