@@ -54,7 +54,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if f.last, err = f.viewLSN(); err != nil {
 		return nil, err
 	}
-	if err := e.durable.waitSynced(p, f.last); err != nil {
+	if err := e.durable.waitSynced(q.ctx, p, f.last); err != nil {
 		return nil, err
 	}
 	if err := f.start(q); err != nil {

@@ -21,7 +21,7 @@ type durability struct {
 	waiting atomic.Int64 // how many wait, so that a writer need not ask for the mutex
 
 	mu     sync.Mutex
-	synced *sync.Cond // on mu: some partition's synced LSN rose, or failed became true
+	synced *sync.Cond // on mu: some partition's synced LSN rose, failed became true, or a waiter's context ended
 }
 
 func newDurability(noSync bool) *durability {
@@ -44,7 +44,9 @@ func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn
 	return db.ApplyNoSyncWait(batch, pebble.Sync)
 }
 
-// wait waits until a batch that was applied is durable.
+// wait waits until a batch that was applied is durable. It does not end with the
+// request's context: Pebble cannot be told, and what is applied cannot be taken
+// back, so the writer learns what became of it.
 func (d *durability) wait(batch *pebble.Batch, p *partition, lsn uint64) error {
 	if d.noSync {
 		return nil
@@ -78,18 +80,22 @@ func (d *durability) wake() {
 	d.synced.Broadcast()
 }
 
-// waitSynced waits until lsn is durable. Usually it is.
-func (d *durability) waitSynced(p *partition, lsn uint64) error {
+// waitSynced waits until lsn is durable, or ctx ends. Usually lsn is durable.
+func (d *durability) waitSynced(ctx context.Context, p *partition, lsn uint64) error {
 	if p.synced.Load() >= lsn {
 		return nil
 	}
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
+	defer context.AfterFunc(ctx, d.wake)()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for p.synced.Load() < lsn {
 		if d.failed.Load() {
 			return notDurable()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		d.synced.Wait()
 	}
@@ -97,10 +103,11 @@ func (d *durability) waitSynced(p *partition, lsn uint64) error {
 }
 
 // writesFailed stops all writing, because one could not be made durable and what
-// Pebble would do with later ones is unknown. It logs one line.
+// Pebble would do with later ones is unknown. It logs one line. What is read still
+// goes through waitSynced: an answer that could rest on the lost write is a 503.
 func (e *Engine) writesFailed(err error) {
 	if e.durable.failed.CompareAndSwap(false, true) {
-		e.log.Error("write could not be made durable: writes are refused until the engine is opened again, reads of what is durable go on", "err", err.Error())
+		e.log.Error("write could not be made durable: writes are refused until the engine is opened again; reads go on, but on the physical partitions of lost writes only those by id of items that are durable", "err", err.Error())
 	}
 	e.durable.wake()
 }

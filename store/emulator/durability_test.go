@@ -2,16 +2,19 @@ package emulator
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
 )
 
 // slowDisk is a disk whose syncs of the write-ahead log wait while it is held.
@@ -216,6 +219,113 @@ func TestAnswersRestOnWhatIsDurable(t *testing.T) {
 	for _, done := range []<-chan error{create, del} {
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestWaitsEndWithTheRequest: who waits for another's sync need not wait when the
+// request is canceled. The writer itself does: it learns what became of its write.
+func TestWaitsEndWithTheRequest(t *testing.T) {
+	disk := newSlowDisk()
+	e := newEngine(t, Options{fs: disk.fs()})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"deleted","pk":"p"}`)
+	release := disk.hold()
+	defer release()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	del := pending(t, e, func() error {
+		_, err := c.DeleteItem(ctx, pk("p"), "deleted", nil)
+		return err
+	})
+	create := pending(t, e, func() error {
+		_, err := c.CreateItem(ctx, pk("p"), []byte(`{"id":"new","pk":"p"}`), nil)
+		return err
+	})
+	const docs = "/dbs/db/colls/c/docs"
+	waiting := map[string]chan error{}
+	for name, q := range map[string]*http.Request{
+		"read":        signed(t, "GET", docs+"/new", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil),
+		"404":         signed(t, "GET", docs+"/deleted", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil),
+		"409":         signed(t, "POST", docs, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, []byte(`{"id":"new","pk":"p"}`)),
+		"query":       signed(t, "POST", docs, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "Content-Type": {"application/query+json"}}, []byte(`{"query":"SELECT * FROM c"}`)),
+		"change feed": signed(t, "GET", docs, http.Header{"A-Im": {"Incremental Feed"}}, nil),
+	} {
+		done := make(chan error, 1)
+		waiting[name] = done
+		go func() {
+			_, err := e.Do(q.WithContext(ctx))
+			done <- err
+		}()
+	}
+	for deadline := time.Now().Add(time.Minute); e.durable.waiting.Load() < int64(len(waiting)); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d wait", e.durable.waiting.Load(), len(waiting))
+		}
+	}
+	cancel()
+	for name, done := range waiting {
+		select {
+		case err := <-done:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%s goes on waiting", name)
+		}
+	}
+	release()
+	<-del // what a canceled writer is told is the SDK's business
+	<-create
+	if got := queryAll(t, c, "SELECT VALUE c.id FROM c", pk("p"), nil); len(got) != 1 || got[0] != `"new"` {
+		t.Errorf("canceled writes that were applied: %v", got)
+	}
+}
+
+// TestReadsAfterALostWrite: what an answer could rest on of a write that was lost
+// is refused, the rest is served.
+func TestReadsAfterALostWrite(t *testing.T) {
+	ctx := context.Background()
+	var full errorfs.Toggle
+	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	e, err := Open("", Options{fs: errorfs.Wrap(vfs.NewMem(), &full), Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close() // fails, as it must
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	other := otherRange(e, "p")
+	for _, key := range []string{"p", other} {
+		mustCreate(t, c, key, `{"id":"kept","pk":"`+key+`"}`)
+		mustCreate(t, c, key, `{"id":"touched","pk":"`+key+`"}`)
+	}
+	full.On()
+	_, err = c.UpsertItem(ctx, pk("p"), []byte(`{"id":"touched","pk":"p","n":1}`), nil)
+	wantStatus(t, err, http.StatusServiceUnavailable, "")
+	for _, one := range []struct {
+		key  string
+		want map[string]int
+	}{
+		{"p", map[string]int{"kept": 200, "touched": 503, "missing": 503, "query": 503, "change feed": 503, "write": 503}},
+		{other, map[string]int{"kept": 200, "touched": 200, "missing": 404, "query": 200, "change feed": 200, "write": 503}},
+	} {
+		const docs = "/dbs/db/colls/c/docs"
+		key := `["` + one.key + `"]`
+		got := map[string]int{
+			"query":       do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`, "x-ms-documentdb-partitionkey", key, "Content-Type", "application/query+json").StatusCode,
+			"change feed": do(t, e, "GET", docs, "", "x-ms-documentdb-partitionkey", key, "A-IM", "Incremental Feed").StatusCode,
+			"write":       do(t, e, "POST", docs, `{"id":"later","pk":"`+one.key+`"}`, "x-ms-documentdb-partitionkey", key).StatusCode,
+		}
+		for _, id := range []string{"kept", "touched", "missing"} {
+			got[id] = do(t, e, "GET", docs+"/"+id, "", "x-ms-documentdb-partitionkey", key).StatusCode
+		}
+		if d := cmp.Diff(one.want, got); d != "" {
+			t.Errorf("%s: %s", one.key, d)
 		}
 	}
 }

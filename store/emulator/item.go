@@ -340,7 +340,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	}
 	v, closer, err := e.db.Get(append(k, id...))
 	if errors.Is(err, pebble.ErrNotFound) {
-		if err := e.durable.waitSynced(p, p.applied.Load()); err != nil { // it may be a delete that was seen
+		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil { // it may be a delete that was seen
 			return nil, err
 		}
 		return resp.at(p.synced.Load()), itemNotFound()
@@ -352,7 +352,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	if err != nil {
 		return nil, err
 	}
-	if err := e.durable.waitSynced(p, r.lsn); err != nil {
+	if err := e.durable.waitSynced(q.ctx, p, r.lsn); err != nil {
 		return nil, err
 	}
 	resp.at(p.synced.Load())

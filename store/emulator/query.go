@@ -221,7 +221,7 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		return resp, err
 	}
 	for _, seen := range r.scope.ranges {
-		if err := e.durable.waitSynced(seen, seen.applied.Load()); err != nil {
+		if err := e.durable.waitSynced(q.ctx, seen, seen.applied.Load()); err != nil {
 			return nil, err
 		}
 	}

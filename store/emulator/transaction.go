@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"net/http"
@@ -45,25 +46,27 @@ func (e *Engine) commit(q *request, c *container, key partitionKey, several bool
 	if several {
 		t.written, t.uniques = map[string]*record{}, map[string]string{}
 	}
-	return t.run(fn)
+	return t.finish(q.ctx, t.apply(fn))
 }
 
 // commitAt is commit for a logical partition that is known by its address.
-func (e *Engine) commitAt(c *container, address []byte, fn func(*transaction) error) (*partition, uint64, error) {
+func (e *Engine) commitAt(ctx context.Context, c *container, address []byte, fn func(*transaction) error) (*partition, uint64, error) {
 	t := transaction{e: e, c: c, partition: address}
-	return t.run(fn)
+	return t.finish(ctx, t.apply(fn))
 }
 
-func (t *transaction) run(fn func(*transaction) error) (*partition, uint64, error) {
+// finish waits until what apply wrote is durable, or else, unless ctx ends, what
+// it saw. It takes and returns apply's error.
+func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64, error) {
 	e := t.e
-	if err := t.apply(fn); err != nil || t.batch.Empty() {
+	if err != nil || t.batch.Empty() {
 		if t.batch != nil {
 			err = errors.Join(err, t.batch.Close())
 		}
 		if t.lsn == 0 { // it looked at nothing
 			return t.p, 0, err
 		}
-		if werr := e.durable.waitSynced(t.p, t.lsn-1); werr != nil {
+		if werr := e.durable.waitSynced(ctx, t.p, t.lsn-1); werr != nil {
 			return nil, 0, werr
 		}
 		return t.p, t.lsn - 1, err

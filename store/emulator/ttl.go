@@ -40,7 +40,7 @@ func (e *Engine) purge(ctx context.Context) (int, error) {
 	for _, d := range e.catalog.Load().databases {
 		for _, c := range d.containers {
 			for ctx.Err() == nil {
-				found, n, err := e.purgeSome(c)
+				found, n, err := e.purgeSome(ctx, c)
 				purged += n
 				if err != nil {
 					return purged, err
@@ -55,7 +55,7 @@ func (e *Engine) purge(ctx context.Context) (int, error) {
 }
 
 // purgeSome deletes some of a container's expired items.
-func (e *Engine) purgeSome(c *container) (found, purged int, err error) {
+func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int, err error) {
 	addresses, epkLength, components, err := e.expiredAddresses(c)
 	if err != nil {
 		return 0, 0, err
@@ -68,7 +68,7 @@ func (e *Engine) purgeSome(c *container) (found, purged int, err error) {
 			same++
 		}
 		removed := 0
-		if _, _, err := e.commitAt(c, partition, func(t *transaction) error {
+		if _, _, err := e.commitAt(ctx, c, partition, func(t *transaction) error {
 			for _, address := range rest[:same] {
 				id := string(address[n:])
 				old, live, err := t.stored(id)
