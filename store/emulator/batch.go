@@ -5,20 +5,24 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
-// Limits of a transactional batch.
+// Limits of a batch.
 const (
 	maxBatchOperations = 100
 	maxBatchBytes      = 2 << 20
 )
 
-// batchOp is one operation of a transactional batch, as it stands in the body.
+// batchOp is one operation of a batch, as it stands in the body.
 type batchOp struct {
-	Type    string          `json:"operationType"`
-	ID      string          `json:"id"`
-	IfMatch string          `json:"ifMatch"`
-	Body    json.RawMessage `json:"resourceBody"`
+	Type        string          `json:"operationType"`
+	ID          string          `json:"id"`
+	Key         string          `json:"partitionKey"` // as in the header
+	IfMatch     string          `json:"ifMatch"`
+	IfNoneMatch string          `json:"ifNoneMatch"`
+	Minimal     bool            `json:"minimalReturnPreference"`
+	Body        json.RawMessage `json:"resourceBody"`
 }
 
 // batchResult is one element of the answer.
@@ -30,11 +34,14 @@ type batchResult struct {
 	body      []byte
 }
 
-// batch runs a transactional batch: its operations in order, each seeing what
-// those before it did, all of them or none.
+// batch serves a batch: a transactional one, or the operations of a client's bulk
+// mode.
 func (e *Engine) batch(q *request, c *container) (*response, error) {
 	if len(q.body) > maxBatchBytes {
 		return nil, tooLarge()
+	}
+	if len(q.body) > 0 && q.body[0] == hybridRow {
+		return nil, badRequest("The batch request is in HybridRow, the binary format of the .NET SDK: only JSON is supported.")
 	}
 	var ops []batchOp
 	if err := json.Unmarshal(q.body, &ops); err != nil {
@@ -46,6 +53,22 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	if len(ops) > maxBatchOperations {
 		return nil, badRequest("Batch request has more operations than what is supported.")
 	}
+	const atomic, goOn = "X-Ms-Cosmos-Batch-Atomic", "X-Ms-Cosmos-Batch-Continue-On-Error"
+	switch {
+	case q.is(atomic) && q.is(goOn):
+		return nil, badRequest("The headers '%s' and '%s' contradict each other.", strings.ToLower(atomic), strings.ToLower(goOn))
+	case !q.is(atomic) && (q.get(atomic) != "" || q.get(goOn) != ""):
+		return e.bulk(q, c, ops, q.is(goOn))
+	}
+	return e.transactionalBatch(q, c, ops)
+}
+
+// hybridRow is the first byte of a HybridRow record.
+const hybridRow = 0x81
+
+// transactionalBatch runs operations in order, each seeing what those before it
+// did, all of them or none.
+func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*response, error) {
 	d, err := c.definition()
 	if err != nil {
 		return nil, err
@@ -56,7 +79,7 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	}
 	prepared := make([]operation, len(ops))
 	for i := range ops {
-		prepared[i] = ops[i].prepare(d)
+		prepared[i] = ops[i].prepare(d, key)
 	}
 	results := make([]batchResult, len(ops))
 	failed, failure := -1, error(nil)
@@ -66,7 +89,7 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 			var api *apiError
 			if errors.As(err, &api) {
 				failed, failure = i, err
-				results[i] = batchResult{status: api.status, substatus: api.substatus, charge: api.charge}
+				results[i] = failedOperation(api)
 				if api.status == http.StatusConflict {
 					results[i].charge = chargeBatchConflict
 				}
@@ -75,20 +98,14 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 			if err != nil {
 				return err
 			}
-			results[i] = batchResult{status: res.status, charge: res.charge}
-			if res.rec != nil {
-				results[i].etag = res.rec.etag(c.no)
-				if !q.minimal() || ops[i].Type == "Read" {
-					results[i].body = res.rec.doc
-				}
-			}
+			results[i] = ops[i].result(q, c, res)
 		}
 		return nil
 	})
 	if err != nil && (failure == nil || !errors.Is(err, failure)) {
 		return &response{container: c, partition: p, lsn: lsn}, err
 	}
-	resp := &response{status: http.StatusOK, container: c, partition: p, lsn: lsn, session: sessionToken(p, lsn), items: len(ops), counted: true}
+	resp := &response{status: http.StatusOK, container: c, partition: p, lsn: lsn, session: sessionToken(p, lsn)}
 	if failed >= 0 {
 		resp.status = http.StatusMultiStatus
 		for i := range results {
@@ -97,18 +114,52 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 			}
 		}
 	}
+	resp.setResults(results)
+	return resp, nil
+}
+
+// setResults makes the body and the charge of a batch's answer.
+func (resp *response) setResults(results []batchResult) {
+	resp.items, resp.counted = len(results), true
 	resp.body = appendBatchResults(nil, results)
 	for _, r := range results {
 		resp.charge += r.charge
 	}
-	return resp, nil
 }
 
-// prepare parses an operation. What is wrong with it is reported when its turn
-// comes.
-func (op *batchOp) prepare(d *definition) operation {
+func failedOperation(err *apiError) batchResult {
+	return batchResult{status: err.status, substatus: err.substatus, charge: err.charge}
+}
+
+// result is what the answer says of an operation that was done.
+func (op *batchOp) result(q *request, c *container, res opResult) batchResult {
+	r := batchResult{status: res.status, charge: res.charge}
+	if res.rec != nil {
+		r.etag = res.rec.etag(c.no)
+		if op.Type == "Read" || !op.Minimal && !q.minimal() {
+			r.body = res.rec.doc
+		}
+	}
+	return r
+}
+
+// prepare parses an operation on the logical partition of a key. What is wrong
+// with it is reported when its turn comes.
+func (op *batchOp) prepare(d *definition, key partitionKey) operation {
 	fail := func(err error) operation {
 		return func(*transaction) (opResult, error) { return opResult{}, err }
+	}
+	if op.IfNoneMatch != "" {
+		return fail(badRequest("'ifNoneMatch' of a batch operation is not supported."))
+	}
+	if op.Key != "" {
+		own, err := d.itemKey(op.Key)
+		if err != nil {
+			return fail(err)
+		}
+		if !own.equal(key) {
+			return fail(partitionKeyMismatch("The partition key of the operation doesn't match the one specified in the header."))
+		}
 	}
 	switch op.Type {
 	case "Create", "Upsert", "Replace":

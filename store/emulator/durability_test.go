@@ -185,6 +185,17 @@ func TestAnswersRestOnWhatIsDurable(t *testing.T) {
 	ask("delete of what is being deleted", http.StatusNotFound, func() error { _, err := c.DeleteItem(ctx, pk("p"), "deleted", nil); return err })
 	ask("batch that only reads", 0, batch("new"))
 	ask("batch that fails", http.StatusNotFound, batch("deleted"))
+	bulkOf := func(op string) func() error {
+		return func() error {
+			if _, results := bulk(t, e, "0", "["+op+"]"); results[0].Status >= 300 {
+				return errStatus(results[0].Status)
+			}
+			return nil
+		}
+	}
+	ask("bulk that writes", 0, bulkOf(`{"operationType":"Upsert","partitionKey":"[\"p\"]","resourceBody":{"id":"old","pk":"p"}}`))
+	ask("bulk that reads", 0, bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"new"}`))
+	ask("bulk that fails", http.StatusNotFound, bulkOf(`{"operationType":"Read","partitionKey":"[\"p\"]","id":"deleted"}`))
 	ask("query", 0, func() error {
 		res, err := c.NewQueryItemsPager("SELECT VALUE c.id FROM c", pk("p"), nil).NextPage(ctx)
 		if err == nil && len(res.Items) != 2 {

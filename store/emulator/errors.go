@@ -18,6 +18,7 @@ const (
 	subReadSession          = 1002 // with 404: the session token is ahead of the range
 	subOwnerNotFound        = 1003 // with 404: the database or container is missing
 	subRangeGone            = 1002 // with 410: the partition key range was split
+	subResponseFull         = 3402 // with 413: no room in the answer of a batch
 	subThroughput           = 3200 // with 429: the budget of request units is spent
 )
 
@@ -85,6 +86,12 @@ func preconditionFailed() *apiError {
 
 func tooLarge() *apiError {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "RequestEntityTooLarge", message: "Request size is too large", charge: chargeBadRequest}
+}
+
+// batchResponseFull says that the answer of a batch has no room for an item: the
+// client is to read it again.
+func batchResponseFull() *apiError {
+	return &apiError{status: http.StatusRequestEntityTooLarge, substatus: subResponseFull, code: "RequestEntityTooLarge", message: "The response of the batch is too large", charge: chargeBadRequest}
 }
 
 func tooManyRequests(wait time.Duration) *apiError {

@@ -234,13 +234,19 @@ func stripSystemProperties(doc []byte) []byte {
 	return append(out, '}')
 }
 
-// requestKey reads the partition key of a request on one item, or of a batch.
+// requestKey reads the partition key of a request on one item, or of a
+// transactional batch.
 func (d *definition) requestKey(q *request) (partitionKey, error) {
 	header := q.get("X-Ms-Documentdb-Partitionkey")
 	if header == "" {
 		return nil, badRequest("PartitionKey value must be supplied for this operation.")
 	}
-	key, err := parsePartitionKey(header)
+	return d.itemKey(header)
+}
+
+// itemKey reads a partition key that must be whole, in the form of the header.
+func (d *definition) itemKey(text string) (partitionKey, error) {
+	key, err := parsePartitionKey(text)
 	if err != nil {
 		return nil, err
 	}

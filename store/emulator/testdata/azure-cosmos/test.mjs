@@ -82,6 +82,38 @@ test("atomic batch", async () => {
   assert.equal((await container.item("counter", "batch").read()).resource.n, 1);
 });
 
+test("bulk, over partitions", async () => {
+  const create = (n) => ({ operationType: BulkOperationType.Create, resourceBody: { id: `${n}`, pk: `bulk${n % 7}`, n } });
+  const created = await container.items.bulk(Array.from({ length: 90 }, (_, n) => create(n)));
+  assert.deepEqual(created.map((r) => r.statusCode), Array(90).fill(201));
+  assert.deepEqual(created.map((r) => r.resourceBody.n), Array.from({ length: 90 }, (_, n) => n));
+  const mixed = await container.items.bulk([
+    create(3), // there is one
+    { operationType: BulkOperationType.Read, id: "4", partitionKey: "bulk4" },
+    { operationType: BulkOperationType.Patch, id: "5", partitionKey: "bulk5", resourceBody: { operations: [{ op: "incr", path: "/n", value: 10 }] } },
+    { operationType: BulkOperationType.Replace, id: "6", partitionKey: "bulk6", ifMatch: '"stale"', resourceBody: { id: "6", pk: "bulk6" } },
+    { operationType: BulkOperationType.Delete, id: "7", partitionKey: "bulk0" },
+    { operationType: BulkOperationType.Delete, id: "7", partitionKey: "bulk0" },
+    { operationType: BulkOperationType.Upsert, resourceBody: { id: "100", pk: "bulk3" } },
+  ]);
+  assert.deepEqual(mixed.map((r) => r.statusCode), [409, 200, 200, 412, 204, 404, 201]);
+  assert.deepEqual([mixed[1].resourceBody.n, mixed[2].resourceBody.n], [4, 15]);
+  const stopped = await container.items.bulk([create(200), create(200), create(207)].map((o) => ({ ...o, partitionKey: "bulk4" })), { continueOnError: false });
+  assert.deepEqual(stopped.map((r) => r.statusCode), [201, 409, 424]);
+});
+
+test("executeBulkOperations, also of more than fit one request", async () => {
+  const operations = Array.from({ length: 500 }, (_, n) =>
+    ({ operationType: BulkOperationType.Upsert, partitionKey: `many${n % 31}`, resourceBody: { id: `${n}`, pk: `many${n % 31}`, n } }));
+  operations.push({ operationType: BulkOperationType.Create, partitionKey: "many0", resourceBody: { id: "elsewhere", pk: "many1" } });
+  const results = await container.items.executeBulkOperations(operations, { contentResponseOnWriteEnabled: false });
+  assert.equal(results.length, 501);
+  assert.ok(results.slice(0, 500).every((r) => r.response?.statusCode === 201 && r.response.requestCharge > 0 && !r.response.resourceBody));
+  assert.deepEqual([results[500].error.code, results[500].error.substatus], [400, 1001]);
+  const { resources } = await container.items.query("SELECT VALUE COUNT(1) FROM c WHERE STARTSWITH(c.pk, 'many')").fetchAll();
+  assert.deepEqual(resources, [500]);
+});
+
 test("query with paging in a partition", async () => {
   for (let n = 0; n < 25; n++) await container.items.create({ id: `${n}`, pk: "query", kind: n % 2 ? "odd" : "even", n });
   const query = {

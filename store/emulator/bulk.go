@@ -1,0 +1,127 @@
+package emulator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// bulk runs the operations of a batch that is not atomic, as SDKs send them in
+// bulk mode: in order, each a transaction of its own in the logical partition that
+// it names, and, unless goOn, none after one that failed. The request names the
+// physical partition that all of them are in; if one is not, the client's map is
+// old: the answer is 410 and nothing is done. It returns once all of it is durable.
+func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*response, error) {
+	prepared := make([]bulkOp, len(ops))
+	p, err := c.prepareBulk(q, ops, prepared)
+	if err != nil {
+		return &response{container: c, partition: p}, err
+	}
+	if err := e.admit(q, p); err != nil {
+		return &response{container: c, partition: p}, err
+	}
+	results := make([]batchResult, len(ops))
+	status, size, done := http.StatusOK, 0, 0
+	for i := range prepared {
+		op := &prepared[i]
+		done++
+		if op.err == nil {
+			op.t = transaction{e: e, c: c, key: op.key}
+			op.err = op.t.apply(func(t *transaction) (err error) {
+				op.res, err = op.run(t)
+				if err == nil && ops[i].Type == "Read" {
+					if size > 0 && size+len(op.res.rec.doc) > maxPageBytes {
+						return batchResponseFull()
+					}
+					size += len(op.res.rec.doc)
+				}
+				return err
+			})
+		}
+		if op.err != nil && !goOn {
+			break
+		}
+	}
+	// What was applied cannot be taken back, so its outcome is waited for even if
+	// the client is gone.
+	ctx := context.WithoutCancel(q.ctx)
+	resp := (&response{container: c, partition: p}).at(p.synced.Load())
+	for i := range prepared {
+		op := &prepared[i]
+		if i >= done {
+			results[i] = batchResult{status: http.StatusFailedDependency}
+			continue
+		}
+		in, lsn, err := op.t.finish(ctx, op.err)
+		var api *apiError
+		switch {
+		case errors.As(err, &api):
+			results[i], status = failedOperation(api), http.StatusMultiStatus
+		case err != nil:
+			e.log.Error("operation of a batch failed", "operation", ops[i].Type, "err", err)
+			results[i], status = batchResult{status: http.StatusServiceUnavailable}, http.StatusMultiStatus
+		default:
+			results[i] = ops[i].result(q, c, op.res)
+		}
+		if lsn > 0 { // after a split meanwhile, in one of the children
+			resp.partition = in
+			resp.at(lsn)
+		}
+	}
+	resp.status = status
+	resp.setResults(results)
+	return resp, nil
+}
+
+// bulkOp is one operation of a bulk request.
+type bulkOp struct {
+	key partitionKey
+	run operation
+	t   transaction
+	res opResult
+	err error // of preparing it, or else of applying it
+}
+
+// prepareBulk parses the operations and returns the physical partition that the
+// request names.
+func (c *container) prepareBulk(q *request, ops []batchOp, prepared []bulkOp) (*partition, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.deleted {
+		return nil, ownerNotFound()
+	}
+	d, header := c.def, q.get("X-Ms-Documentdb-Partitionkey")
+	var p *partition
+	if id := q.get("X-Ms-Documentdb-Partitionkeyrangeid"); id != "" {
+		var err error
+		if p, err = c.rangeByIDLocked(id); err != nil {
+			return nil, err
+		}
+	} else {
+		key, err := d.requestKey(q)
+		if err != nil {
+			return nil, err
+		}
+		p = c.rangeOfLocked(d.key.appendEPK(nil, key))
+	}
+	for i := range ops {
+		text := ops[i].Key
+		if text == "" {
+			text = header
+		}
+		if text == "" {
+			prepared[i].err = badRequest("PartitionKey value must be supplied for this operation.")
+			continue
+		}
+		key, err := d.itemKey(text)
+		if err != nil {
+			prepared[i].err = err
+			continue
+		}
+		if !p.holds(d.key.appendEPK(nil, key)) {
+			return p, rangeGone()
+		}
+		prepared[i].key, prepared[i].run = key, ops[i].prepare(d, key)
+	}
+	return p, nil
+}

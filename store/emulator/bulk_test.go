@@ -1,0 +1,231 @@
+package emulator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+)
+
+// bulkResult is one element of a batch's answer.
+type bulkResult struct {
+	Status    int             `json:"statusCode"`
+	SubStatus int             `json:"subStatusCode"`
+	Charge    float64         `json:"requestCharge"`
+	Body      json.RawMessage `json:"resourceBody"`
+}
+
+// bulk sends operations as SDKs do in bulk mode.
+func bulk(t testing.TB, e *Engine, rangeID, body string, headers ...string) (*http.Response, []bulkResult) {
+	t.Helper()
+	res := do(t, e, "POST", "/dbs/db/colls/c/docs", body, append([]string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "false",
+		"x-ms-cosmos-batch-continue-on-error", "true", "x-ms-documentdb-partitionkeyrangeid", rangeID}, headers...)...)
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []bulkResult
+	if res.StatusCode < 300 {
+		mustUnmarshal(t, b, &results)
+	}
+	return res, results
+}
+
+func bulkStatuses(results []bulkResult) (s []int) {
+	for _, r := range results {
+		s = append(s, r.Status)
+	}
+	return s
+}
+
+// bulkCreates is a batch of creates in the logical partition of key.
+func bulkCreates(key string, ids ...string) string {
+	var ops []string
+	for _, id := range ids {
+		ops = append(ops, fmt.Sprintf(`{"operationType":"Create","partitionKey":"[\"%s\"]","resourceBody":{"id":%q,"pk":%q}}`, key, id, key))
+	}
+	return "[" + strings.Join(ops, ",") + "]"
+}
+
+func TestBulk(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{Partitions: 2})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	at := func(key string) string {
+		c := e.catalog.Load().databases["db"].containers["c"]
+		return c.rangeOfLocked(c.def.key.appendEPK(nil, partitionKey{{kind: componentString, text: key}})).id()
+	}
+	other := otherRange(e, "p")
+	same := "q" // another logical partition of the same physical one
+	for at(same) != at("p") {
+		same += "q"
+	}
+	mustCreate(t, c, "p", `{"id":"there","pk":"p","n":1}`)
+
+	t.Run("each operation by itself, a failure harms no other", func(t *testing.T) {
+		res, results := bulk(t, e, at("p"), strings.NewReplacer("SAME", same).Replace(`[
+			{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"new","pk":"p"}},
+			{"operationType":"Create","partitionKey":"[\"SAME\"]","resourceBody":{"id":"new","pk":"SAME"}},
+			{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"there","pk":"p"}},
+			{"operationType":"Read","partitionKey":"[\"p\"]","id":"new"},
+			{"operationType":"Patch","partitionKey":"[\"p\"]","id":"there","resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}},
+			{"operationType":"Replace","partitionKey":"[\"p\"]","id":"there","ifMatch":"\"stale\"","resourceBody":{"id":"there","pk":"p"}},
+			{"operationType":"Delete","partitionKey":"[\"SAME\"]","id":"nothing"},
+			{"operationType":"Upsert","partitionKey":"[\"p\"]","resourceBody":{"id":"elsewhere","pk":"SAME"}},
+			{"operationType":"Upsert","resourceBody":{"id":"without a key","pk":"p"}},
+			{"operationType":"Upsert","partitionKey":"[[]]","resourceBody":{"id":"no key","pk":"p"}},
+			{"operationType":"Read","partitionKey":"[\"p\"]","id":"there","ifNoneMatch":"*"},
+			{"operationType":"Nonsense","partitionKey":"[\"p\"]"},
+			{"operationType":"Upsert","partitionKey":"[\"p\"]","minimalReturnPreference":true,"resourceBody":{"id":"new","pk":"p","x":1}},
+			{"operationType":"Delete","partitionKey":"[\"SAME\"]","id":"new"}]`))
+		if d := cmp.Diff([]int{201, 201, 409, 200, 200, 412, 404, 400, 400, 400, 400, 400, 200, 204}, bulkStatuses(results)); d != "" || res.StatusCode != http.StatusMultiStatus {
+			t.Fatal(res.Status, d)
+		}
+		if results[7].SubStatus != subPartitionKeyMismatch {
+			t.Error(results[7])
+		}
+		if !strings.Contains(string(results[3].Body), `"id":"new"`) || results[12].Body != nil {
+			t.Errorf("bodies: %s, %s", results[3].Body, results[12].Body)
+		}
+		sum := 0.0
+		for _, r := range results {
+			sum += r.Charge
+		}
+		var charge float64
+		fmt.Sscan(res.Header.Get("X-Ms-Request-Charge"), &charge)
+		if d := sum - charge; d > 0.1 || d < -0.1 {
+			t.Errorf("charge %v, operations %v", charge, sum)
+		}
+		if got, want := res.Header.Get("X-Ms-Session-Token"), at("p")+":-1#6"; got != want {
+			t.Errorf("session token %s, want %s: six writes, six transactions", got, want)
+		}
+		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'there'", pk("p"), nil); len(got) != 1 || got[0] != "2" {
+			t.Error(got)
+		}
+	})
+	t.Run("all succeed -> 200", func(t *testing.T) {
+		res, results := bulk(t, e, at("p"), bulkCreates("p", "s1", "s2"), "Prefer", "return=minimal")
+		if d := cmp.Diff([]int{201, 201}, bulkStatuses(results)); d != "" || res.StatusCode != 200 || results[0].Body != nil {
+			t.Error(res.Status, d, string(results[0].Body))
+		}
+	})
+	t.Run("not to go on after an error -> 424", func(t *testing.T) {
+		res, results := bulk(t, e, at("p"), bulkCreates("p", "f1", "there", "f2"), "x-ms-cosmos-batch-continue-on-error", "false")
+		if d := cmp.Diff([]int{201, 409, 424}, bulkStatuses(results)); d != "" || res.StatusCode != http.StatusMultiStatus {
+			t.Error(res.Status, d)
+		}
+		if got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE c.id IN ('f1', 'f2')", pk("p"), nil); len(got) != 1 || got[0] != `"f1"` {
+			t.Error(got)
+		}
+	})
+	t.Run("a key of another physical partition -> 410, nothing is done", func(t *testing.T) {
+		body := strings.TrimSuffix(bulkCreates("p", "g1"), "]") + "," + strings.TrimPrefix(bulkCreates(other, "g2"), "[")
+		for _, id := range []string{at("p"), at(other), "77"} {
+			if res, _ := bulk(t, e, id, body); res.StatusCode != http.StatusGone || res.Header.Get("X-Ms-Substatus") != "1002" {
+				t.Errorf("range %s: %s %s", id, res.Status, res.Header.Get("X-Ms-Substatus"))
+			}
+		}
+		if _, err := c.ReadItem(ctx, pk("p"), "g1", nil); statusOf(err) != 404 {
+			t.Error(err)
+		}
+	})
+	t.Run("limits", func(t *testing.T) {
+		ids := make([]string, 101)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("l%d", i)
+		}
+		if res, _ := bulk(t, e, at("p"), bulkCreates("p", ids...)); res.StatusCode != 400 {
+			t.Error(res.Status)
+		}
+		if res, results := bulk(t, e, at("p"), bulkCreates("p", ids[:100]...)); res.StatusCode != 200 || len(results) != 100 {
+			t.Error(res.Status)
+		}
+		if res, _ := bulk(t, e, at("p"), bulkCreates("p", strings.Repeat("x", 2<<20))); res.StatusCode != 413 {
+			t.Error(res.Status)
+		}
+	})
+	t.Run("no room in the answer -> 413/3402, to be read again", func(t *testing.T) {
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"big","pk":"p","x":%q}`, strings.Repeat("x", 3<<19)))
+		read := `{"operationType":"Read","partitionKey":"[\"p\"]","id":"big"}`
+		_, results := bulk(t, e, at("p"), "["+read+","+read+","+read+"]")
+		if d := cmp.Diff([]int{200, 200, 413}, bulkStatuses(results)); d != "" || results[2].SubStatus != 3402 {
+			t.Error(d, results[2].SubStatus)
+		}
+	})
+	t.Run("contradicting headers -> 400", func(t *testing.T) {
+		if res, _ := bulk(t, e, at("p"), bulkCreates("p", "x"), "x-ms-cosmos-batch-atomic", "true"); res.StatusCode != 400 {
+			t.Error(res.Status)
+		}
+	})
+	t.Run("HybridRow -> 400 that says so", func(t *testing.T) {
+		res := do(t, e, "POST", "/dbs/db/colls/c/docs", "\x81\xff\xff\xff\x7f", "x-ms-cosmos-is-batch-request", "true", "x-ms-documentdb-partitionkey", `["p"]`)
+		if b, err := io.ReadAll(res.Body); res.StatusCode != 400 || !strings.Contains(string(b), "HybridRow") {
+			t.Errorf("%s %s %v", res.Status, b, err)
+		}
+	})
+}
+
+// TestBulkWithHierarchicalKeys: an operation without a key, or with a part of one,
+// fails alone.
+func TestBulkWithHierarchicalKeys(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a", "/b"}, Version: 2}})
+	_, results := bulk(t, e, "0", `[
+		{"operationType":"Create","partitionKey":"[\"1\",\"2\"]","resourceBody":{"id":"x","a":"1","b":"2"}},
+		{"operationType":"Create","resourceBody":{"id":"x","a":"1","b":"3"}},
+		{"operationType":"Create","partitionKey":"[\"1\"]","resourceBody":{"id":"x","a":"1","b":"3"}},
+		{"operationType":"Create","partitionKey":"[\"1\",{}]","resourceBody":{"id":"x","a":"1"}}]`)
+	if d := cmp.Diff([]int{201, 400, 400, 201}, bulkStatuses(results)); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestBulkWhileRangesSplit: clients that send an operation again where they are
+// told 410 have each of them done once, however the partitions split meanwhile.
+func TestBulkWhileRangesSplit(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	keys := []string{"a", "b", "c", "d", "e"}
+	const rounds = 20
+	var wg sync.WaitGroup
+	for _, key := range keys {
+		mustCreate(t, c, key, `{"id":"count","pk":"`+key+`","n":0}`)
+		wg.Go(func() {
+			op := fmt.Sprintf(`{"operationType":"Patch","partitionKey":"[\"%s\"]","id":"count","resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}}`, key)
+			for done := 0; done < rounds; {
+				ranges, _ := rangesOf(t, e)
+				for _, r := range ranges {
+					res, results := bulk(t, e, r.ID, "["+strings.Repeat(op+",", 9)+op+"]")
+					if res.StatusCode == http.StatusGone {
+						continue
+					}
+					for _, one := range results {
+						if one.Status != 200 {
+							t.Errorf("%s: %d", key, one.Status)
+						}
+					}
+					done++
+					break
+				}
+			}
+		})
+	}
+	for _, id := range []string{"0", "1", "2", "3"} {
+		if err := e.Split("db", "c", id); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+	for _, key := range keys {
+		if got := queryAll(t, c, "SELECT VALUE c.n FROM c", pk(key), nil); len(got) != 1 || got[0] != fmt.Sprint(10*rounds) {
+			t.Errorf("%s: %v, want %d", key, got, 10*rounds)
+		}
+	}
+}
