@@ -342,6 +342,13 @@ func (e *Engine) container(q *request) (*response, error) {
 			if d == nil || d.containers[q.segments[3]] != c {
 				return resourceNotFound()
 			}
+			def, err := c.definition()
+			if err != nil {
+				return err
+			}
+			if match := q.get("If-Match"); match != "" && match != "*" && match != def.record.ETag {
+				return preconditionFailed()
+			}
 			delete(d.containers, q.segments[3])
 			return m.dropContainer(c)
 		})

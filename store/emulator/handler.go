@@ -46,6 +46,34 @@ func headerValue(h http.Header, canonical string) string {
 	return ""
 }
 
+// unserved are headers of requests on items that ask for what the engine does not
+// do. SDKs send them only if an application wants it.
+var unserved = []string{
+	"X-Ms-Documentdb-Pre-Trigger-Include",
+	"X-Ms-Documentdb-Post-Trigger-Include",
+	"X-Ms-Cosmos-Changefeed-Wire-Format-Version",
+}
+
+// checkHeaders refuses a request on items that asks for what the engine does not
+// do: to leave it out unsaid would be worse.
+func (r *request) checkHeaders() error {
+	refuse := func(name string) error {
+		return badRequest("The value '%s' of the header '%s' is not supported.", r.get(name), strings.ToLower(name))
+	}
+	for _, name := range unserved {
+		if r.get(name) != "" {
+			return refuse(name)
+		}
+	}
+	if v := r.get("X-Ms-Indexing-Directive"); v != "" && !strings.EqualFold(v, "Default") && !strings.EqualFold(v, "Include") {
+		return refuse("X-Ms-Indexing-Directive")
+	}
+	if r.method != http.MethodGet && r.get("If-None-Match") != "" {
+		return refuse("If-None-Match")
+	}
+	return nil
+}
+
 func (r *request) is(name string) bool { return strings.EqualFold(r.get(name), "true") }
 
 func (r *request) minimal() bool { return strings.EqualFold(r.get("Prefer"), "return=minimal") }

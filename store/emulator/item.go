@@ -268,6 +268,9 @@ func (e *Engine) document(q *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := q.checkHeaders(); err != nil {
+		return nil, err
+	}
 	id, match := q.segments[5], q.get("If-Match")
 	switch q.method {
 	case http.MethodGet:
@@ -295,6 +298,9 @@ func (e *Engine) document(q *request) (*response, error) {
 func (e *Engine) documents(q *request) (*response, error) {
 	c, err := e.lookup(q)
 	if err != nil {
+		return nil, err
+	}
+	if err := q.checkHeaders(); err != nil {
 		return nil, err
 	}
 	switch {

@@ -142,6 +142,9 @@ func (e *Engine) offers(q *request) (*response, error) {
 			if o == nil {
 				return resourceNotFound()
 			}
+			if match := q.get("If-Match"); match != "" && match != "*" && match != o.ETag {
+				return preconditionFailed()
+			}
 			changed = *o
 			changed.Content, changed.Timestamp = in.Content, e.clock().Unix()
 			changed.ETag = quoteETag(formatETag(0, uint64(m.number()), 0, changed.Timestamp))

@@ -1,0 +1,52 @@
+package emulator
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// TestHeadersThatAskForTooMuch: what the engine does not do is refused by name,
+// before anything is done; what changes nothing is taken.
+func TestHeadersThatAskForTooMuch(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
+	const docs = "/dbs/db/colls/c/docs"
+	for _, one := range []struct {
+		method, path, body, header, value string
+		want                              int
+	}{
+		{"POST", docs, `{"id":"2","pk":"p"}`, "x-ms-documentdb-pre-trigger-include", "trigger", 400},
+		{"POST", docs, `{"id":"2","pk":"p"}`, "x-ms-documentdb-post-trigger-include", "trigger", 400},
+		{"PUT", docs + "/1", `{"id":"1","pk":"p","x":1}`, "x-ms-documentdb-pre-trigger-include", "trigger", 400},
+		{"DELETE", docs + "/1", "", "x-ms-documentdb-post-trigger-include", "trigger", 400},
+		{"POST", docs, `{"id":"2","pk":"p"}`, "x-ms-indexing-directive", "Exclude", 400},
+		{"POST", docs, `{"id":"2","pk":"p"}`, "x-ms-documentdb-is-upsert", "true", 201},
+		{"PUT", docs + "/1", `{"id":"1","pk":"p","x":1}`, "If-None-Match", "*", 400},
+		{"GET", docs, "", "x-ms-cosmos-changefeed-wire-format-version", "2021-09-15", 400},
+		{"PUT", docs + "/1", `{"id":"1","pk":"p"}`, "x-ms-indexing-directive", "Include", 200},
+		{"PUT", docs + "/1", `{"id":"1","pk":"p"}`, "x-ms-documentdb-pre-trigger-exclude", "trigger", 200},
+		{"DELETE", "/dbs/db/colls/c", "", "If-Match", `"stale"`, 412},
+	} {
+		res := do(t, e, one.method, one.path, one.body, "x-ms-documentdb-partitionkey", `["p"]`, one.header, one.value)
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != one.want || one.want == http.StatusBadRequest && !strings.Contains(string(b), strings.ToLower(one.header)) {
+			t.Errorf("%s %s with %s: %s: %s %s", one.method, one.path, one.header, one.value, res.Status, b)
+		}
+	}
+	if got := queryAll(t, c, "SELECT * FROM c WHERE IS_DEFINED(c.x)", pk("p"), nil); len(got) != 0 {
+		t.Error("a refused request was done", got)
+	}
+	for _, o := range e.catalog.Load().offers {
+		if res := do(t, e, "PUT", "/offers/"+o.id(), `{"content":{"offerThroughput":500}}`, "If-Match", `"stale"`); res.StatusCode != http.StatusPreconditionFailed {
+			t.Error(res.Status)
+		}
+	}
+}
