@@ -138,7 +138,7 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 		return nil, err
 	}
 	if len(b.OrderBy()) > 0 || b.Aggregates() {
-		return nil, badRequest("A query over %s can only filter and project.", name)
+		return nil, badRequest("A query over %s can only filter, project and limit.", name)
 	}
 	var rows [][]byte
 	for _, body := range bodies {
@@ -148,6 +148,13 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 		if row, ok := b.Project(nil, body); ok {
 			rows = append(rows, row)
 		}
+	}
+	if offset, limit, ok := b.OffsetLimit(); ok {
+		rows = rows[min(offset, len(rows)):]
+		rows = rows[:min(limit, len(rows))]
+	}
+	if n, ok := b.Top(); ok {
+		rows = rows[:min(n, len(rows))]
 	}
 	resp := feedResponse(name, rid, rows)
 	resp.charge = chargeQueryBase
