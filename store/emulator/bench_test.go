@@ -114,6 +114,26 @@ func BenchmarkChangeFeedPage(b *testing.B) {
 	}
 }
 
+// BenchmarkParseItem reads items as a write does before it looks for the old one.
+func BenchmarkParseItem(b *testing.B) {
+	for name, path := range map[string]string{"key=top": "/pk", "key=nested": "/a/b"} {
+		b.Run(name, func(b *testing.B) {
+			r := containerRecord{Properties: containerProperties{PartitionKey: &partitionKeyDef{Paths: []string{path}, Kind: "Hash", Version: 2}, IndexingPolicy: &indexingPolicy{}}}
+			d, err := r.define()
+			if err != nil {
+				b.Fatal(err)
+			}
+			doc := []byte(`{"id":"c0001","pk":"p","a":{"b":"p"},"type":"comment","creationDate":"2024-01-01","userId":"u","text":"` + strings.Repeat("x", 200) + `","likes":7}`)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := d.parseItem(doc); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkCreate(b *testing.B) {
 	_, c := benchBlog(b, 100)
 	b.ReportAllocs()

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"byline/store/emulator/internal/sql"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/tidwall/gjson"
 )
@@ -148,23 +150,24 @@ func (d *definition) parseItem(body []byte) (*newItem, error) {
 	return d.item(stripSystemProperties(doc))
 }
 
-// item reads what the engine needs of a normalised document.
+// item reads what the engine needs of a normalised document. It refuses a name
+// that is there twice where the id, the time to live and the partition key are:
+// readers differ in which one they take.
 func (d *definition) item(doc []byte) (*newItem, error) {
 	n := &newItem{doc: doc}
 	var problem error
-	found := false
+	found, id, ttl, keys := false, 0, 0, [3]int{} // how often each was seen
 	gjson.ParseBytes(doc).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "id":
-			if n.id != "" {
-				break // of two members with one name the first counts
-			}
+			id++
 			found = value.Type == gjson.String && value.Str != ""
 			n.id = value.Str
 			if len(n.id) > maxIDBytes {
 				problem = badRequest("The id is longer than %d bytes.", maxIDBytes)
 			}
 		case "ttl":
+			ttl++
 			if value.Type == gjson.Null {
 				break
 			}
@@ -174,8 +177,22 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 			}
 			n.ttl = int32(value.Num)
 		}
+		for i, p := range d.key.paths {
+			if p[0] == key.Str {
+				keys[i]++
+				if keys[i] > 1 || len(p) > 1 && repeats(value, p[1:]) {
+					problem = repeated(p.String())
+				}
+			}
+		}
 		return true
 	})
+	switch {
+	case id > 1:
+		return nil, repeated("/id")
+	case ttl > 1:
+		return nil, repeated("/ttl")
+	}
 	if problem != nil {
 		return nil, problem
 	}
@@ -185,6 +202,23 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 	var err error
 	n.key, err = d.key.of(doc)
 	return n, err
+}
+
+// repeats reports whether a name on a path is there twice.
+func repeats(v gjson.Result, path sql.Path) bool {
+	times, deeper := 0, false
+	v.ForEach(func(key, value gjson.Result) bool {
+		if key.String() == path[0] {
+			times++
+			deeper = deeper || len(path) > 1 && repeats(value, path[1:])
+		}
+		return true
+	})
+	return times > 1 || deeper
+}
+
+func repeated(path string) error {
+	return badRequest("The input content is invalid: the property '%s', or one that it is in, is there more than once.", path)
 }
 
 func tooDeep(doc []byte) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -278,5 +279,37 @@ func TestConcurrentIncrements(t *testing.T) {
 	res, err := c.ReadItem(ctx, pk("a"), "1", nil)
 	if err != nil || !strings.Contains(string(res.Value), `"n":200,`) {
 		t.Errorf("%s %v", res.Value, err)
+	}
+}
+
+// TestRepeatedNames: an item that two readers could read differently where its id,
+// partition key or time to live is, is refused.
+func TestRepeatedNames(t *testing.T) {
+	for _, one := range []struct{ paths, key, doc string }{
+		{"/pk", `["p"]`, `{"id":"1","pk":"p","id":"1"}`},
+		{"/pk", `["p"]`, `{"id":"1","pk":"p","id":"2"}`},
+		{"/pk", `["p"]`, `{"id":"1","pk":"p","i\u0064":"2"}`},
+		{"/pk", `["p"]`, `{"id":"1","pk":"p","pk":"q"}`},
+		{"/pk", `["q"]`, `{"id":"1","pk":"p","pk":"q"}`},
+		{"/pk", `["p"]`, `{"id":"1","pk":"p","ttl":10,"ttl":20}`},
+		{"/pk", `["p"]`, `{"id":"1","pk":"p","ttl":null,"ttl":20}`},
+		{"/a/b", `["p"]`, `{"id":"1","a":{"b":"p","b":"q"}}`},
+		{"/a/b", `["p"]`, `{"id":"1","a":{"b":"p"},"a":{}}`},
+		{"/a/b", `["p"]`, `{"id":"1","a":1,"a":{"b":"p"}}`},
+		{"/a/0/b", `["p"]`, `{"id":"1","a":[{"b":"p","b":"q"}]}`},
+		{"/a,/b,/c", `["1","2","3"]`, `{"id":"1","a":"1","b":"2","c":"3","c":"4"}`},
+	} {
+		e := newEngine(t, Options{})
+		newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: strings.Split(one.paths, ","), Version: 2}})
+		res := do(t, e, "POST", "/dbs/db/colls/c/docs", one.doc, "x-ms-documentdb-partitionkey", one.key)
+		if b, err := io.ReadAll(res.Body); res.StatusCode != 400 || !strings.Contains(string(b), "more than once") {
+			t.Errorf("%s by %s: %s %s %v", one.doc, one.paths, res.Status, b, err)
+		}
+	}
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a/b", "/a/c"}, Version: 2}})
+	elsewhere := `{"id":"1","a":{"b":"1","c":"2","id":1,"ttl":1},"x":{"id":1,"id":2,"a":1,"a":2}}` // names are the client's own
+	if res := do(t, e, "POST", "/dbs/db/colls/c/docs", elsewhere, "x-ms-documentdb-partitionkey", `["1","2"]`); res.StatusCode != 201 {
+		t.Errorf("%s: %s", elsewhere, res.Status)
 	}
 }
