@@ -27,6 +27,9 @@ type emulatorConfig struct {
 
 // serveEmulator serves the embedded engine until ctx ends.
 func serveEmulator(ctx context.Context, c emulatorConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
+	if c.Partitions == 0 { // to the engine that is the default
+		return errors.New("--partitions 0: there can be 1 to 256")
+	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return err

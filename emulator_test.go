@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -14,6 +15,21 @@ import (
 
 	"byline/store/emulator"
 )
+
+// TestEmulatorPartitions: a number of partitions that cannot be is one line, and no
+// emulator.
+func TestEmulatorPartitions(t *testing.T) {
+	for _, n := range []string{"0", "-1", "257", "many"} {
+		ctx, stop := context.WithCancel(context.Background())
+		var log output
+		code := run(ctx, []string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--partitions=" + n}, io.Discard, &log,
+			func(net.Addr) { stop() })
+		stop()
+		if out := log.String(); code != 1 || strings.Count(out, "\n") != 1 || !strings.Contains(out, n) || n != "many" && !strings.Contains(out, "1 to 256") {
+			t.Errorf("--partitions=%s: exit status %d: %s", n, code, out)
+		}
+	}
+}
 
 // TestEmulatorFlags starts `byline emulator` with partitions, a budget and without
 // syncs, and asks for all three over HTTP.

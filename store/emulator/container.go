@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"byline/store/emulator/internal/sql"
 
@@ -123,6 +124,9 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 	case k.Version == 0:
 		k.Version = 2
 	}
+	if err := checkKeyPaths(p.PartitionKey.Paths); err != nil {
+		return nil, err
+	}
 	if t := p.DefaultTTL; t != nil && (*t == 0 || *t < -1 || *t > 1<<31-1) {
 		return nil, badRequest("The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
 	}
@@ -139,6 +143,63 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		p.GeospatialConfig = json.RawMessage(`{"type":"Geography"}`)
 	}
 	return &p, nil
+}
+
+// checkKeyPaths checks the paths of a new partition key definition. It is stricter
+// than parsePath, and so are the service's paths of partition keys.
+func checkKeyPaths(paths []string) error {
+	var all []sql.Path
+	for _, s := range paths {
+		if at := badKeyPath(s); at >= 0 {
+			return badRequest("The partition key component definition path '%s' could not be accepted, failed near position '%d'. "+
+				"Partition key paths must contain only valid characters and not contain a trailing slash or wildcard character.", s, at)
+		}
+		path, err := parsePath(s)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all, func(p sql.Path) bool { return slices.Equal(p, path) }) {
+			return badRequest("The partition key path '%s' is there more than once.", s)
+		}
+		all = append(all, path)
+	}
+	return nil
+}
+
+// badKeyPath returns where a partition key path goes wrong, -1 if it does not: one
+// or more of a slash and either a plain name or, in quotes, any.
+func badKeyPath(s string) int {
+	if s == "" {
+		return 0
+	}
+	for i := 0; i < len(s); {
+		if s[i] != '/' {
+			return i
+		}
+		i++
+		from := i
+		if i < len(s) && s[i] == '"' {
+			end := strings.IndexByte(s[i+1:], '"')
+			if end <= 0 {
+				return i
+			}
+			i += end + 2
+			continue
+		}
+		for ; i < len(s) && s[i] != '/'; i++ {
+			if c := s[i]; c < utf8.RuneSelf && c != '_' && c != '-' && !isAlphanumeric(c) {
+				return i
+			}
+		}
+		if i == from {
+			return i
+		}
+	}
+	return -1
+}
+
+func isAlphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 // define makes the definition that belongs to a record.

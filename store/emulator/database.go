@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // databases serves /dbs: create, query and list.
@@ -108,7 +109,7 @@ func checkResourceID(id string) error {
 	switch {
 	case id == "":
 		return badRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
-	case len(id) > 255 || strings.ContainsAny(id, "/\\?#\t\r\n") || strings.HasSuffix(id, " "):
+	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, "/\\?#\t\r\n") || strings.HasSuffix(id, " "):
 		return badRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
 	}
 	return nil

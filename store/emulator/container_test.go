@@ -1,0 +1,62 @@
+package emulator
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestOddNamesAndKeys: what the service refuses of a database or a container is
+// refused, and nothing is left of it.
+func TestOddNamesAndKeys(t *testing.T) {
+	e := newEngine(t, Options{})
+	if res := do(t, e, "POST", "/dbs", `{"id":"db"}`); res.StatusCode != 201 {
+		t.Fatal(res.Status)
+	}
+	quoted := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	create := func(path, body string) (int, string) {
+		res := do(t, e, "POST", path, body)
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(b)
+	}
+	for _, id := range []any{"", "a/b", `a\b`, "a?b", "a#b", "a ", "a\nb", strings.Repeat("x", 256), 7, nil} {
+		if status, body := create("/dbs", `{"id":`+quoted(id)+`}`); status != 400 {
+			t.Errorf("database %q: %d %s", id, status, body)
+		}
+		if status, body := create("/dbs/db/colls", `{"id":`+quoted(id)+`,"partitionKey":{"paths":["/pk"]}}`); status != 400 {
+			t.Errorf("container %q: %d %s", id, status, body)
+		}
+	}
+	for _, paths := range []any{
+		nil, []any{}, "/pk", []any{7}, []any{nil}, []any{""}, []any{"pk"}, []any{"/"}, []any{"//pk"}, []any{"/a//b"}, []any{"/a/"}, []any{"/*"}, []any{"/a/?"},
+		[]any{"/a b"}, []any{"/a.b"}, []any{`/"a`}, []any{`/""`}, []any{`/"a"b`}, []any{"/a", "/a"}, []any{"/a", `/"a"`}, []any{"/a", "b"}, []any{"/a", "/b", "/c", "/d"},
+	} {
+		if status, body := create("/dbs/db/colls", `{"id":"c","partitionKey":{"paths":`+quoted(paths)+`}}`); status != 400 {
+			t.Errorf("paths %s: %d %s", quoted(paths), status, body)
+		}
+	}
+	if n := len(e.catalog.Load().databases); n != 1 {
+		t.Errorf("%d databases", n)
+	}
+	if n := len(e.catalog.Load().databases["db"].containers); n != 0 {
+		t.Errorf("%d containers", n)
+	}
+	for id, paths := range map[string][]string{
+		strings.Repeat("é", 255): {"/pk"}, " a b%c": {"/a/b"}, "quotes": {`/"a b/c"/d`}, "three": {"/a-b", "/a_b", "/Straße"},
+	} {
+		if status, body := create("/dbs/db/colls", `{"id":`+quoted(id)+`,"partitionKey":{"paths":`+quoted(paths)+`}}`); status != http.StatusCreated {
+			t.Errorf("%s %s: %d %s", id, paths, status, body)
+		}
+	}
+}
