@@ -41,6 +41,8 @@ type scope struct {
 	ranges []*partition
 	key    partitionKey // nil: all of the ranges
 	prefix []byte       // of the addresses in scope
+	low    []byte       // the effective partition key that items are not below; empty if none is
+	high   []byte       // the one that they are below; empty if all are
 	exact  bool         // key names one logical partition
 	cross  bool         // over partitions, and not by partition key range
 }
@@ -49,7 +51,17 @@ type scope struct {
 func (r *queryRun) resolveScope() error {
 	d, s := r.def, &r.scope
 	header, rangeID := r.q.get("X-Ms-Documentdb-Partitionkey"), r.q.get("X-Ms-Documentdb-Partitionkeyrangeid")
+	var err error
+	if s.low, err = epkHeader(r.q, "X-Ms-Start-Epk"); err != nil {
+		return err
+	}
+	if s.high, err = epkHeader(r.q, "X-Ms-End-Epk"); err != nil {
+		return err
+	}
+	narrow := len(s.low) > 0 || len(s.high) > 0
 	switch {
+	case header != "" && narrow:
+		return badRequest("A query is of a partition key, or of the range of the headers 'x-ms-start-epk' and 'x-ms-end-epk', not of both.")
 	case header != "":
 		key, err := parsePartitionKey(header)
 		if err != nil {
@@ -69,6 +81,7 @@ func (r *queryRun) resolveScope() error {
 		}
 		s.ranges = []*partition{p}
 		return nil
+	case narrow: // what WHERE pins is left to WHERE
 	default:
 		for _, path := range d.key.paths {
 			v, ok := r.bound.Equal(path)
@@ -121,8 +134,11 @@ func (r *queryRun) checkCross() error {
 	return nil
 }
 
-// inScope reports whether an address belongs to the query.
+// holds reports whether an address belongs to the query.
 func (s *scope) holds(key *partitionKeyPaths, address []byte) bool {
+	if bytes.Compare(address, s.low) < 0 || len(s.high) > 0 && bytes.Compare(address, s.high) >= 0 {
+		return false
+	}
 	if s.key == nil || s.exact {
 		return bytes.HasPrefix(address, s.prefix)
 	}

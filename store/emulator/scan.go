@@ -297,6 +297,9 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 		key := appendKind(room[:0], kindItem, r.c.no)
 		switch kind {
 		case planOrder:
+			if !r.scope.holds(&r.def.key, it.Value()) {
+				return true, nil
+			}
 			key = append(key, it.Value()...)
 		case planRange:
 			n := int(binary.BigEndian.Uint16(it.Value()))

@@ -12,12 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/go-cmp/cmp"
 
 	"byline/store/emulator/internal/sql"
 )
@@ -453,6 +455,95 @@ func TestInterruptedSplit(t *testing.T) {
 		}
 		if err := it.Close(); err != nil || n != 10 {
 			t.Errorf("%d entries of kind %c, %v", n, kind, err)
+		}
+	}
+}
+
+// TestQueriesOfFeedRanges: a query of a range that is narrower than a physical
+// partition is about the items of that range, whatever the plan.
+func TestQueriesOfFeedRanges(t *testing.T) {
+	const docs = "/dbs/db/colls/c/docs"
+	for _, paths := range [][]string{{"/pk"}, {"/pk", "/sub"}} {
+		e := newEngine(t, Options{Partitions: 2})
+		c := newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: paths, Version: 2}})
+		in := e.catalog.Load().databases["db"].containers["c"]
+		where := map[string][]byte{} // effective partition keys by id
+		for i := range 60 {
+			id, text := strconv.Itoa(i), strconv.Itoa(i%40)
+			key, of := azcosmos.NewPartitionKeyString(text), partitionKey{{kind: componentString, text: text}}
+			if len(paths) > 1 {
+				key, of = key.AppendString("x"), append(of, component{kind: componentString, text: "x"})
+			}
+			if _, err := c.CreateItem(context.Background(), key, fmt.Appendf(nil, `{"id":%q,"pk":%q,"sub":"x","kind":"k","n":%d}`, id, text, i), nil); err != nil {
+				t.Fatal(err)
+			}
+			where[id] = in.def.key.appendEPK(nil, of)
+		}
+		for _, query := range []string{
+			`{"query":"SELECT VALUE c.id FROM c"}`,
+			`{"query":"SELECT VALUE c.id FROM c WHERE c.kind = 'k'"}`,
+			`{"query":"SELECT VALUE c.id FROM c ORDER BY c.n DESC"}`,
+			`{"query":"SELECT DISTINCT VALUE c.id FROM c"}`,
+			`{"query":"SELECT VALUE c.id FROM c WHERE c.n < 1000 OFFSET 0 LIMIT 1000"}`,
+			`{"query":"SELECT VALUE c.id FROM c WHERE (c.id = '1' AND c.pk = '1' AND c.sub = 'x') OR (c.id = '45' AND c.pk = '5' AND c.sub = 'x')"}`,
+			`{"query":"SELECT VALUE c.id FROM c WHERE c.pk = '7'"}`,
+			`{"query":"SELECT VALUE c.id FROM c WHERE c.pk = '7' AND c.sub = 'x' AND c.id = '7'"}`,
+		} {
+			read := func(headers ...string) (ids []string) {
+				for token, more := "", true; more; more = token != "" {
+					res := do(t, e, "POST", docs, query, append([]string{"Content-Type", "application/query+json", "x-ms-max-item-count", "4", "x-ms-continuation", token}, headers...)...)
+					var page struct{ Documents []string }
+					if err := json.NewDecoder(res.Body).Decode(&page); err != nil || res.StatusCode != 200 {
+						t.Fatal(res.Status, err)
+					}
+					ids, token = append(ids, page.Documents...), res.Header.Get("X-Ms-Continuation")
+				}
+				return ids
+			}
+			// Without a physical partition, too, and not only where WHERE pins a key.
+			for _, low := range []string{"", "14", "28"} {
+				if strings.Contains(query, "ORDER") || strings.Contains(query, "DISTINCT") || strings.Contains(query, "OFFSET") {
+					continue // which the client is to merge
+				}
+				high := map[string]string{"": "14", "14": "28", "28": "FF"}[low]
+				for _, id := range read("x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-start-epk", low, "x-ms-end-epk", high) {
+					if epk := formatEPK(where[id]); epk < low || epk >= high {
+						t.Errorf("%v %s: %s with key %s is not from %s to %s", paths, query, id, epk, low, high)
+					}
+				}
+			}
+			var all, parts []string
+			ranges, _ := rangesOf(t, e)
+			for _, r := range ranges {
+				all = append(all, read("x-ms-documentdb-partitionkeyrangeid", r.ID)...)
+				bounds := []string{r.Min, "14", "28", "32", r.Max} // of which some lie outside
+				slices.Sort(bounds)
+				for i := range len(bounds) - 1 {
+					low, high := bounds[i], bounds[i+1]
+					some := read("x-ms-documentdb-partitionkeyrangeid", r.ID, "x-ms-start-epk", low, "x-ms-end-epk", high, "x-ms-read-key-type", "EffectivePartitionKeyRange")
+					for _, id := range some {
+						if epk := formatEPK(where[id]); epk < low || epk >= high {
+							t.Errorf("%v %s: %s with key %s is not from %s to %s", paths, query, id, epk, low, high)
+						}
+					}
+					parts = append(parts, some...)
+				}
+			}
+			slices.Sort(all)
+			slices.Sort(parts)
+			if d := cmp.Diff(all, parts); d != "" || len(all) == 0 {
+				t.Errorf("%v %s: %s", paths, query, d)
+			}
+		}
+	}
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	for _, headers := range [][]string{
+		{"x-ms-documentdb-partitionkeyrangeid", "0", "x-ms-start-epk", "not hexadecimal"},
+		{"x-ms-documentdb-partitionkey", `["p"]`, "x-ms-start-epk", "05", "x-ms-end-epk", "10"},
+	} {
+		if res := do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`, append(headers, "Content-Type", "application/query+json")...); res.StatusCode != 400 {
+			t.Errorf("%v: %s", headers, res.Status)
 		}
 	}
 }
