@@ -86,6 +86,7 @@ func newServer(o Options) (*handler.Server, error) {
 	server.SetValidationRulesFn(validationRules)
 	server.SetDisableSuggestion(!o.Development)
 	server.Use(documentLimit{validated: cache})
+	server.Use(oneStream{})
 	server.Use(signedInToWrite{})
 	server.Use(itemLimit{})
 	server.Use(freshLoaders{store: o.Store})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/store"
 )
@@ -42,6 +43,25 @@ func (s *subscription) tooSlow() bool {
 }
 
 const messageTooSlow = "too slow: events were missed; subscribe again and read what there is"
+
+// oneStream refuses subscriptions to other than one field, as the specification has it
+// (section 5.2.4.1). The validator takes two of one name for one.
+type oneStream struct{}
+
+var _ graphql.OperationContextMutator = oneStream{}
+
+func (oneStream) ExtensionName() string                   { return "OneStream" }
+func (oneStream) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (oneStream) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	if op.Operation.Operation != ast.Subscription {
+		return nil
+	}
+	if fields := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"}); len(fields) != 1 {
+		return gqlerror.Wrap(&refusal{code: validationFailed, message: "a subscription must select exactly one field"})
+	}
+	return nil
+}
 
 // stream executes an operation of any kind and hands its responses to send, one after
 // the other, until they end, ctx does, or send fails. A response that has no data at

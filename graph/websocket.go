@@ -250,8 +250,15 @@ func (s *socket) run(ctx context.Context, cancel context.CancelFunc, id string, 
 	defer s.operations.Done()
 	var slow, refused bool
 	var err error
+	forget := func() { // before the client hears of the end, and may use the id again
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.running, id)
+	}
 	send := func(r *graphql.Response) error {
-		refused = r.Data == nil
+		if refused = r.Data == nil; refused {
+			forget()
+		}
 		return s.answer(id, r)
 	}
 	if op, errs := s.exec.CreateOperationContext(ctx, params); errs != nil {
@@ -261,9 +268,9 @@ func (s *socket) run(ctx context.Context, cancel context.CancelFunc, id string, 
 	}
 	done := ctx.Err() != nil
 	cancel()
-	s.mu.Lock()
-	delete(s.running, id) // before the client hears of it, and may use the id again
-	s.mu.Unlock()
+	if !refused {
+		forget()
+	}
 	switch {
 	case slow:
 		s.close(closeTooSlow, messageTooSlow)

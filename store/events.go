@@ -238,3 +238,18 @@ func (e *events) isNew(id string, created Date, written int64) bool {
 	seen, _ := e.seen.ContainsOrAdd(id, struct{}{})
 	return !seen
 }
+
+// Streams returns how many streams are open.
+func (s *Store) Streams() int {
+	return s.events.published.count() + s.events.changed.count() + s.events.comments.count()
+}
+
+func (t *topics[T]) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, streams := range t.streams {
+		n += len(streams)
+	}
+	return n
+}

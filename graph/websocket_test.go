@@ -1,0 +1,428 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"byline/graph/globalid"
+	"byline/store"
+)
+
+// live serves a small blog whose change feed is followed.
+func live(t testing.TB, o Options) (*blog, *httptest.Server) {
+	t.Helper()
+	streams, end := context.WithCancel(context.Background())
+	o.Streams = streams
+	b := smallBlog(t, o)
+	project(t, b)
+	server := httptest.NewUnstartedServer(b)
+	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(4 << 10) // so that little fills them
+		return ctx
+	}
+	server.Start()
+	t.Cleanup(func() {
+		end()
+		server.Close()
+	})
+	return b, server
+}
+
+// postID is the store's id of a post.
+func (b *blog) postID(t testing.TB, title string) string {
+	t.Helper()
+	id, err := parseIDOf(globalid.Post, "id", b.names["post:"+title])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func project(t testing.TB, b *blog) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- b.store.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// peer is the client's end of a WebSocket.
+type peer struct {
+	t testing.TB
+	*websocket.Conn
+}
+
+var smallBuffers = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err == nil {
+		err = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	}
+	return c, err
+}}}
+
+// dial connects; protocol may be "".
+func dial(t testing.TB, server *httptest.Server, protocol string, h http.Header) *peer {
+	t.Helper()
+	o := &websocket.DialOptions{HTTPHeader: h, HTTPClient: smallBuffers}
+	if protocol != "" {
+		o.Subprotocols = []string{protocol}
+	}
+	c, res, err := websocket.Dial(t.Context(), server.URL+"/graphql", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Body != nil {
+		res.Body.Close()
+	}
+	c.SetReadLimit(1 << 20)
+	t.Cleanup(func() { c.CloseNow() })
+	return &peer{t, c}
+}
+
+func (p *peer) send(format string, args ...any) {
+	p.t.Helper()
+	if err := p.Write(p.t.Context(), websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// receive returns the next message as text.
+func (p *peer) receive() string {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	_, b, err := p.Read(ctx)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (p *peer) expect(want string) {
+	p.t.Helper()
+	if got := p.receive(); got != want {
+		p.t.Fatalf("got %s\nwant %s", got, want)
+	}
+}
+
+// closed waits for the server to close the connection.
+func (p *peer) closed() websocket.CloseError {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		_, _, err := p.Read(ctx)
+		var closed websocket.CloseError
+		if errors.As(err, &closed) {
+			return closed
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+func (p *peer) init() *peer {
+	p.t.Helper()
+	p.send(`{"type":"connection_init"}`)
+	p.expect(`{"type":"connection_ack"}`)
+	return p
+}
+
+func (p *peer) subscribe(kind, id, query string) {
+	p.t.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.send(`{"id":%q,"type":%q,"payload":%s}`, id, kind, body)
+}
+
+const modern, legacy = "graphql-transport-ws", "graphql-ws"
+
+func TestWebSocket(t *testing.T) {
+	for _, d := range []struct{ protocol, subscribe, next, complete string }{
+		{modern, "subscribe", "next", "complete"},
+		{legacy, "start", "data", "stop"},
+	} {
+		t.Run(d.protocol, func(t *testing.T) {
+			b, server := live(t, Options{})
+			p := dial(t, server, d.protocol, nil)
+			p.send(`{"type":"connection_init","payload":{"Authorization":"Bearer demo:ada"}}`)
+			p.expect(`{"type":"connection_ack"}`)
+
+			p.subscribe(d.subscribe, "q", `{ viewer { username } }`)
+			p.expect(`{"type":"` + d.next + `","id":"q","payload":{"data":{"viewer":{"username":"ada"}}}}`)
+			p.expect(`{"type":"complete","id":"q"}`)
+			p.subscribe(d.subscribe, "q", b.fill(`mutation { createComment(input: {postId: "<post:notes>", content: "by socket"}) { comment { content } } }`))
+			p.expect(`{"type":"` + d.next + `","id":"q","payload":{"data":{"createComment":{"comment":{"content":"by socket"}}}}}`)
+			p.expect(`{"type":"complete","id":"q"}`)
+
+			p.subscribe(d.subscribe, "s", b.fill(`subscription { commentAdded(postId: "<post:engines>") { content author { username createdAt } } }`))
+			p.subscribe(d.subscribe, "p", b.fill(`subscription { postChanged(id: "<post:moths>") { title } }`))
+			p.subscribe(d.subscribe, "q", "{__typename}")
+			p.expect(`{"type":"` + d.next + `","id":"q","payload":{"data":{"__typename":"Query"}}}`)
+			p.expect(`{"type":"complete","id":"q"}`)
+			opened(t, b, 2)
+			b.comment(t, "grace", b.postID(t, "engines"), "first")
+			first := p.receive()
+			if !strings.HasPrefix(first, `{"type":"`+d.next+`","id":"s","payload":{"data":{"commentAdded":{"content":"first","author":{"username":"grace","createdAt":"2026-`) {
+				t.Errorf("%s", first)
+			}
+
+			// An operation that is ended says nothing more; its id is free again.
+			p.send(`{"id":"s","type":%q}`, d.complete)
+			opened(t, b, 1)
+			b.comment(t, "grace", b.postID(t, "engines"), "nobody listens")
+			p.subscribe(d.subscribe, "s", `{ feed(first: 101) { __typename } }`)
+			refused := p.receive()
+			if !strings.HasPrefix(refused, `{"type":"`+d.next+`","id":"s","payload":{"errors":[{"message":`) || !strings.Contains(refused, "BAD_USER_INPUT") {
+				t.Errorf("%s", refused)
+			}
+			p.expect(`{"type":"complete","id":"s"}`)
+
+			// A post that is deleted ends what is about it.
+			if err := b.store.DeletePost(t.Context(), subjectID("grace"), b.postID(t, "moths")); err != nil {
+				t.Fatal(err)
+			}
+			p.expect(`{"type":"complete","id":"p"}`)
+			if err := p.Close(websocket.StatusNormalClosure, ""); err != nil {
+				t.Error(err)
+			}
+			opened(t, b, 0)
+		})
+	}
+}
+
+// opened waits until there are n streams.
+func opened(t testing.TB, b *blog, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); b.store.Streams() != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams, want %d", b.store.Streams(), n)
+		}
+	}
+}
+
+func TestWebSocketRefusals(t *testing.T) {
+	b, server := live(t, Options{})
+	for name, tt := range map[string]struct {
+		query, code string
+	}{
+		"a document that does not parse":     {`subscription {`, "GRAPHQL_PARSE_FAILED"},
+		"a document that is not valid":       {`subscription { nothing }`, "GRAPHQL_VALIDATION_FAILED"},
+		"two subscriptions in one":           {`subscription { a: postPublished { id } b: postPublished { id } }`, "GRAPHQL_VALIDATION_FAILED"},
+		"a malformed id":                     {`subscription { postChanged(id: "x") { id } }`, "BAD_USER_INPUT"},
+		"the id of a user":                   {b.fill(`subscription { postChanged(id: "<user:ada>") { id } }`), "BAD_USER_INPUT"},
+		"a post that does not exist":         {`subscription { commentAdded(postId: "` + postGlobalID("nothing") + `") { id } }`, "NOT_FOUND"},
+		"a mutation without being signed in": {b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { id } } }`), "UNAUTHENTICATED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := dial(t, server, modern, nil).init()
+			p.subscribe("subscribe", "1", tt.query)
+			var m struct {
+				Type, ID string
+				Payload  []struct {
+					Message    string
+					Extensions struct{ Code, RequestID string }
+				}
+			}
+			if err := json.Unmarshal([]byte(p.receive()), &m); err != nil {
+				t.Fatal(err)
+			}
+			if m.Type != "error" || m.ID != "1" || len(m.Payload) != 1 || m.Payload[0].Extensions.Code != tt.code || m.Payload[0].Extensions.RequestID == "" {
+				t.Errorf("%+v", m)
+			}
+			p.subscribe("subscribe", "1", "{__typename}") // the id is free, and the connection good
+			p.expect(`{"type":"next","id":"1","payload":{"data":{"__typename":"Query"}}}`)
+
+			old := dial(t, server, legacy, nil).init()
+			old.subscribe("start", "1", tt.query)
+			if got := old.receive(); !strings.HasPrefix(got, `{"type":"error","id":"1","payload":{"message":`) {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
+func TestWebSocketCloseCodes(t *testing.T) {
+	down := verifierFunc(func(string) (Viewer, error) {
+		return Viewer{}, &store.Error{Code: store.Unavailable, Op: "verify token"}
+	})
+	_, server := live(t, Options{})
+	_, trouble := live(t, Options{Verifier: down})
+	for name, tt := range map[string]struct {
+		server   *httptest.Server
+		protocol string
+		messages []string
+		code     websocket.StatusCode
+	}{
+		"no protocol":             {protocol: "none", code: 4406},
+		"not JSON":                {messages: []string{"x"}, code: 4400},
+		"two values":              {messages: []string{"{} {}"}, code: 4400},
+		"no type":                 {messages: []string{"{}"}, code: 4400},
+		"an unknown type":         {messages: []string{`{"type":"start"}`}, code: 4400},
+		"subscribe before init":   {messages: []string{`{"type":"subscribe","id":"1","payload":{"query":"{__typename}"}}`}, code: 4401},
+		"a second init":           {messages: []string{`{"type":"connection_init"}`, `{"type":"connection_init"}`}, code: 4429},
+		"an init that is a list":  {messages: []string{`{"type":"connection_init","payload":[1]}`}, code: 4400},
+		"a bad token":             {messages: []string{`{"type":"connection_init","payload":{"authorization":"Bearer nobody"}}`}, code: 4403},
+		"a provider that is down": {server: trouble, messages: []string{`{"type":"connection_init","payload":{"authorization":"Bearer x"}}`}, code: 1013},
+		"no id":                   {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","payload":{"query":"{__typename}"}}`}, code: 4400},
+		"no query":                {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{}}`}, code: 4400},
+		"no payload":              {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1"}`}, code: 4400},
+		"an id twice": {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{"query":"subscription{postPublished{id}}"}}`,
+			`{"type":"subscribe","id":"1","payload":{"query":"{__typename}"}}`}, code: 4409},
+		"a message over the limit":    {messages: []string{`{"type":"ping","payload":{"a":"` + strings.Repeat("x", maxBody) + `"}}`}, code: 1009},
+		"the end, by the predecessor": {protocol: legacy, messages: []string{`{"type":"connection_init"}`, `{"type":"connection_terminate"}`}, code: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			protocol := tt.protocol
+			switch protocol {
+			case "":
+				protocol = modern
+			case "none":
+				protocol = ""
+			}
+			s := tt.server
+			if s == nil {
+				s = server
+			}
+			p := dial(t, s, protocol, nil)
+			for _, m := range tt.messages {
+				if err := p.Write(t.Context(), websocket.MessageText, []byte(m)); err != nil {
+					break // it has been closed already
+				}
+			}
+			if got := p.closed(); got.Code != tt.code || got.Reason == "" && tt.code != 1000 && tt.code != 1009 {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+func TestWebSocketPing(t *testing.T) {
+	_, server := live(t, Options{})
+	p := dial(t, server, modern, nil)
+	p.send(`{"type":"ping","payload":{"n":1}}`) // even before init
+	p.expect(`{"type":"pong","payload":{"n":1}}`)
+	p.send(`{"type":"ping"}`)
+	p.expect(`{"type":"pong"}`)
+	p.send(`{"type":"pong"}`)
+	p.init()
+}
+
+func TestWebSocketSignsInByHeader(t *testing.T) {
+	_, server := live(t, Options{})
+	p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:ada"}}).init()
+	p.subscribe("subscribe", "1", "{ viewer { username } }")
+	p.expect(`{"type":"next","id":"1","payload":{"data":{"viewer":{"username":"ada"}}}}`)
+}
+
+func TestWebSocketOfAnotherOrigin(t *testing.T) {
+	_, server := live(t, Options{})
+	_, res, err := websocket.Dial(t.Context(), server.URL+"/graphql", &websocket.DialOptions{
+		Subprotocols: []string{modern}, HTTPHeader: http.Header{"Origin": {"https://elsewhere.example"}}})
+	if err == nil || res.StatusCode != http.StatusForbidden {
+		t.Errorf("%v %v", res, err)
+	}
+	dial(t, server, modern, http.Header{"Origin": {server.URL}}).init()
+}
+
+func TestTooManyOperations(t *testing.T) {
+	b, server := live(t, Options{})
+	p := dial(t, server, modern, nil).init()
+	for i := range maxOperations {
+		p.subscribe("subscribe", fmt.Sprint(i), `subscription { postPublished { id } }`)
+	}
+	opened(t, b, maxOperations)
+	p.subscribe("subscribe", "more", `{__typename}`)
+	if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"more",`) || !strings.Contains(got, "THROTTLED") {
+		t.Errorf("%s", got)
+	}
+	p.send(`{"id":"0","type":"complete"}`)
+	opened(t, b, maxOperations-1)
+}
+
+func TestStoppingServerClosesWebSockets(t *testing.T) {
+	streams, stop := context.WithCancel(t.Context())
+	b := smallBlog(t, Options{Streams: streams})
+	project(t, b)
+	server := httptest.NewServer(b)
+	defer server.Close()
+	p := dial(t, server, modern, nil).init()
+	p.subscribe("subscribe", "1", `subscription { postPublished { id } }`)
+	opened(t, b, 1)
+	stop()
+	if got := p.closed(); got.Code != websocket.StatusGoingAway {
+		t.Errorf("%v", got)
+	}
+	opened(t, b, 0)
+}
+
+// A client that does not read is let go of: with a code, if it reads on in time to
+// hear of it.
+func TestSlowWebSocket(t *testing.T) {
+	b, server := live(t, Options{})
+	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`)
+	slow := dial(t, server, modern, nil).init()
+	slow.subscribe("subscribe", "1", query)
+	quick := dial(t, server, modern, nil).init()
+	quick.subscribe("subscribe", "1", query)
+	opened(t, b, 2)
+	const n = 120 // more than the buffers of the sockets hold, and those that may wait
+	post := b.postID(t, "notes")
+	began := time.Now()
+	ahead := make(chan struct{}, 32) // comments that the quick one has not read
+	var writers sync.WaitGroup
+	for range 4 {
+		writers.Go(func() {
+			for range n / 4 {
+				ahead <- struct{}{}
+				if _, _, err := b.store.CreateComment(t.Context(), store.NewComment{AuthorID: subjectID("ada"), PostID: post, Content: strings.Repeat("long ", 500)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range n {
+		<-ahead
+		if got := quick.receive(); !strings.HasPrefix(got, `{"type":"next"`) {
+			t.Fatal(got)
+		}
+	}
+	writers.Wait()
+	opened(t, b, 1)
+	for {
+		_, _, err := slow.Read(t.Context())
+		var closed websocket.CloseError
+		if errors.As(err, &closed) {
+			if closed.Code != closeTooSlow || closed.Reason != messageTooSlow {
+				t.Errorf("%v", closed)
+			}
+			return
+		}
+		if err != nil {
+			if time.Since(began) < writeTimeout {
+				t.Error(err)
+			}
+			t.Logf("cut off after %v: %v", time.Since(began), err)
+			return
+		}
+	}
+}
