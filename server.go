@@ -182,11 +182,10 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	mux.Handle("/", handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", stopping.ready(blog))
-	var requests underWay
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	server := &http.Server{
-		Handler:           requests.count(mux),
+		Handler:           mux,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -225,23 +224,11 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if err != nil {
 		err = errors.Join(err, server.Close())
 	}
-	requests.Wait()
+	handler.Wait()
 	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
 		err = errors.Join(err, serr)
 	}
 	return err // then, by the defers: the projections let go of their leases, and the engine closes
-}
-
-// underWay counts the requests that are being served, those too that have become
-// WebSockets, which http.Server forgets.
-type underWay struct{ sync.WaitGroup }
-
-func (u *underWay) count(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u.Add(1)
-		defer u.Done()
-		next.ServeHTTP(w, r)
-	})
 }
 
 // lifecycle is what the probes know of the process.

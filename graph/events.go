@@ -28,10 +28,10 @@ func wantsEvents(r *http.Request) bool {
 // the end. An operation that is refused is told in the stream, too; what is wrong with
 // the HTTP request itself, or with who makes it, by an ordinary answer.
 func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
-	begin(w.Header(), r)
+	prepare(w.Header(), r)
 	op, err := t.operation(w, r, exec)
-	var refused gqlerror.List
-	if err != nil && !errors.As(err, &refused) {
+	var errs gqlerror.List
+	if err != nil && !errors.As(err, &errs) {
 		w.Header().Set("Content-Type", mediaResponse+"; charset=utf-8")
 		writeError(w, r, exec, mediaResponse, err)
 		return
@@ -46,23 +46,25 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	}
 	// One goroutine executes and this one writes, which may also have to say that
 	// nothing happens. It does not return before the other one has.
-	responses := make(chan []byte)
+	encoded := make(chan []byte)
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
 		send := func(r *graphql.Response) error {
 			select {
-			case responses <- appendResponse(nil, r):
+			case encoded <- appendResponse(nil, r):
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
-		if refused != nil {
-			_ = send(exec.DispatchError(ctx, refused))
-			return
+		var all *responses
+		if errs != nil {
+			all = refused(ctx, exec, errs)
+		} else {
+			all = dispatch(ctx, exec, op)
 		}
-		if slow, _ := stream(ctx, exec, op, send); slow {
+		if slow, _ := all.each(send); slow {
 			_ = send(exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(&refusal{code: throttled, message: messageTooSlow})}))
 		}
 	}()
@@ -74,7 +76,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	defer silence.Stop()
 	for {
 		select {
-		case response := <-responses:
+		case response := <-encoded:
 			err = out.event("next", response)
 			silence.Reset(eventsKeepAlive)
 		case <-silence.C:

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/handler"
@@ -41,9 +42,19 @@ type Options struct {
 	PlaygroundToken string
 }
 
+// Handler is the edge.
+type Handler struct {
+	http.Handler
+	sockets sync.WaitGroup
+}
+
+// Wait waits until the last WebSocket is closed: they outlive the requests that they
+// began as. It is for when Options.Streams has ended.
+func (h *Handler) Wait() { h.sockets.Wait() }
+
 // NewHandler returns the edge: GraphQL at /graphql and, in development, the
 // playground at /. It does no I/O and starts nothing.
-func NewHandler(o Options) (http.Handler, error) {
+func NewHandler(o Options) (*Handler, error) {
 	if o.Store == nil {
 		return nil, errors.New("graph: Options.Store is missing")
 	}
@@ -53,7 +64,8 @@ func NewHandler(o Options) (http.Handler, error) {
 	if o.Streams == nil {
 		o.Streams = context.Background()
 	}
-	server, err := newServer(o)
+	h := &Handler{}
+	server, err := newServer(o, &h.sockets)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +76,12 @@ func NewHandler(o Options) (http.Handler, error) {
 			return nil, err
 		}
 	}
-	return identify(mux), nil
+	h.Handler = identify(mux)
+	return h, nil
 }
 
 // newServer puts schema, resolvers and rules together.
-func newServer(o Options) (*handler.Server, error) {
+func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 	cache, err := newQueryCache()
 	if err != nil {
 		return nil, err
@@ -77,7 +90,7 @@ func newServer(o Options) (*handler.Server, error) {
 		Schema:    servedSchema(o.Development),
 		Resolvers: &Resolver{store: o.Store},
 	}))
-	server.AddTransport(webSocketTransport{verifier: o.Verifier, streams: o.Streams})
+	server.AddTransport(webSocketTransport{verifier: o.Verifier, streams: o.Streams, open: sockets})
 	server.AddTransport(httpTransport{verifier: o.Verifier, streams: o.Streams})
 	server.SetErrorPresenter(presenter{log: o.Logger}.present)
 	server.SetRecoverFunc(recovered)
@@ -119,7 +132,7 @@ func servedSchema(introspection bool) *ast.Schema {
 func sameOrigin(next http.Handler, p presenter) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		begin(w.Header(), r)
+		prepare(w.Header(), r)
 		err := &refusal{code: forbidden, message: "pages of other origins may only read: use GET"}
 		write(w, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 	}))

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -47,7 +48,21 @@ func newLoaders(ctx context.Context, s *store.Store) *loaders {
 type loadersKey struct{}
 
 // loadersOf returns the loaders of the response that ctx belongs to.
-func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }
+func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*lateLoaders).get() }
+
+// lateLoaders are made when they are first needed: the response that a subscription
+// waits for may be long in coming.
+type lateLoaders struct {
+	once sync.Once
+	ctx  context.Context // of the response
+	s    *store.Store
+	made *loaders
+}
+
+func (l *lateLoaders) get() *loaders {
+	l.once.Do(func() { l.made = newLoaders(l.ctx, l.s) })
+	return l.made
+}
 
 // freshLoaders gives each response its loaders: a subscription's events have one
 // each. So has each root field of a mutation, since what one has read the next may change.
@@ -73,7 +88,7 @@ func (f freshLoaders) InterceptRootField(ctx context.Context, next graphql.RootR
 }
 
 func (f freshLoaders) fresh(ctx context.Context) context.Context {
-	return context.WithValue(ctx, loadersKey{}, newLoaders(ctx, f.store))
+	return context.WithValue(ctx, loadersKey{}, &lateLoaders{ctx: ctx, s: f.store})
 }
 
 // pointReads is how many items of a kind that the store reads one by one are read at once.

@@ -63,21 +63,46 @@ func (oneStream) MutateOperationContext(_ context.Context, op *graphql.Operation
 	return nil
 }
 
-// stream executes an operation of any kind and hands its responses to send, one after
-// the other, until they end, ctx does, or send fails. A response that has no data at
-// all refuses the operation: it is the only one. slow says that the client has missed
-// events.
-func stream(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, send func(*graphql.Response) error) (slow bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// responses are those of one operation of any kind, which has begun.
+type responses struct {
+	ctx  context.Context
+	kind ast.Operation
+	next graphql.ResponseHandler
+	*subscription
+}
+
+// begin begins to execute an operation. ctx is the operation's: whoever made it cancels
+// it once the responses have been read.
+func begin(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawParams) *responses {
+	op, errs := exec.CreateOperationContext(ctx, params)
+	if errs != nil {
+		return refused(ctx, exec, errs)
+	}
+	return dispatch(ctx, exec, op)
+}
+
+// dispatch is begin for an operation that has been read and found good.
+func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext) *responses {
 	s := &subscription{}
 	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
+	return &responses{ctx, op.Operation.Operation, next, s}
+}
+
+// refused is the response of an operation that has not begun.
+func refused(ctx context.Context, exec graphql.GraphExecutor, errs gqlerror.List) *responses {
+	return &responses{ctx, ast.Query, graphql.OneShot(exec.DispatchError(ctx, errs[:min(len(errs), maxErrors)])), &subscription{}}
+}
+
+// each hands the responses to send, one after the other, until they end, the context
+// does, or send fails. A response that has no data at all refuses the operation: it is
+// the only one. slow says that the client has missed events.
+func (r *responses) each(send func(*graphql.Response) error) (slow bool, err error) {
 	for {
-		response := next(ctx)
+		response := r.next(r.ctx)
 		if response == nil {
-			return ctx.Err() == nil && s.tooSlow(), nil
+			return r.ctx.Err() == nil && r.tooSlow(), nil
 		}
-		if err := send(response); err != nil || response.Data == nil || op.Operation.Operation != ast.Subscription {
+		if err := send(response); err != nil || response.Data == nil || r.kind != ast.Subscription {
 			return false, err
 		}
 	}

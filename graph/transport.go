@@ -54,7 +54,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		t.serveEvents(w, r, exec)
 		return
 	}
-	media, acceptable := begin(h, r)
+	media, acceptable := prepare(h, r)
 
 	var response *graphql.Response
 	var err error
@@ -107,8 +107,8 @@ func writeResponse(w http.ResponseWriter, media string, response *graphql.Respon
 	write(w, status, response)
 }
 
-// begin sets the headers that every answer has.
-func begin(h http.Header, r *http.Request) (media string, acceptable bool) {
+// prepare sets the headers that every answer has.
+func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
 	media, acceptable = negotiate(r.Header.Values("Accept"))
 	h.Set("Content-Type", media+"; charset=utf-8")
 	h.Set("Vary", "Accept, Authorization")

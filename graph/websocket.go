@@ -1,10 +1,13 @@
 package graph
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -48,6 +51,7 @@ const (
 type webSocketTransport struct {
 	verifier Verifier
 	streams  context.Context // connections end when it does
+	open     *sync.WaitGroup // of the connections
 }
 
 var _ graphql.Transport = webSocketTransport{}
@@ -68,25 +72,54 @@ var dialects = map[string]dialect{
 	"graphql-ws":           {subscribe: "start", complete: "stop", next: "data"},
 }
 
-// Do implements graphql.Transport. It returns when the connection is closed and
-// nothing that it started is left.
+// Do implements graphql.Transport. It leaves the connection to a goroutine of its own,
+// so that an idle one does not hold on to what the request needed.
 func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"}})
+	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"}})
 	if err != nil {
 		return // it has answered: no upgrade, or another origin
 	}
-	defer conn.CloseNow()
 	conn.SetReadLimit(maxBody)
-	d, known := dialects[conn.Subprotocol()]
+	s := &socket{conn: conn, exec: exec, verifier: t.verifier, authorization: r.Header.Values("Authorization"), running: map[string]context.CancelFunc{}}
+	t.open.Go(func() { s.serve(t.streams) })
+}
+
+// leanWriter gives connections that are taken over small buffers: most of them wait,
+// and the server's own would be most of what they hold.
+type leanWriter struct{ http.ResponseWriter }
+
+const socketBuffer = 1 << 10 // bytes, for reading and for writing
+
+// Hijack implements http.Hijacker.
+func (w leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffers, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	// What the client sent at once moves along.
+	n := buffers.Reader.Buffered()
+	r := bufio.NewReaderSize(io.MultiReader(io.LimitReader(buffers, int64(n)), conn), max(n, socketBuffer))
+	if _, err := r.Peek(n); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return conn, bufio.NewReadWriter(r, bufio.NewWriterSize(conn, socketBuffer)), nil
+}
+
+// serve reads what the client sends until the connection is closed, and returns when
+// nothing is left of it.
+func (s *socket) serve(streams context.Context) {
+	defer s.conn.CloseNow()
+	d, known := dialects[s.conn.Subprotocol()]
 	if !known {
-		conn.Close(closeBadProtocol, "Subprotocol not acceptable")
+		s.close(closeBadProtocol, "Subprotocol not acceptable")
 		return
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	s := &socket{conn: conn, dialect: d, exec: exec, verifier: t.verifier, header: r.Header, ctx: ctx, running: map[string]context.CancelFunc{}}
+	s.dialect = d
+	ctx, cancel := context.WithCancel(context.WithoutCancel(streams))
+	s.ctx = ctx
 	defer s.operations.Wait()
 	defer cancel()
-	stopping := context.AfterFunc(t.streams, func() { s.close(closeGoingAway, "the server is stopping") })
+	stopping := context.AfterFunc(streams, func() { s.close(closeGoingAway, "the server is stopping") })
 	defer stopping()
 	late := time.AfterFunc(initTimeout, func() { s.close(closeInitTimeout, "Connection initialisation timeout") })
 	defer late.Stop()
@@ -94,7 +127,7 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 	defer alive()
 
 	for {
-		_, message, err := conn.Read(ctx)
+		_, message, err := s.conn.Read(ctx)
 		if err != nil {
 			return
 		}
@@ -106,12 +139,12 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 
 // socket is one connection.
 type socket struct {
-	conn     *websocket.Conn
-	dialect  dialect
-	exec     graphql.GraphExecutor
-	verifier Verifier
-	header   http.Header     // of the request that was upgraded
-	ctx      context.Context // ends with the connection
+	conn          *websocket.Conn
+	dialect       dialect
+	exec          graphql.GraphExecutor
+	verifier      Verifier
+	authorization []string        // of the request that was upgraded
+	ctx           context.Context // ends with the connection
 
 	// Of the reading goroutine.
 	acknowledged bool
@@ -193,7 +226,7 @@ func (s *socket) init(m message) bool {
 	if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &payload) != nil {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
-	h := http.Header{"Authorization": s.header.Values("Authorization")}
+	h := http.Header{"Authorization": s.authorization}
 	for name, value := range payload {
 		var text string
 		if strings.EqualFold(name, "Authorization") && json.Unmarshal(value, &text) == nil && text != "" {
@@ -217,7 +250,7 @@ func (s *socket) subscribe(m message) bool {
 	if !s.acknowledged {
 		return s.refuse(closeUnauthorized, "Unauthorized")
 	}
-	params := &graphql.RawParams{Headers: s.header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
+	params := &graphql.RawParams{ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
 	if m.ID == "" || readParams(bytes.NewReader(m.Payload), params) != nil || params.Query == "" {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
@@ -240,33 +273,31 @@ func (s *socket) subscribe(m message) bool {
 		err := gqlerror.Wrap(&refusal{code: throttled, message: "too many operations at a time on this connection"})
 		return s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{err})) == nil
 	}
-	go s.run(ctx, cancel, m.ID, params)
+	go func() {
+		responses := begin(ctx, s.exec, params)
+		// What waits for events begins with an empty stack.
+		go s.run(responses, cancel, m.ID)
+	}()
 	return true
 }
 
-// run executes an operation and tells the client when it is over, unless the client
-// has ended it.
-func (s *socket) run(ctx context.Context, cancel context.CancelFunc, id string, params *graphql.RawParams) {
+// run sends the responses of an operation and tells the client when it is over, unless
+// the client has ended it.
+func (s *socket) run(responses *responses, cancel context.CancelFunc, id string) {
 	defer s.operations.Done()
-	var slow, refused bool
-	var err error
+	refused := false
 	forget := func() { // before the client hears of the end, and may use the id again
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.running, id)
 	}
-	send := func(r *graphql.Response) error {
+	slow, err := responses.each(func(r *graphql.Response) error {
 		if refused = r.Data == nil; refused {
 			forget()
 		}
 		return s.answer(id, r)
-	}
-	if op, errs := s.exec.CreateOperationContext(ctx, params); errs != nil {
-		err = send(s.exec.DispatchError(ctx, errs[:min(len(errs), maxErrors)]))
-	} else {
-		slow, err = stream(ctx, s.exec, op, send)
-	}
-	done := ctx.Err() != nil
+	})
+	done := responses.ctx.Err() != nil
 	cancel()
 	if !refused {
 		forget()

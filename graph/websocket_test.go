@@ -35,6 +35,7 @@ func live(t testing.TB, o Options) (*blog, *httptest.Server) {
 	t.Cleanup(func() {
 		end()
 		server.Close()
+		b.Handler.(*Handler).Wait()
 	})
 	return b, server
 }
@@ -369,6 +370,7 @@ func TestStoppingServerClosesWebSockets(t *testing.T) {
 	p.subscribe("subscribe", "1", `subscription { postPublished { id } }`)
 	opened(t, b, 1)
 	stop()
+	defer b.Handler.(*Handler).Wait()
 	if got := p.closed(); got.Code != websocket.StatusGoingAway {
 		t.Errorf("%v", got)
 	}
