@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -425,6 +426,34 @@ func TestSlowWebSocket(t *testing.T) {
 			}
 			t.Logf("cut off after %v: %v", time.Since(began), err)
 			return
+		}
+	}
+}
+
+func TestReconnectsLeaveNothing(t *testing.T) {
+	b, server := live(t, Options{})
+	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`)
+	connect := func(i int) {
+		p := dial(t, server, []string{modern, legacy}[i%2], nil).init()
+		p.subscribe([]string{"subscribe", "start"}[i%2], "1", query)
+		if i%3 == 0 {
+			p.CloseNow()
+		} else if err := p.Close(websocket.StatusNormalClosure, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range 100 {
+		connect(i)
+	}
+	opened(t, b, 0)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		left := string(stacks[:runtime.Stack(stacks, true)])
+		if !strings.Contains(left, "byline/graph.(*socket)") && !strings.Contains(left, "coder/websocket") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(left)
 		}
 	}
 }
