@@ -128,8 +128,10 @@ func (p *Processor) Run(ctx context.Context) error {
 	for {
 		wait := p.o.Expiry / 3
 		wait -= rand.N(wait/4 + 1) // so that processes which started together do not stay together
-		if err := p.round(ctx); err == nil {
+		expiry, err := p.round(ctx)
+		if err == nil {
 			retry.reset()
+			wait = min(wait, expiry)
 		} else if ctx.Err() == nil {
 			d, _ := retry.after(err)
 			p.o.Logger.Warn("leases not balanced", logError, err, logRetryIn, d)
@@ -142,14 +144,17 @@ func (p *Processor) Run(ctx context.Context) error {
 }
 
 // round looks at all leases, and brings them and this process's share into order.
-func (p *Processor) round(ctx context.Context) error {
+// It returns how long it takes until the first of the others' leases expires
+// unless its owner renews it.
+func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error) {
+	expiry = p.o.Expiry
 	ranges, err := p.reader.source.ReadFeedRanges(ctx, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	all, err := p.complete(ctx, ranges)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	now, live, sightings := p.o.Clock(), map[string]bool{}, map[string]*sighting{}
 	for _, v := range all {
@@ -159,20 +164,21 @@ func (p *Processor) round(ctx context.Context) error {
 		}
 		sightings[v.ID] = seen
 		expired := seen.expired(v, now, p.o.Expiry)
-		switch v.Owner {
-		case "":
-		case p.o.Owner:
+		switch {
+		case v.Owner == "":
+		case v.Owner == p.o.Owner:
 			live[v.ID] = p.works(v.ID)
-		default:
-			live[v.ID] = !expired
+		case !expired:
+			live[v.ID] = true
+			expiry = min(expiry, p.o.Expiry-now.Sub(seen.since))
 		}
 	}
 	p.sightings = sightings
 	if all, err = p.tidy(ctx, all, live); err != nil {
-		return err
+		return 0, err
 	}
 	if err := p.merge(ctx, ranges, all, live); err != nil {
-		return err
+		return 0, err
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	take, steal := balance(all, p.o.Owner, func(v *lease) bool { return live[v.ID] })
@@ -185,13 +191,13 @@ func (p *Processor) round(ctx context.Context) error {
 		}
 		taken, err := p.leases.take(ctx, v, p.o.Owner, v == steal)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if taken != nil {
 			p.work(ctx, taken)
 		}
 	}
-	return nil
+	return expiry, nil
 }
 
 // complete lists the leases, and makes those that are missing: for every feed
