@@ -32,7 +32,8 @@ type lease struct {
 	// its owner removes before anything else.
 	Merging bool `json:"merging,omitempty"`
 
-	etag azcore.ETag
+	etag    azcore.ETag
+	written time.Time // by this process, at the latest: when the write was begun
 }
 
 func (v *lease) feedRange() azcosmos.FeedRange {
@@ -48,6 +49,7 @@ var ErrLeaseLost = errors.New("the lease was lost")
 type leases struct {
 	container *azcosmos.ContainerClient
 	prefix    string
+	clock     func() time.Time
 }
 
 func (l leases) id(r azcosmos.FeedRange) string {
@@ -105,6 +107,7 @@ func (l leases) create(ctx context.Context, v *lease) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	began := l.clock()
 	r, err := l.container.CreateItem(ctx, azcosmos.NewPartitionKeyString(v.ID), item, nil)
 	if hasStatus(err, http.StatusConflict) {
 		return false, nil
@@ -112,7 +115,7 @@ func (l leases) create(ctx context.Context, v *lease) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("create lease %s: %w", v.ID, err)
 	}
-	v.etag = r.ETag
+	v.etag, v.written = r.ETag, began
 	return true, nil
 }
 
@@ -124,6 +127,7 @@ func (l leases) save(ctx context.Context, v *lease) error {
 	if err != nil {
 		return err
 	}
+	began := l.clock()
 	r, err := l.container.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, item, &azcosmos.ItemOptions{IfMatchEtag: &v.etag})
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return ErrLeaseLost
@@ -131,7 +135,7 @@ func (l leases) save(ctx context.Context, v *lease) error {
 	if err != nil {
 		return fmt.Errorf("write lease %s: %w", v.ID, err)
 	}
-	v.etag = r.ETag
+	v.etag, v.written = r.ETag, began
 	return nil
 }
 
@@ -181,7 +185,6 @@ func (l leases) take(ctx context.Context, seen *lease, owner string, steal bool)
 type held struct {
 	leases   leases
 	r        azcosmos.FeedRange
-	clock    func() time.Time
 	expiry   time.Duration
 	watchdog *time.Timer // ends the work when the lease was not written for as long as its expiry
 
@@ -195,13 +198,15 @@ func (h *held) get() lease {
 	return h.lease
 }
 
+// remains is how long the lease is good for unless it is written.
+func (h *held) remains() time.Duration { return h.expiry - h.leases.clock().Sub(h.lease.written) }
+
 // write changes the lease. A write that was cut off may have taken effect without
 // our learning its ETag: then the lease is still this owner's in this generation,
 // and is written again.
 func (h *held) write(ctx context.Context, change func(*lease)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	began := h.clock()
 	v := h.lease
 	change(&v)
 	err := h.leases.save(ctx, &v)
@@ -220,7 +225,7 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 		return err
 	}
 	h.lease = v
-	h.watchdog.Reset(h.expiry - h.clock().Sub(began))
+	h.watchdog.Reset(h.remains())
 	return nil
 }
 

@@ -116,7 +116,7 @@ func New(source, leaseContainer *azcosmos.ContainerClient, handle Handler, o Opt
 	}
 	o = o.withDefaults()
 	o.Logger = o.Logger.With(logProcessor, o.Name)
-	return &Processor{reader: reader{source, o}, leases: leases{container: leaseContainer, prefix: o.Name}, handle: handle, o: o,
+	return &Processor{reader: reader{source, o}, leases: leases{leaseContainer, o.Name, o.Clock}, handle: handle, o: o,
 		workers: map[string]*worker{}, sightings: map[string]*sighting{}}, nil
 }
 

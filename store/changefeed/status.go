@@ -29,7 +29,7 @@ type RangeStatus struct {
 // change feed of source. It takes part in nothing: any process may call it, also
 // while no processor runs. A processor that has never run has no ranges.
 func Status(ctx context.Context, source, leaseContainer *azcosmos.ContainerClient, name string) ([]RangeStatus, error) {
-	all, err := leases{leaseContainer, name}.list(ctx)
+	all, err := leases{container: leaseContainer, prefix: name}.list(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -99,8 +99,8 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	w.stop = stop
 	p.mu.Unlock()
 	w.at = v.Continuation
-	h := &held{leases: p.leases, r: v.feedRange(), clock: p.o.Clock, expiry: p.o.Expiry, lease: *v}
-	h.watchdog = time.AfterFunc(p.o.Expiry, func() { stop(ErrLeaseLost) })
+	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, lease: *v}
+	h.watchdog = time.AfterFunc(h.remains(), func() { stop(ErrLeaseLost) })
 	ctx = context.WithValue(ctx, leaseKey{}, v.public())
 	p.wg.Go(func() {
 		defer close(w.done)
