@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -336,40 +337,103 @@ func TestLostLeaseEndsTheWork(t *testing.T) {
 	}
 }
 
-func TestEveryLeaseWriteIsConditional(t *testing.T) {
-	w := newWorld(t)
-	var puts int
-	w.answer(func(r *http.Request) *http.Response {
-		if !strings.Contains(r.URL.Path, "/colls/leases/docs") {
-			return nil
-		}
-		switch r.Method {
-		case http.MethodPut:
-			puts++
-			if r.Header.Get("If-Match") == "" {
-				t.Error("a lease is written without If-Match")
-			}
-		case http.MethodDelete, http.MethodPatch:
-			t.Errorf("unexpected %s of a lease", r.Method)
-		case http.MethodPost:
-			if r.Header.Get("x-ms-documentdb-is-upsert") != "" {
-				t.Error("a lease is upserted")
-			}
-		}
+// conditional is a wire on which no lease is changed or removed without If-Match,
+// nor overwritten. It counts requests by method.
+type conditional struct {
+	t  testing.TB
+	mu sync.Mutex
+	n  map[string]int // guarded by mu
+}
+
+func (c *conditional) wire(r *http.Request) *http.Response {
+	if !strings.Contains(r.URL.Path, "/colls/leases/docs") {
 		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[r.Method]++
+	switch r.Method {
+	case http.MethodPut, http.MethodDelete:
+		if r.Header.Get("If-Match") == "" {
+			c.t.Errorf("%s of a lease without If-Match", r.Method)
+		}
+	case http.MethodPatch:
+		c.t.Error("a lease is patched")
+	case http.MethodPost:
+		if r.Header.Get("x-ms-documentdb-is-upsert") != "" || r.Header.Get("x-ms-cosmos-is-batch-request") != "" {
+			c.t.Error("a lease is upserted")
+		}
+	}
+	return nil
+}
+
+func (c *conditional) count(method string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[method]
+}
+
+func TestEveryLeaseWriteIsConditional(t *testing.T) {
+	t.Run("taking, checkpoints and release", func(t *testing.T) {
+		w, c := newWorld(t), &conditional{t: t}
+		w.answer(c.wire)
+		stop := w.run("one", w.handle, 300*time.Millisecond)
+		for i := range 5 {
+			w.write(fmt.Sprint(i))
+		}
+		w.waitFor("0 1 2 3 4")
+		stop()
+		if owner := w.checkpoint()["owner"]; owner != "" {
+			t.Errorf("%v still owns the lease", owner)
+		}
+		if n := c.count(http.MethodPut); n < 3 {
+			t.Errorf("only %d writes: acquire, checkpoint and release are at least three", n)
+		}
+		if n := c.count(http.MethodDelete); n != 0 {
+			t.Errorf("%d leases were removed", n)
+		}
 	})
-	stop := w.run("one", w.handle, 300*time.Millisecond)
-	for i := range 5 {
-		w.write(fmt.Sprint(i))
-	}
-	w.waitFor("0 1 2 3 4")
-	stop()
-	if owner := w.checkpoint()["owner"]; owner != "" {
-		t.Errorf("%v still owns the lease", owner)
-	}
-	if puts < 3 {
-		t.Errorf("only %d writes: acquire, checkpoint and release are at least three", puts)
-	}
+	t.Run("a split", func(t *testing.T) {
+		w, c := newWorld(t), &conditional{t: t}
+		w.answer(c.wire)
+		w.run("one", w.handle, clusterExpiry)
+		w.write("a")
+		w.waitFor("a")
+		w.checkpoint()
+		w.split()
+		w.waitRanges(2)
+		if c.count(http.MethodDelete) == 0 {
+			t.Error("no lease was removed")
+		}
+	})
+	t.Run("a merge", func(t *testing.T) {
+		w, c, m := newWorld(t), &conditional{t: t}, mergeable{new(atomic.Bool)}
+		w.answer(m.wire(w, c.wire))
+		w.run("one", w.handle, clusterExpiry)
+		w.waitRanges(2)
+		m.merged.Store(true)
+		w.write("a")
+		w.waitRanges(1)
+		if n := c.count(http.MethodDelete); n < 2 {
+			t.Errorf("%d leases were removed", n)
+		}
+	})
+	t.Run("stealing", func(t *testing.T) {
+		w, c := newWorld(t), &conditional{t: t}
+		w.split()
+		w.run("one", w.handle, clusterExpiry)
+		w.wait(func() bool { return w.owners()["one"] == 2 })
+		process := w.process()
+		process.answer(c.wire)
+		w.runOn(process, "two", w.handle, clusterExpiry)
+		w.wait(func() bool { return w.owners()["two"] == 1 })
+		if c.count(http.MethodPut) == 0 {
+			t.Error("no lease was written")
+		}
+	})
 }
 
 func TestNewRefusesMissingNames(t *testing.T) {
