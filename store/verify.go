@@ -12,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"golang.org/x/sync/errgroup"
 )
 
 // Kind says what about a copy is not equal to its source.
@@ -58,19 +59,15 @@ func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(
 	defer settled.Stop()
 	over := false
 	for {
-		var still []Difference
-		for _, d := range suspects {
-			now, err := s.compare(ctx, d)
-			if err != nil {
-				return err
-			}
-			if now != nil && over {
-				report(*now)
-			} else if now != nil {
-				still = append(still, *now)
+		if suspects, err = s.stillDifferent(ctx, suspects); err != nil {
+			return err
+		}
+		if over {
+			for _, d := range suspects {
+				report(d)
 			}
 		}
-		if suspects = still; len(suspects) == 0 {
+		if over || len(suspects) == 0 {
 			return nil
 		}
 		select {
@@ -81,6 +78,30 @@ func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// stillDifferent looks at the suspects as things are now, several at a time:
+// during a rename there are thousands.
+func (s *Store) stillDifferent(ctx context.Context, suspects []Difference) ([]Difference, error) {
+	found := make([]*Difference, len(suspects))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(projectionWorkers)
+	for i, d := range suspects {
+		g.Go(func() (err error) {
+			found[i], err = s.compare(ctx, d)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var still []Difference
+	for _, d := range found {
+		if d != nil {
+			still = append(still, *d)
+		}
+	}
+	return still, nil
 }
 
 // verifier holds what one run of Verify has read.
