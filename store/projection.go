@@ -42,7 +42,7 @@ func (s *Store) Run(ctx context.Context) error {
 		{s.background.users, s.projectUsers},
 	} {
 		processor, err := changefeed.New(p.source, s.leases, p.handle, changefeed.Options{
-			Name: processorOf(p.source), Owner: s.o.Instance, PollInterval: s.o.PollInterval, Expiry: leaseExpiry, Logger: s.o.Logger})
+			Name: processorOf(p.source), Owner: s.o.Instance, PollInterval: s.o.PollInterval, MaxItems: changesAtOnce, Expiry: leaseExpiry, Logger: s.o.Logger})
 		if err != nil {
 			return &Error{Code: Internal, Op: "run projections", Err: err}
 		}
@@ -58,6 +58,10 @@ func (s *Store) Run(ctx context.Context) error {
 // leaseExpiry bounds how long the copies stand still when a process is killed: it
 // is noticed within 4/3 of it. A lease costs three writes in that time.
 const leaseExpiry = 3 * time.Second
+
+// changesAtOnce bounds a page of the change feed: the more changes come together,
+// the fewer writes of copies and looks at the feed they cost.
+const changesAtOnce = 1000
 
 func processorOf(source *azcosmos.ContainerClient) string { return "projections-" + source.ID() }
 

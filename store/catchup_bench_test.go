@@ -1,0 +1,106 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+)
+
+// manyChanges makes BenchmarkCatchUp long, as in
+//
+//	go test ./store -run '^$' -bench CatchUp -benchtime 1x -changes 1000000
+var manyChanges = flag.Int("changes", 10_000, "number of posts, comments and likes in BenchmarkCatchUp")
+
+// BenchmarkCatchUp starts the projections on a blog that has no copies yet: of a
+// hundred items, one is a post, 19 are comments and 80 are likes, by 1,000 users.
+// It takes until every copy is written.
+func BenchmarkCatchUp(b *testing.B) {
+	const perPost = 100
+	for b.Loop() {
+		b.StopTimer()
+		w := newWorldWith(b, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
+		date := string(store.NewDate(w.clock.now()))
+		user := func(i int) string { return fmt.Sprintf("user-%d", i%1000) }
+		w.insert("users", 1000, func(i int) (string, map[string]any) {
+			return user(i), map[string]any{"id": user(i), "userId": user(i), "type": "user", "username": user(i), "creationDate": date, "revision": 1}
+		})
+		w.insertPosts(*manyChanges/perPost, func(n int) (string, []map[string]any) {
+			id := fmt.Sprintf("post-%d", n)
+			items := []map[string]any{{"id": id, "type": "post", "title": id, "content": "x", "commentCount": 19, "likeCount": 80,
+				"version": 1, "revision": perPost, "userId": user(n), "userUsername": user(n)}}
+			for i := 1; i < perPost; i++ {
+				u := user(n*7 + i)
+				item := map[string]any{"id": "like-" + u, "type": "like", "userId": u, "userUsername": u}
+				if i <= 19 {
+					item["id"], item["type"], item["content"] = fmt.Sprint("comment-", i), "comment", "x"
+				}
+				items = append(items, item)
+			}
+			for _, item := range items {
+				item["postId"], item["creationDate"] = id, string(store.NewDate(w.clock.now()))
+			}
+			return id, items
+		})
+		b.StartTimer()
+		began := time.Now()
+		stop := w.run()
+		for w.checkpoints() != 2 || w.caughtUp() != nil {
+			time.Sleep(100 * time.Millisecond)
+		}
+		b.ReportMetric(float64(*manyChanges)/time.Since(began).Seconds(), "changes/s")
+		b.StopTimer()
+		stop()
+		found := 0
+		if err := w.Verify(context.Background(), 0, nil, func(d store.Difference) {
+			if d.Kind != store.Username { // nobody has reserved a name
+				found++
+			}
+		}); err != nil || found > 0 {
+			b.Errorf("%d differences, %v", found, err)
+		}
+		b.StartTimer()
+	}
+}
+
+// insertPosts creates posts with all that belongs to them behind the store's back,
+// each in one batch of at most 100 items.
+func (w *world) insertPosts(n int, post func(n int) (id string, items []map[string]any)) {
+	w.t.Helper()
+	c, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 4 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				id, items := post(i)
+				b := c.NewTransactionalBatch(azcosmos.NewPartitionKeyString(id))
+				for _, item := range items {
+					raw, err := json.Marshal(item)
+					if err != nil {
+						w.t.Error(err)
+						return
+					}
+					b.CreateItem(raw, nil)
+				}
+				r, err := c.ExecuteTransactionalBatch(context.Background(), b, nil)
+				if err != nil || !r.Success {
+					w.t.Error(err, r.OperationResults)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
