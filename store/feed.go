@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"golang.org/x/sync/errgroup"
 )
 
 // The feed container holds short forms of the newest posts in one partition.
@@ -76,25 +78,36 @@ func (s *Store) projectFeed(ctx context.Context, posts []*Post) error {
 	if err != nil {
 		return err
 	}
-	created, deleted, older := false, false, false
+	older := false
+	var created, deleted atomic.Bool
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(projectionWorkers)
 	for _, p := range posts {
 		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, feedKept)-1]) > 0 {
 			older = older || !p.deleted
 			continue
 		}
-		absent, err := writeCopy(ctx, s.background.feed, feedPartition, p)
-		if err != nil {
+		g.Go(func() error {
+			absent, err := writeCopy(gctx, s.background.feed, feedPartition, p)
+			if absent {
+				created.Store(true)
+			}
+			if p.deleted {
+				deleted.Store(true)
+			}
 			return err
-		}
-		created, deleted = created || absent, deleted || p.deleted
+		})
 	}
-	if created || deleted {
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if created.Load() || deleted.Load() {
 		if entries, err = s.feedEntries(ctx); err != nil {
 			return err
 		}
 	}
 	// A feed that is not full has all posts there are, or lacks some by deletes.
-	if n := len(entries); n < feedKept && older || deleted && n < feedRefill {
+	if n := len(entries); n < feedKept && older || deleted.Load() && n < feedRefill {
 		return s.refillFeed(ctx, entries)
 	}
 	return s.trimFeed(ctx, entries)
