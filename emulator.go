@@ -40,6 +40,11 @@ func serveEmulator(ctx context.Context, c emulatorConfig, log *slog.Logger, list
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
+	return c.serve(ctx, engine, listener, log, listening)
+}
+
+// serve serves an engine that is open until ctx ends.
+func (c emulatorConfig) serve(ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger, listening func(net.Addr)) (err error) {
 	if !c.Sync {
 		log.Warn("writes are acknowledged before they are on disk")
 	}

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("BYLINE_TEST_MAIN") != "" {
 		main()
 	}
+	if os.Getenv(chaosEngineArgs) != "" {
+		os.Exit(chaosEngine())
+	}
 	os.Exit(m.Run())
 }
 
@@ -89,11 +92,16 @@ type response struct {
 
 // post sends an operation as the user, or as nobody if user is "".
 func (i *instance) post(user, query string, variables map[string]any) (response, error) {
+	return i.postWithin(context.Background(), user, query, variables)
+}
+
+// postWithin is post, as long as ctx allows.
+func (i *instance) postWithin(ctx context.Context, user, query string, variables map[string]any) (response, error) {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return response{}, err
 	}
-	r, err := http.NewRequest(http.MethodPost, i.root+"/graphql", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.root+"/graphql", bytes.NewReader(body))
 	if err != nil {
 		return response{}, err
 	}
