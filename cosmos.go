@@ -40,6 +40,13 @@ func (c cosmosConfig) check() error {
 // embedded reports whether the data is in the embedded engine.
 func (c cosmosConfig) embedded() bool { return c.CosmosEndpoint == "" }
 
+// local reports whether the data is on this machine: in the embedded engine, or in an
+// emulator.
+func (c cosmosConfig) local() bool {
+	u, err := url.Parse(c.CosmosEndpoint)
+	return c.embedded() || err == nil && loopback(u.Host)
+}
+
 // cosmos is a connection to the data: an account, or the embedded engine.
 type cosmos struct {
 	client     *azcosmos.Client
@@ -119,8 +126,9 @@ func (c cosmosConfig) open(db *cosmos, log *slog.Logger, clock func() time.Time)
 	o := store.Options{Database: c.CosmosDatabase, Clock: clock, Logger: log}
 	if c.embedded() {
 		o.Instance = "embedded" // nobody else can have the data directory: no need to wait for old leases
-	} else {
-		o.PollInterval = time.Second
+	}
+	if !c.local() {
+		o.PollInterval = time.Second // each look at the change feed is paid for
 	}
 	return store.New(db.client, db.background, o)
 }

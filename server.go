@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -308,14 +307,7 @@ func (c serveConfig) verifier() (graph.Verifier, error) {
 // demoTokens reports whether anybody may sign in as anybody: only where nobody
 // but this machine's user can reach the server and the data.
 func (c serveConfig) demoTokens() bool {
-	if c.AuthIssuer != "" || !loopback(c.Listen) {
-		return false
-	}
-	if c.embedded() {
-		return true
-	}
-	u, err := url.Parse(c.CosmosEndpoint)
-	return err == nil && loopback(u.Host)
+	return c.AuthIssuer == "" && loopback(c.Listen) && c.local()
 }
 
 // reachable is where people of this machine reach a listener: under the name they

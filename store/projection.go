@@ -42,7 +42,7 @@ func (s *Store) Run(ctx context.Context) error {
 		{s.background.users, s.projectUsers},
 	} {
 		processor, err := changefeed.New(p.source, s.leases, p.handle, changefeed.Options{
-			Name: processorOf(p.source), Owner: s.o.Instance, PollInterval: s.o.PollInterval, MaxItems: changesAtOnce, Expiry: leaseExpiry, Logger: s.o.Logger})
+			Name: processorOf(p.source), Owner: s.o.Instance, PollInterval: s.o.PollInterval, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*s.o.PollInterval), Logger: s.o.Logger})
 		if err != nil {
 			return &Error{Code: Internal, Op: "run projections", Err: err}
 		}
@@ -55,9 +55,13 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// leaseExpiry bounds how long the copies stand still when a process is killed: it
-// is noticed within 4/3 of it. A lease costs three writes in that time.
-const leaseExpiry = 3 * time.Second
+// When a process is killed, its copies stand still until its leases expire, which is
+// noticed within 4/3 of that time. A lease costs three writes in it, so the time is
+// longer where polling is slower, to save request units.
+const (
+	leaseExpiry = 3 * time.Second
+	leasePolls  = 15
+)
 
 // changesAtOnce bounds a page of the change feed: the more changes come together,
 // the fewer writes of copies and looks at the feed they cost.
