@@ -78,6 +78,23 @@ func (c continuation) overlapping(r azcosmos.FeedRange) []position {
 	return slices.DeleteFunc(slices.Clone(c.Positions), func(p position) bool { return !overlap(p.feedRange(), r) })
 }
 
+// lastLSN is the highest position of the ranges that have keys in common with r.
+func (c continuation) lastLSN(r azcosmos.FeedRange) (last uint64) {
+	for _, p := range c.overlapping(r) {
+		last = max(last, lsnOf(p.ETag))
+	}
+	return last
+}
+
+// firstLSN is the lowest position.
+func (c continuation) firstLSN() uint64 {
+	first := lsnOf(c.Positions[0].ETag)
+	for _, p := range c.Positions {
+		first = min(first, lsnOf(p.ETag))
+	}
+	return first
+}
+
 // feedRangesOf returns the ranges in order.
 func feedRangesOf(positions []position) []azcosmos.FeedRange {
 	var ranges []azcosmos.FeedRange

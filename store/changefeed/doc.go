@@ -28,7 +28,8 @@
 // full pages since the last checkpoint, at least one in 50 ms), when a lease changes
 // hands, and after a merge.
 //
-// Status tells how far the processors of a name have come, from any process.
+// Status tells how far the processors of a name have come, and Reset sends them
+// back to the beginning of the feed, from any process.
 //
 // # Tail
 //

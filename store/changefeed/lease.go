@@ -32,6 +32,15 @@ type lease struct {
 	// its owner removes before anything else.
 	Merging bool `json:"merging,omitempty"`
 
+	// Resets counts how often Reset has sent the range back to the beginning. Of
+	// two leases for the same changes, the one that was reset less often holds what
+	// Reset has revoked: it replaces no other.
+	Resets int64 `json:"resets,omitempty"`
+
+	// ReplayTo is the LSN at which the range's feed ended when it was reset, until
+	// the changes up to there have been handled again; then 0.
+	ReplayTo uint64 `json:"replayTo,omitempty"`
+
 	etag    azcore.ETag
 	written time.Time // by this process, at the latest: when the write was begun
 }
@@ -152,6 +161,23 @@ func (l leases) remove(ctx context.Context, v *lease) error {
 	return nil
 }
 
+// sendBack moves an existing lease to where v is, in a new generation, if v was
+// reset since the lease was. Its owner finds its next write refused, and takes it
+// up anew.
+func (l leases) sendBack(ctx context.Context, v *lease) error {
+	for {
+		now, err := l.read(ctx, v.ID)
+		if now == nil || err != nil || now.Resets >= v.Resets {
+			return err
+		}
+		now.Continuation, now.Resets, now.ReplayTo = v.Continuation, v.Resets, v.ReplayTo
+		now.Generation++
+		if err := l.save(ctx, now); !errors.Is(err, ErrLeaseLost) {
+			return err
+		}
+	}
+}
+
 // take makes owner the owner of a lease, in a new generation. It returns nil if
 // somebody was faster. A lease that nobody renews must be as it was seen; one
 // that is stolen must only have the owner that it was seen with, who may be
@@ -178,6 +204,49 @@ func (l leases) take(ctx context.Context, seen *lease, owner string, steal bool)
 		v = *now
 	}
 	return nil, nil
+}
+
+// complete lists the leases, and makes those that are missing: for every feed
+// range, or what is left of it, that no lease covers. They begin at the beginning
+// of the feed.
+func (l leases) complete(ctx context.Context, ranges []azcosmos.FeedRange) ([]*lease, error) {
+	for again := true; ; again = false {
+		all, err := l.list(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var missing []azcosmos.FeedRange
+		for _, r := range ranges {
+			missing = append(missing, uncovered(r, feedRanges(all))...)
+		}
+		if len(missing) > 0 && len(all) > 0 && again {
+			continue // a listing may have missed both a lease and what replaced it: look twice
+		}
+		for _, r := range missing {
+			v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive}
+			made, err := l.create(ctx, v)
+			if err != nil {
+				return nil, err
+			}
+			if !made {
+				if v, err = l.read(ctx, v.ID); err != nil {
+					return nil, err
+				}
+			}
+			if v != nil {
+				all = append(all, v)
+			}
+		}
+		return all, nil
+	}
+}
+
+func feedRanges(all []*lease) []azcosmos.FeedRange {
+	ranges := make([]azcosmos.FeedRange, len(all))
+	for i, v := range all {
+		ranges[i] = v.feedRange()
+	}
+	return ranges
 }
 
 // held is a lease that this process holds. Its checkpoints and its renewals come

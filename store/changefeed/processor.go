@@ -152,7 +152,7 @@ func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error)
 	if err != nil {
 		return 0, err
 	}
-	all, err := p.complete(ctx, ranges)
+	all, err := p.leases.complete(ctx, ranges)
 	if err != nil {
 		return 0, err
 	}
@@ -198,47 +198,4 @@ func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error)
 		}
 	}
 	return expiry, nil
-}
-
-// complete lists the leases, and makes those that are missing: for every feed
-// range, or what is left of it, that no lease covers. They begin at the beginning
-// of the feed.
-func (p *Processor) complete(ctx context.Context, ranges []azcosmos.FeedRange) ([]*lease, error) {
-	for again := true; ; again = false {
-		all, err := p.leases.list(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var missing []azcosmos.FeedRange
-		for _, r := range ranges {
-			missing = append(missing, uncovered(r, feedRanges(all))...)
-		}
-		if len(missing) > 0 && len(all) > 0 && again {
-			continue // a listing may have missed both a lease and what replaced it: look twice
-		}
-		for _, r := range missing {
-			v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive}
-			made, err := p.leases.create(ctx, v)
-			if err != nil {
-				return nil, err
-			}
-			if !made {
-				if v, err = p.leases.read(ctx, v.ID); err != nil {
-					return nil, err
-				}
-			}
-			if v != nil {
-				all = append(all, v)
-			}
-		}
-		return all, nil
-	}
-}
-
-func feedRanges(all []*lease) []azcosmos.FeedRange {
-	ranges := make([]azcosmos.FeedRange, len(all))
-	for i, v := range all {
-		ranges[i] = v.feedRange()
-	}
-	return ranges
 }

@@ -128,6 +128,13 @@ func (w *world) write(ids ...string) {
 	}
 }
 
+func (w *world) remove(id string) {
+	w.t.Helper()
+	if _, err := w.source.DeleteItem(w.t.Context(), azcosmos.NewPartitionKeyString(id), id, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // handle remembers what it was given.
 func (w *world) handle(_ context.Context, items [][]byte) error {
 	w.mu.Lock()

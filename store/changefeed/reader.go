@@ -3,7 +3,9 @@ package changefeed
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +27,27 @@ func (r reader) read(ctx context.Context, of azcosmos.FeedRange, continuation st
 		o.Continuation = &continuation
 	}
 	return r.source.ReadChangeFeed(ctx, o)
+}
+
+// errNoEnd says that Cosmos DB named no position for "now".
+var errNoEnd = errors.New("the change feed does not tell where it ends")
+
+// everything is the range of all keys.
+var everything = azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
+
+// end asks for the changes after the last one, of which there are none, and so
+// learns where every range ends.
+func (r reader) end(ctx context.Context) (continuation, error) {
+	etag := fromNow
+	page, err := r.read(ctx, everything, start(&etag, everything).String(), r.o.MaxItems)
+	if err != nil {
+		return continuation{}, err
+	}
+	at, err := parseContinuation(page.ContinuationToken)
+	if err == nil && slices.ContainsFunc(at.Positions, func(p position) bool { return p.ETag == nil || *p.ETag == fromNow }) {
+		err = errNoEnd
+	}
+	return at, err
 }
 
 // step reads a page and has it handled. It returns the continuation after it and

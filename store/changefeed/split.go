@@ -22,6 +22,10 @@ import (
 //
 // In between, both may have owners. Then changes are handled twice, but none is
 // left out (see lease).
+//
+// Reset may come at any moment, too. Parts that were made of the whole as it was
+// before do not replace it, and go back to where it is when it is split again; a
+// whole that was made of parts as they were before goes back with them.
 
 // split replaces the lease by one for each feed range that its own has become.
 // Its continuation, which has a position for each of them, is inherited.
@@ -49,21 +53,23 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 	for _, r := range ranges {
 		r = common(r, h.r)
 		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner,
-			Continuation: c.within(r).String(), Generation: whole.Generation + 1}
+			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo}
 		v.ID = p.leases.id(r)
+		made := false
 		reserved, ok := p.reserve(v.ID)
-		if !ok {
-			continue // of a split that was begun before, and already worked on
-		}
-		made, err := p.leases.create(ctx, v)
-		if err != nil || !made {
-			p.drop(v.ID)
-		}
-		if err != nil {
-			return err
+		if ok {
+			made, err = p.leases.create(ctx, v)
+			if err != nil || !made {
+				p.drop(v.ID)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		if made {
 			parts = append(parts, part{reserved, v})
+		} else if err := p.leases.sendBack(ctx, v); err != nil { // of a split that was begun before
+			return err
 		}
 	}
 	if err := p.leases.remove(ctx, &whole); err != nil && !errors.Is(err, ErrLeaseLost) {
@@ -81,7 +87,7 @@ func (p *Processor) tidy(ctx context.Context, all []*lease, live map[string]bool
 		var parts []*lease
 		replaced := false
 		for _, other := range all {
-			if finer(other.feedRange(), v.feedRange()) {
+			if finer(other.feedRange(), v.feedRange()) && other.Resets >= v.Resets {
 				parts = append(parts, other)
 			}
 			replaced = replaced || other.Merging && finer(v.feedRange(), other.feedRange())
@@ -127,6 +133,9 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 	beginning := false
 	for _, v := range parts {
 		w := p.pause(v.ID)
+		if w != nil && w.resets != v.Resets {
+			return nil // it worked on without knowing: once more in the next round
+		}
 		if w == nil {
 			taken, err := p.leases.take(ctx, v, p.o.Owner, live[v.ID])
 			if err != nil || taken == nil {
@@ -135,7 +144,8 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 			v, w = taken, &worker{at: taken.Continuation}
 		}
 		whole.Generation = max(whole.Generation, v.Generation+1)
-		if w.at == "" {
+		whole.Resets, whole.ReplayTo = max(whole.Resets, v.Resets), max(whole.ReplayTo, v.ReplayTo)
+		if w.at == "" || v.Resets != parts[0].Resets {
 			beginning = true
 			continue
 		}
@@ -196,7 +206,7 @@ func (p *Processor) pause(id string) *worker {
 }
 
 // finishMerge removes the leases that this one replaces.
-func (p *Processor) finishMerge(ctx context.Context, h *held) error {
+func (p *Processor) finishMerge(ctx context.Context, h *held, w *worker) error {
 	for again := true; again; {
 		all, err := p.leases.list(ctx)
 		if err != nil {
@@ -206,6 +216,13 @@ func (p *Processor) finishMerge(ctx context.Context, h *held) error {
 		for _, v := range all {
 			if !finer(v.feedRange(), h.r) {
 				continue
+			}
+			if whole := h.get(); v.Resets > whole.Resets {
+				err := h.write(ctx, func(whole *lease) { whole.Continuation, whole.Resets, whole.ReplayTo = "", v.Resets, v.ReplayTo })
+				if err != nil {
+					return err
+				}
+				w.at = ""
 			}
 			// One that was written since the listing is tried again.
 			if err := p.leases.remove(ctx, v); errors.Is(err, ErrLeaseLost) {

@@ -23,6 +23,10 @@ type RangeStatus struct {
 	// Since is when the first of the changes that are still to be handled was
 	// written, in whole seconds; the zero time if there is none.
 	Since time.Time
+
+	// Replay is how many of the range's transactions before Reset are still to be
+	// handled again; 0 if nothing is.
+	Replay int64
 }
 
 // Status reads the leases of the processor called name and compares them with the
@@ -41,7 +45,7 @@ func Status(ctx context.Context, source, leaseContainer *azcosmos.ContainerClien
 	g.SetLimit(8)
 	for i, v := range all {
 		g.Go(func() error {
-			status[i] = RangeStatus{Lease: v.public(), Continuation: v.Continuation}
+			status[i] = RangeStatus{Lease: v.public(), Continuation: v.Continuation, Replay: v.toReplay()}
 			return status[i].measure(ctx, source)
 		})
 	}

@@ -2,7 +2,6 @@ package changefeed
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,9 +16,6 @@ type Tail struct {
 	handle Handler
 	ready  chan struct{}
 }
-
-// errNotNow says that Cosmos DB named no position for "now".
-var errNotNow = errors.New("the change feed does not tell where it ends")
 
 // NewTail returns a Tail of source. Of the Options it uses PollInterval,
 // MaxItems, Expiry, Clock, Logger and Observe.
@@ -64,24 +60,13 @@ func (c continuation) along(ranges []azcosmos.FeedRange) continuation {
 	return of
 }
 
-// now asks for the changes after the last one, of which there are none, and so
-// learns where it is.
+// now learns where the feed ends. It reports false if ctx ends first.
 func (t *Tail) now(ctx context.Context) (continuation, bool) {
-	everything := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
-	etag := fromNow
 	var retry backoff
 	for {
-		page, err := t.reader.read(ctx, everything, start(&etag, everything).String(), t.reader.o.MaxItems)
+		at, err := t.reader.end(ctx)
 		if err == nil {
-			var at continuation
-			at, err = parseContinuation(page.ContinuationToken)
-			unknown := slices.ContainsFunc(at.Positions, func(p position) bool { return p.ETag == nil || *p.ETag == fromNow })
-			if err == nil && !unknown {
-				return at, true
-			}
-			if err == nil {
-				err = errNotNow
-			}
+			return at, true
 		}
 		if !t.reader.failed(ctx, &retry, everything, err) {
 			return continuation{}, false

@@ -15,6 +15,7 @@ type worker struct {
 	done chan struct{}           // closed when it has ended
 
 	// Of the worker's own goroutine until done:
+	resets  int64     // of the lease when it was launched
 	at      string    // the continuation
 	unsaved bool      // changes were handled since the last checkpoint
 	saved   time.Time // when that was
@@ -51,6 +52,12 @@ type Lease struct {
 func (v *lease) public() Lease { return Lease{v.feedRange(), v.Owner, v.Generation} }
 
 type leaseKey struct{}
+type replayKey struct{}
+
+// Replaying reports whether a Processor's Handler, given its context, is called
+// with changes that come again because of Reset. Of the last such page some may
+// be new.
+func Replaying(ctx context.Context) bool { return ctx.Value(replayKey{}) != nil }
 
 // LeaseOf returns the lease that a Processor's Handler works by, given the
 // handler's context.
@@ -98,7 +105,7 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	p.mu.Lock()
 	w.stop = stop
 	p.mu.Unlock()
-	w.at = v.Continuation
+	w.at, w.resets = v.Continuation, v.Resets
 	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, lease: *v}
 	h.watchdog = time.AfterFunc(h.remains(), func() { stop(ErrLeaseLost) })
 	ctx = context.WithValue(ctx, leaseKey{}, v.public())
@@ -176,7 +183,7 @@ func (p *Processor) process(ctx context.Context, h *held, w *worker) error {
 // all there is for now.
 func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, err error) {
 	if h.get().Merging {
-		if err := p.finishMerge(ctx, h); err != nil {
+		if err := p.finishMerge(ctx, h, w); err != nil {
 			return false, err
 		}
 	}
@@ -189,6 +196,10 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 			return false, p.split(ctx, h, w, c)
 		}
 	}
+	replayTo := h.get().ReplayTo
+	if replayTo > 0 {
+		ctx = context.WithValue(ctx, replayKey{}, true)
+	}
 	at, items, err := p.reader.step(ctx, h.r, w.at, p.handle)
 	if err != nil {
 		return false, err
@@ -196,9 +207,15 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 	w.at = at
 	w.unsaved = w.unsaved || items > 0
 	full := items >= int(p.o.MaxItems)
-	if w.unsaved && (!full || p.o.Clock().Sub(w.saved) >= checkpointEvery) {
+	replayed := replayTo > 0 && (items == 0 || reached(at, replayTo))
+	if replayed || w.unsaved && (!full || p.o.Clock().Sub(w.saved) >= checkpointEvery) {
 		// A checkpoint only after the handler.
-		if err := h.checkpoint(ctx, w.at); err != nil {
+		if err := h.write(ctx, func(v *lease) {
+			v.Continuation = w.at
+			if replayed {
+				v.ReplayTo = 0
+			}
+		}); err != nil {
 			return false, err
 		}
 		w.unsaved, w.saved = false, p.o.Clock()
