@@ -27,22 +27,25 @@ const (
 )
 
 // Run keeps the copies true, and the streams supplied, until ctx ends: it follows
-// the change feeds of posts and users, from where it stopped last. It returns nil
-// when ctx ends.
+// the change feeds of posts and users, from where it stopped last. It also lets go
+// of usernames that were reserved and not used. It returns nil when ctx ends.
 //
 // Every write of a copy is conditional and may be repeated, so that a change that
 // is handled twice, or late, or by two processes, never takes a copy back.
 func (s *Store) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range []struct {
+		name   string
 		source *azcosmos.ContainerClient
 		handle changefeed.Handler
+		poll   time.Duration
 	}{
-		{s.background.posts, s.projectPosts},
-		{s.background.users, s.projectUsers},
+		{processorOf(s.background.posts), s.background.posts, s.projectPosts, s.o.PollInterval},
+		{processorOf(s.background.users), s.background.users, s.projectUsers, s.o.PollInterval},
+		{"usernames", s.background.users, s.sweepUsernames, sweepPolls * s.o.PollInterval},
 	} {
 		processor, err := changefeed.New(p.source, s.leases, p.handle, changefeed.Options{
-			Name: processorOf(p.source), Owner: s.o.Instance, PollInterval: s.o.PollInterval, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*s.o.PollInterval), Logger: s.o.Logger})
+			Name: p.name, Owner: s.o.Instance, PollInterval: p.poll, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: s.o.Logger})
 		if err != nil {
 			return &Error{Code: Internal, Op: "run projections", Err: err}
 		}
@@ -66,6 +69,10 @@ const (
 // changesAtOnce bounds a page of the change feed: the more changes come together,
 // the fewer writes of copies and looks at the feed they cost.
 const changesAtOnce = 1000
+
+// sweepPolls is how many times more seldom the sweep of usernames polls: what it
+// looks for is no use to it before the grace has passed.
+const sweepPolls = 10
 
 func processorOf(source *azcosmos.ContainerClient) string { return "projections-" + source.ID() }
 

@@ -357,9 +357,10 @@ func TestCheckpointsPersist(t *testing.T) {
 	ada := w.user("ada")
 	p := w.post(ada, "one")
 	w.like(ada, p)
+	w.clock.ms.Add(61_000) // so that the sweep of usernames does not wait
 	stop := w.run()
 	eventually(t, func() error {
-		if w.feed()[0].LikeCount != 1 || w.checkpoints() != 2 {
+		if w.feed()[0].LikeCount != 1 || w.checkpoints() != 3 {
 			return errors.New("not yet")
 		}
 		return nil

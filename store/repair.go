@@ -111,17 +111,25 @@ func (s *Store) repairName(ctx context.Context, d Difference) error {
 // its owner does not.
 func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	const op = "repair username"
-	u, err := readUser(ctx, op, s.background.users, d.ID)
-	if err != nil {
+	// The reservation first: whoever reserves it before changing the user changes it.
+	r, err := s.background.users.ReadItem(ctx, key(d.Partition), d.Partition, nil)
+	if err != nil && !hasStatus(err, http.StatusNotFound) {
 		return err
+	}
+	u, uerr := readUser(ctx, op, s.background.users, d.ID)
+	if uerr != nil {
+		return uerr
 	}
 	if u != nil && usernameKey(u.Username) == d.Partition {
 		return s.reserveUsername(ctx, op, u.ID, u.Username)
 	}
-	r, err := s.background.users.ReadItem(ctx, key(d.Partition), d.Partition, nil)
 	if err != nil {
+		return nil // nobody has it
+	}
+	item, _, err := decode[usernameItem](op, typeUsername, r.Value)
+	if err != nil || item.OwnerID != d.ID || item.CreatedAt > s.graceBegan() {
 		return err
 	}
-	_, err = s.background.users.DeleteItem(ctx, key(d.Partition), d.Partition, ifMatch(r.ETag))
+	_, err = letGo(ctx, s.background.users, d.Partition, r.ETag)
 	return err
 }

@@ -78,6 +78,8 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
 	if err := checkKey(op, n.Key); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
+	defer cancel()
 	item := userItem{envelope: envelope{Type: typeUser}, ItemID: n.ID, InputDigest: inputDigest(n.Key, n.Key, n.Username),
 		User: User{ID: n.ID, Username: n.Username, CreatedAt: s.now(), Revision: 1}}
 	// Look first: a name must not be reserved for somebody who cannot have it.

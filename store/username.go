@@ -1,9 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,14 +17,16 @@ import (
 // A username is unique because it is reserved by an item of its own, and a user
 // carries a name only while holding its reservation. User and reservation are in
 // different partitions, so that creating and renaming take several steps: reserve
-// the new name, change the user, let the old name go. A crash in between leaves a
-// reservation whose owner does not carry the name. It does no harm: the owner may
-// go on with it at any time, and anybody else may take it over when it is older
-// than reservationGrace.
+// the new name, mark the old one as leaving, change the user, let the old name go.
+// A crash in between leaves a reservation whose owner does not carry the name. It
+// does no harm: the owner may go on with it at any time, and when it is older than
+// reservationGrace anybody else may take it over and the sweep removes it. The
+// sweep follows the changes of the reservations; the mark is one, so that whatever
+// is left was written a moment before.
 //
-// What keeps two who act at the same moment apart is the reservation's ETag: to
+// What keeps those who act at the same moment apart is the reservation's ETag: to
 // reserve a name again changes it, and a name is let go only at the ETag that the
-// reservation had before its user gave it up.
+// reservation had before its owner was seen without the name.
 
 // usernameItem reserves a name. It has a partition of its own, so that one point
 // read finds it, and creating it twice fails.
@@ -30,15 +35,20 @@ type usernameItem struct {
 	ID        string `json:"id"`
 	Partition string `json:"userId"`
 	OwnerID   string `json:"ownerId"`
-	CreatedAt Date   `json:"creationDate"`
+	CreatedAt Date   `json:"creationDate"`      // or when it was last written
+	Leaving   bool   `json:"leaving,omitempty"` // its owner is about to take another name
 }
 
 // usernameKey is the id and the partition of the reservation of a name.
 func usernameKey(name string) string { return "username:" + strings.ToLower(name) }
 
 // reservationGrace is how long a reservation is honoured whose owner does not
-// carry the name: much longer than creating or renaming a user takes.
-const reservationGrace = time.Minute
+// carry the name: longer than creating or renaming a user takes, which sagaTimeout
+// sees to.
+const (
+	reservationGrace = time.Minute
+	sagaTimeout      = reservationGrace / 2
+)
 
 // UserByUsername finds a user by name, without regard to case: two point reads.
 // It returns nil if nobody has the name.
@@ -101,7 +111,7 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 				break
 			}
 		}
-		_, err = s.users.ReplaceItem(ctx, key(k), k, mine, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+		_, err = s.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
 		if !hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			return cosmosError(op, err)
 		}
@@ -112,7 +122,7 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 // held reports whether a reservation is to be honoured: its owner carries the
 // name, or may be about to.
 func (s *Store) held(ctx context.Context, r *usernameItem) (bool, error) {
-	if r.CreatedAt > NewDate(s.o.Clock().Add(-reservationGrace)) {
+	if r.CreatedAt > s.graceBegan() {
 		return true, nil
 	}
 	owner, err := s.User(ctx, r.OwnerID)
@@ -127,6 +137,8 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 	if err := checkUsername(op, username); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
+	defer cancel()
 	for range 3 {
 		u, err := s.User(ctx, userID)
 		if err != nil {
@@ -159,6 +171,17 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 		if old, etag, err = s.reservation(ctx, op, u.Username); err != nil {
 			return nil, err
 		}
+		if old != nil && old.OwnerID == u.ID {
+			old.Leaving, old.CreatedAt = true, s.now()
+			r, err := s.users.ReplaceItem(ctx, key(old.ID), old.ID, encode(old), ifMatch(etag))
+			if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, cosmosError(op, err)
+			}
+			etag = r.ETag
+		}
 	}
 	var p azcosmos.PatchOperations
 	p.SetCondition(fmt.Sprintf("from c where c.revision = %d", u.Revision))
@@ -172,11 +195,99 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 		return nil, cosmosError(op, err)
 	}
 	if old != nil && old.OwnerID == u.ID {
-		_, err := s.users.DeleteItem(ctx, key(old.ID), old.ID, &azcosmos.ItemOptions{IfMatchEtag: &etag})
-		if err != nil && !hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+		if _, err := letGo(ctx, s.users, old.ID, etag); err != nil {
 			// The user has the new name all the same; the old one is free after the grace.
 			s.o.Logger.Warn("old username not let go", logUser, u.ID, logError, err)
 		}
 	}
 	return decodeUser(op, r.Value)
 }
+
+// letGo removes a reservation if it is still what was read, and reports whether it
+// was.
+func letGo(ctx context.Context, c *azcosmos.ContainerClient, k string, etag azcore.ETag) (bool, error) {
+	_, err := c.DeleteItem(ctx, key(k), k, ifMatch(etag))
+	if hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+		return false, nil
+	}
+	return err == nil, cosmosError("let username go", err)
+}
+
+// sweepUsernames handles changes of the users container: it lets go of reservations
+// that are older than the grace and whose owners do not carry the names. What
+// changes meanwhile comes by again.
+func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
+	var all []reservedName
+	for _, raw := range items {
+		var e envelope
+		if err := json.Unmarshal(raw, &e); err != nil || e.Type != typeUsername || e.Deleted {
+			continue // projectUsers sets aside what cannot be read
+		}
+		var r reservedName
+		if err := json.Unmarshal(raw, &r); err != nil {
+			s.setAside(usersContainer, raw, err)
+			continue
+		}
+		all = append(all, r)
+	}
+	unused, err := s.unused(ctx, all)
+	if err != nil {
+		return err
+	}
+	// Those that are carried stay so until they are written again.
+	all = slices.DeleteFunc(all, func(r reservedName) bool { return !r.Leaving && !slices.Contains(unused, r) })
+	if len(all) == 0 {
+		return nil
+	}
+	newest := slices.MaxFunc(all, func(a, b reservedName) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) }).CreatedAt
+	// However wrong a date may be, what was seen as long ago as the grace is old enough.
+	for seen := s.now(); newest > s.graceBegan() && seen > s.graceBegan(); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	if unused, err = s.unused(ctx, all); err != nil {
+		return err
+	}
+	for _, r := range unused {
+		gone, err := letGo(ctx, s.background.users, r.ID, r.ETag)
+		if err != nil {
+			return err
+		}
+		if gone {
+			s.o.Logger.Info("left-over username let go", logItem, r.ID, logUser, r.OwnerID)
+		}
+	}
+	return nil
+}
+
+// reservedName is a reservation as the change feed shows it.
+type reservedName struct {
+	usernameItem
+	ETag azcore.ETag `json:"_etag"`
+}
+
+// unused returns the reservations whose owners do not carry the names.
+func (s *Store) unused(ctx context.Context, all []reservedName) ([]reservedName, error) {
+	var owners []string
+	for _, r := range all {
+		owners = append(owners, r.OwnerID)
+	}
+	users, err := readUsers(ctx, s.background.users, owners)
+	if err != nil {
+		return nil, err
+	}
+	var unused []reservedName
+	for i, r := range all {
+		if u := users[i]; u == nil || usernameKey(u.Username) != r.ID {
+			unused = append(unused, r)
+		}
+	}
+	return unused, nil
+}
+
+// graceBegan is the date of the youngest reservations that are not honoured any
+// more unless their owners carry the names.
+func (s *Store) graceBegan() Date { return NewDate(s.o.Clock().Add(-reservationGrace)) }

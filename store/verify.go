@@ -462,7 +462,7 @@ func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference,
 			return nil, err
 		}
 		d.Have = r.OwnerID
-		if r.OwnerID != d.ID && !carries || !carries && r.CreatedAt > NewDate(s.o.Clock().Add(-reservationGrace)) {
+		if r.OwnerID != d.ID && !carries || !carries && r.CreatedAt > s.graceBegan() {
 			return nil, nil
 		}
 	}

@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"context"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -16,7 +17,7 @@ import (
 // many are left. Reset may run beside anything, several times too. After an error
 // some ranges may have been sent back and others not; it can be repeated.
 func Reset(ctx context.Context, source, leaseContainer *azcosmos.ContainerClient, name string) error {
-	l := leases{leaseContainer, name}
+	l := leases{leaseContainer, name, time.Now}
 	end, err := reader{source: source}.end(ctx)
 	if err != nil {
 		return err
