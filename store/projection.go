@@ -20,6 +20,8 @@ import (
 const (
 	logContainer = "container"
 	logItem      = "item"
+	logKind      = "kind"
+	logPartition = "partition"
 	logError     = "error"
 	logUser      = "user"
 	logPost      = "post"
@@ -87,7 +89,7 @@ type ProjectionStatus struct {
 // takes part in nothing. Before the projections have ever run it returns nothing.
 func (s *Store) Projections(ctx context.Context) ([]ProjectionStatus, error) {
 	var all []ProjectionStatus
-	for _, source := range []*azcosmos.ContainerClient{s.background.posts, s.background.users} {
+	for _, source := range s.background.sources() {
 		ranges, err := changefeed.Status(ctx, source, s.leases, processorOf(source))
 		if err != nil {
 			return nil, cosmosError("read status of projections", err)
@@ -144,7 +146,10 @@ func (s *Store) projectPosts(ctx context.Context, items [][]byte) error {
 	if err := s.mendNames(ctx, changed); err != nil {
 		return err
 	}
-	return s.projectCopies(ctx, posts)
+	if err := s.projectCopies(ctx, posts); err != nil || !changefeed.Replaying(ctx) {
+		return err
+	}
+	return s.remendPosts(ctx, posts)
 }
 
 // projectCopies writes the copies of the posts.
@@ -275,10 +280,12 @@ func (s *Store) renameItem(ctx context.Context, item authored, name string) erro
 }
 
 // projectUsers handles changes of the users container: a renamed user's new name
-// goes onto everything that the user has written.
+// goes onto everything that the user has written. In a rebuild, it mends whatever
+// passes by.
 func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 	const op = "project users"
 	renamed := map[string]bool{}
+	var again []Difference
 	for _, raw := range items {
 		var e envelope
 		err := json.Unmarshal(raw, &e)
@@ -290,6 +297,7 @@ func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 			continue
 		}
 		if e.Type != typeUser {
+			again = append(again, suspectOf(e, raw)...)
 			continue
 		}
 		u, err := decodeUser(op, raw)
@@ -299,6 +307,14 @@ func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 		}
 		if u != nil && u.Revision > 1 { // whoever is new has written nothing
 			renamed[u.ID] = true
+		}
+		if u != nil {
+			again = append(again, Difference{Kind: Username, Partition: usernameKey(u.Username), ID: u.ID})
+		}
+	}
+	if changefeed.Replaying(ctx) {
+		if err := s.mend(ctx, again); err != nil {
+			return err
 		}
 	}
 	for id := range renamed {

@@ -105,6 +105,8 @@ type Processor struct {
 	mu      sync.Mutex
 	workers map[string]*worker // guarded by mu; by lease, also while one is being made
 
+	lost chan struct{} // holds a token when a lease was lost since the last round
+
 	sightings map[string]*sighting // of Run's own goroutine
 }
 
@@ -117,7 +119,7 @@ func New(source, leaseContainer *azcosmos.ContainerClient, handle Handler, o Opt
 	o = o.withDefaults()
 	o.Logger = o.Logger.With(logProcessor, o.Name)
 	return &Processor{reader: reader{source, o}, leases: leases{leaseContainer, o.Name, o.Clock}, handle: handle, o: o,
-		workers: map[string]*worker{}, sightings: map[string]*sighting{}}, nil
+		workers: map[string]*worker{}, lost: make(chan struct{}, 1), sightings: map[string]*sighting{}}, nil
 }
 
 // Run processes changes until ctx ends, and then returns nil. What goes wrong
@@ -137,8 +139,14 @@ func (p *Processor) Run(ctx context.Context) error {
 			p.o.Logger.Warn("leases not balanced", logError, err, logRetryIn, d)
 			wait = min(wait, d)
 		}
-		if !sleep(ctx, wait) {
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
 			return nil
+		case <-p.lost:
+			t.Stop()
+		case <-t.C:
 		}
 	}
 }

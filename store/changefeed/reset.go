@@ -10,8 +10,8 @@ import (
 // Reset sends the processors called name back to the beginning of the change feed
 // of source, wherever they run: every lease is written, if it is still what was
 // read, so that its owner cannot save how far it has come any more, gives it up,
-// and takes it again in a new generation. That takes owners up to two thirds of
-// their Options.Expiry. If none runs, whoever runs next begins at the beginning.
+// and takes it again in a new generation. Idle owners notice when they renew the
+// lease, within a third of Options.Expiry. If none runs, whoever runs next begins at the beginning.
 //
 // While changes come again, handlers find Replaying true, and Status tells how
 // many are left. Reset may run beside anything, several times too. After an error

@@ -110,6 +110,11 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	h.watchdog = time.AfterFunc(h.remains(), func() { stop(ErrLeaseLost) })
 	ctx = context.WithValue(ctx, leaseKey{}, v.public())
 	p.wg.Go(func() {
+		defer func() {
+			if context.Cause(ctx) == ErrLeaseLost {
+				p.look()
+			}
+		}()
 		defer close(w.done)
 		defer p.drop(v.ID)
 		defer h.watchdog.Stop()
@@ -122,6 +127,15 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 			p.launch(run, part.worker, part.lease)
 		}
 	})
+}
+
+// look has the leases looked at now: Reset may have left one that was lost to this
+// process.
+func (p *Processor) look() {
+	select {
+	case p.lost <- struct{}{}:
+	default:
+	}
 }
 
 // end lets the lease go, with the last checkpoint, so that another process need
