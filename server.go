@@ -67,11 +67,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 	case command.Command() == "emulator":
 		err = serveEmulator(ctx, c.Emulator, log, listening)
 	case command.Command() == "views status":
-		err = c.Views.Status.run(ctx, log, stdout)
+		err = c.Views.Status.run(ctx, log, stdout, stderr)
 	case command.Command() == "views verify":
-		err = c.Views.Verify.run(ctx, log, stdout)
+		err = c.Views.Verify.run(ctx, log, stdout, stderr)
 	case command.Command() == "views repair":
-		err = c.Views.Repair.run(ctx, log)
+		err = c.Views.Repair.run(ctx, log, stdout, stderr)
+	case command.Command() == "views rebuild":
+		err = c.Views.Rebuild.run(ctx, log, stdout, stderr)
 	default:
 		err = serve(ctx, c.Serve, log, listening)
 	}
@@ -98,18 +100,16 @@ func help(o kong.HelpOptions, c *kong.Context) error {
 
 // Names of log attributes.
 const (
-	logAddress   = "address"
-	logDone      = "done"
-	logError     = "error"
-	logHow       = "how"
-	logItem      = "item"
-	logKind      = "kind"
-	logPartition = "partition"
-	logTotal     = "total"
-	logTook      = "took"
-	logURL       = "url"
-	logWhere     = "where"
-	logDatabase  = "database"
+	logAddress  = "address"
+	logBehind   = "behind"
+	logDone     = "done"
+	logError    = "error"
+	logHow      = "how"
+	logTotal    = "total"
+	logTook     = "took"
+	logURL      = "url"
+	logWhere    = "where"
+	logDatabase = "database"
 )
 
 // How long things may take at most.
