@@ -19,8 +19,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// container is one container. Every operation on its items holds mu for
-// reading; what changes its definition or its ranges holds it for writing.
+// container is one container. Every operation on its items holds mu for reading, a
+// query until it has its view; what changes its definition or its ranges holds it
+// for writing.
 type container struct {
 	no       uint32
 	database string // its id

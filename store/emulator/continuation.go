@@ -11,6 +11,7 @@ import (
 // after a restart.
 type continuation struct {
 	plan    byte   // the kind of plan that the position belongs to
+	index   uint32 // identifies the index of the plan
 	span    uint32 // number of the physical partition
 	emitted uint64 // rows that were returned or skipped, for TOP and OFFSET
 	started bool   // after is a position within the span
@@ -26,8 +27,8 @@ type fork struct {
 }
 
 const (
-	continuationVersion = 2
-	continuationHeader  = 1 + 8 + 1 + 1 + 4 + 8 + 1
+	continuationVersion = 3
+	continuationHeader  = 1 + 8 + 1 + 1 + 4 + 4 + 8 + 1
 	forkBytes           = 4 + 8
 )
 
@@ -51,6 +52,7 @@ func (t continuation) encode(fingerprint [8]byte) string {
 		started = 1
 	}
 	b = append(b, t.plan, started)
+	b = binary.BigEndian.AppendUint32(b, t.index)
 	b = binary.BigEndian.AppendUint32(b, t.span)
 	b = binary.BigEndian.AppendUint64(b, t.emitted)
 	b = append(b, byte(len(t.forks))) // at most as many as a scan saw splits of what it was reading
@@ -65,7 +67,8 @@ func decodeContinuation(text string, fingerprint [8]byte) (continuation, error) 
 	if err != nil || len(b) < continuationHeader || b[0] != continuationVersion || [8]byte(b[1:9]) != fingerprint || b[10] > 1 {
 		return continuation{}, invalidContinuation()
 	}
-	t := continuation{plan: b[9], started: b[10] == 1, span: binary.BigEndian.Uint32(b[11:]), emitted: binary.BigEndian.Uint64(b[15:])}
+	t := continuation{plan: b[9], started: b[10] == 1,
+		index: binary.BigEndian.Uint32(b[11:]), span: binary.BigEndian.Uint32(b[15:]), emitted: binary.BigEndian.Uint64(b[19:])}
 	n := int(b[continuationHeader-1])
 	if b = b[continuationHeader:]; len(b) < n*forkBytes {
 		return continuation{}, invalidContinuation()

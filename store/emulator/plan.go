@@ -3,6 +3,8 @@ package emulator
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"hash/fnv"
 	"slices"
 
 	"byline/store/emulator/internal/sql"
@@ -27,6 +29,25 @@ type plan struct {
 	reverse   bool
 	covered   bool // what is found matches
 	composite *compositeIndex
+	path      sql.Path // of the range index
+}
+
+// index identifies the index that positions belong to.
+func (p *plan) index() uint32 {
+	h := fnv.New32a()
+	if p.composite != nil {
+		for _, c := range p.composite.columns {
+			fmt.Fprintf(h, "%q %v,", c.path, c.desc)
+		}
+	} else {
+		fmt.Fprintf(h, "%q", p.path)
+	}
+	return h.Sum32()
+}
+
+// continuation begins one that goes on in a span.
+func (p *plan) continuation(span int) *continuation {
+	return &continuation{plan: p.kind, index: p.index(), span: p.spans[span].p.no}
 }
 
 // span is the part of a plan that lies in one physical partition: the keys from
@@ -35,6 +56,8 @@ type span struct {
 	p         *partition
 	low, high []byte
 }
+
+func (s *span) empty() bool { return bytes.Compare(s.low, s.high) >= 0 }
 
 // scope is the part of the container that a query is about.
 type scope struct {
@@ -156,7 +179,10 @@ func (r *queryRun) choosePlan() error {
 	if len(orders) >= 2 && !r.def.index.ordersBy(orders) {
 		return badRequest("The order by query does not have a corresponding composite index that it can be served from.")
 	}
-	r.plan = r.findPlan(orders)
+	var err error
+	if r.plan, err = r.findPlan(orders); err != nil {
+		return err
+	}
 	switch {
 	case r.bound.Aggregates():
 		r.plan.kind |= planRows
@@ -169,18 +195,23 @@ func (r *queryRun) choosePlan() error {
 // ordered reports whether a composite index delivers the order of the query.
 func (p *plan) ordered() bool { return p.composite != nil && p.kind&planSorted == 0 }
 
-func (r *queryRun) findPlan(orders []sql.Order) plan {
+func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
 	if p, ok := r.pointsPlan(); ok {
-		return p
+		return p, nil
 	}
 	if r.scope.exact {
 		if p, ok := r.compositePlan(orders); ok {
-			return p
+			return p, nil
 		}
 	}
 	if p, ok := r.rangePlan(); ok {
-		return p
+		return p, nil
 	}
+	return r.scanPlan(), nil
+}
+
+// scanPlan looks at everything in scope.
+func (r *queryRun) scanPlan() plan {
 	p := plan{kind: planPartition}
 	if r.scope.key == nil {
 		p.kind = planOrder
@@ -405,15 +436,24 @@ func (r *queryRun) pinnedPartition() []sql.Path {
 	return paths
 }
 
+// maxTriedPaths is how many of the paths of WHERE are considered for the range
+// index: each costs a look at all of WHERE.
+const maxTriedPaths = 100
+
+func (r *queryRun) triedPaths() []sql.Path {
+	paths := r.bound.Paths()
+	return paths[:min(len(paths), maxTriedPaths)]
+}
+
 // rangePlan serves equality on an included path.
 func (r *queryRun) rangePlan() (plan, bool) {
-	for _, path := range r.bound.Paths() {
+	for _, path := range r.triedPaths() {
 		v, ok := r.bound.Equal(path)
 		if !ok || !r.def.index.includes(path) || v.Kind() >= sql.Array || v.Kind() == sql.Undefined || r.isPartitionKeyPath(path) {
 			continue
 		}
 		prefix := appendRangeValue(appendRangePrefix(nil, r.c.no, hashPath(path)), v)
-		p := plan{kind: planRange}
+		p := plan{kind: planRange, path: path}
 		for _, part := range r.scope.ranges {
 			low, high := r.clip(prefix, part)
 			p.spans = append(p.spans, span{p: part, low: low, high: high})

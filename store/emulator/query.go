@@ -142,10 +142,16 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 	}
 	var rows [][]byte
 	for _, body := range bodies {
-		if !b.Matches(body) {
+		if ok, err := b.Matches(body); err != nil {
+			return nil, queryError(err)
+		} else if !ok {
 			continue
 		}
-		if row, ok := b.Project(nil, body); ok {
+		row, ok, err := b.Project(nil, body)
+		if err != nil {
+			return nil, queryError(err)
+		}
+		if ok {
 			rows = append(rows, row)
 		}
 	}
@@ -186,22 +192,10 @@ func (e *Engine) listItems(q *request, c *container) (*response, error) {
 	return e.runQuery(q, c, b, []byte(all))
 }
 
-func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (*response, error) {
+func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (resp *response, err error) {
 	began := time.Now()
-	size, err := pageSize(q)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.deleted {
-		return nil, ownerNotFound()
-	}
-	r := queryRun{e: e, q: q, c: c, def: c.def, bound: b, size: size}
-	if err := r.resolveScope(); err != nil {
-		return nil, err
-	}
-	if err := r.choosePlan(); err != nil {
+	r := queryRun{e: e, q: q, c: c, bound: b}
+	if r.size, err = pageSize(q); err != nil {
 		return nil, err
 	}
 	fingerprint := func() [8]byte { return queryFingerprint(c, q.get("X-Ms-Documentdb-Partitionkey"), body) }
@@ -209,15 +203,13 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		if r.from, err = decodeContinuation(token, fingerprint()); err != nil {
 			return nil, err
 		}
-		if r.from.plan != r.plan.kind {
-			return nil, invalidContinuation()
-		}
 	}
-	p, err := r.currentPartition()
+	defer func() { err = errors.Join(err, r.close()) }()
+	p, err := r.begin()
 	if err != nil {
 		return nil, err
 	}
-	resp := (&response{container: c, partition: p}).at(p.synced.Load())
+	resp = (&response{container: c, partition: p}).at(p.synced.Load())
 	if err := e.admit(q, p); err != nil {
 		return resp, err
 	}

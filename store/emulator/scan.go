@@ -24,6 +24,7 @@ type queryRun struct {
 	size  int
 	from  continuation
 	view  *pebble.Iterator // the first one; the others are clones, and see the same
+	taken bool             // view is in use
 	items *pebble.Iterator // over all items, for lookups; nil until the first
 
 	room    []byte // where the document that is looked at is made
@@ -33,6 +34,33 @@ type queryRun struct {
 	entries int // index entries and items looked at
 	seeks   int
 	loaded  int // bytes of items
+}
+
+// begin takes a view of the container, chooses the plan, and returns the physical
+// partition that the page is read from. What the container becomes later is no
+// matter to the run: it holds no lock, and whoever splits the container or changes
+// its definition does not wait for it.
+func (r *queryRun) begin() (*partition, error) {
+	r.c.mu.RLock()
+	defer r.c.mu.RUnlock()
+	if r.c.deleted {
+		return nil, ownerNotFound()
+	}
+	r.def = r.c.def
+	var err error
+	if r.view, err = r.e.db.NewIter(nil); err != nil {
+		return nil, err
+	}
+	if err := r.resolveScope(); err != nil {
+		return nil, err
+	}
+	if err := r.choosePlan(); err != nil {
+		return nil, err
+	}
+	if r.from.plan != 0 && (r.from.plan != r.plan.kind || r.from.index != r.plan.index()) {
+		return nil, invalidContinuation()
+	}
+	return r.currentPartition()
 }
 
 // currentPartition returns the physical partition that this page is read from.
@@ -106,13 +134,13 @@ func (r *queryRun) resume() (at int, from continuation, err error) {
 
 // iterator returns an iterator in this run's view. The first one is closed at the
 // end of the run.
-func (r *queryRun) iterator(low, high []byte) (it *pebble.Iterator, err error) {
-	o := &pebble.IterOptions{LowerBound: low, UpperBound: high}
-	if r.view != nil {
-		return r.view.Clone(pebble.CloneOptions{IterOptions: o})
+func (r *queryRun) iterator(low, high []byte) (*pebble.Iterator, error) {
+	if !r.taken {
+		r.taken = true
+		r.view.SetBounds(low, high)
+		return r.view, nil
 	}
-	r.view, err = r.e.db.NewIter(o)
-	return r.view, err
+	return r.view.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: low, UpperBound: high}})
 }
 
 // limits returns how many rows to leave out at the start, and how many to return
@@ -129,17 +157,20 @@ func (r *queryRun) limits() (offset, limit int) {
 	return min(offset, plenty), min(limit, plenty)
 }
 
+func (r *queryRun) close() error {
+	var err error
+	if r.items != nil && r.items != r.view {
+		err = r.items.Close()
+	}
+	if r.view != nil {
+		err = errors.Join(err, r.view.Close())
+	}
+	return err
+}
+
 // run fills out and next.
-func (r *queryRun) run() (err error) {
+func (r *queryRun) run() error {
 	r.out = appendPageStart(make([]byte, 0, 512), "Documents", r.c.rid)
-	defer func() {
-		if r.items != nil && r.items != r.view {
-			err = errors.Join(err, r.items.Close())
-		}
-		if r.view != nil {
-			err = errors.Join(err, r.view.Close())
-		}
-	}()
 	switch {
 	case r.plan.kind&planRows != 0:
 		return r.runAggregation()
@@ -150,8 +181,9 @@ func (r *queryRun) run() (err error) {
 }
 
 // visitor receives the items that match. position identifies the item in its
-// span; doc is valid only during the call. It returns false to stop.
-type visitor func(position, doc []byte) (bool, error)
+// span, address in the container; both and doc are valid only during the call. It
+// returns false to stop.
+type visitor func(position, address, doc []byte) (bool, error)
 
 // runStream returns items as the plan finds them, and stops when the page is
 // full.
@@ -173,7 +205,7 @@ func (r *queryRun) runStream() error {
 	if end >= 0 && emitted >= uint64(end) {
 		return nil
 	}
-	stopped, err := r.visit(&r.plan.spans[at], from, func(position, doc []byte) (bool, error) {
+	stopped, err := r.visit(&r.plan.spans[at], from, func(position, _, doc []byte) (bool, error) {
 		if full {
 			return false, nil
 		}
@@ -182,7 +214,9 @@ func (r *queryRun) runStream() error {
 			remember(position)
 			return end < 0 || emitted < uint64(end), nil
 		}
-		r.addRow(doc)
+		if err := r.addRow(doc); err != nil {
+			return false, err
+		}
 		emitted++
 		remember(position)
 		if end >= 0 && emitted >= uint64(end) {
@@ -197,15 +231,17 @@ func (r *queryRun) runStream() error {
 	switch {
 	case end >= 0 && emitted >= uint64(end):
 	case stopped:
-		r.next = &continuation{plan: r.plan.kind, span: r.plan.spans[at].p.no, emitted: emitted, started: true, after: last, forks: from.forks}
+		r.next = r.plan.continuation(at)
+		r.next.emitted, r.next.started, r.next.after, r.next.forks = emitted, true, last, from.forks
 	case at+1 < len(r.plan.spans):
-		r.next = &continuation{plan: r.plan.kind, span: r.plan.spans[at+1].p.no, emitted: emitted, forks: from.forks}
+		r.next = r.plan.continuation(at + 1)
+		r.next.emitted, r.next.forks = emitted, from.forks
 	}
 	return nil
 }
 
 // addRow projects an item into the page.
-func (r *queryRun) addRow(doc []byte) {
+func (r *queryRun) addRow(doc []byte) error {
 	at := len(r.out)
 	if r.rows > 0 {
 		r.out = append(r.out, ',')
@@ -217,12 +253,16 @@ func (r *queryRun) addRow(doc []byte) {
 		r.out = append(r.out, doc...)
 	} else {
 		var ok bool
-		if r.out, ok = r.bound.Project(r.out, doc); !ok {
+		var err error
+		if r.out, ok, err = r.bound.Project(r.out, doc); err != nil {
+			return queryError(err)
+		} else if !ok {
 			r.out = r.out[:at]
-			return
+			return nil
 		}
 	}
 	r.rows++
+	return nil
 }
 
 // visit calls fn for the items of a span that match, after a position. It
@@ -232,6 +272,17 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	if r.plan.kind&^(planSorted|planRows) == planPoints {
 		return r.visitPoints(from, fn)
 	}
+	var position []byte
+	if from.started {
+		position = s.key(from.after)
+		if bytes.Compare(position, s.low) < 0 || bytes.Compare(position, s.high) >= 0 {
+			return false, invalidContinuation() // the index is no longer what it was
+		}
+	}
+	r.seeks++
+	if s.empty() {
+		return false, nil
+	}
 	it, err := r.iterator(s.low, s.high)
 	if err != nil {
 		return false, err
@@ -239,27 +290,25 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	if it != r.view {
 		defer it.Close()
 	}
-	r.seeks++
 	reverse := r.plan.reverse
 	common := min(len(s.low), positionOffset)
 	valid := false
 	switch {
-	case bytes.Compare(s.low, s.high) >= 0: // an empty range
 	case !from.started && reverse:
 		valid = it.Last()
 	case !from.started:
 		valid = it.First()
 	case reverse:
-		valid = it.SeekLT(s.key(from.after))
+		valid = it.SeekLT(position)
 	default:
-		valid = it.SeekGE(append(s.key(from.after), 0))
+		valid = it.SeekGE(append(position, 0))
 	}
 	seen := 0
 	for valid {
 		key := it.Key()
 		seen++
 		r.entries++
-		if seen%256 == 0 {
+		if seen%16 == 0 {
 			if err := r.q.ctx.Err(); err != nil {
 				return false, err
 			}
@@ -283,52 +332,57 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 
 // visitEntry looks at one entry of a scan.
 func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) (more bool, err error) {
-	var rec record
 	kind := r.plan.kind &^ (planSorted | planRows)
 	if kind == planPartition {
 		if !r.scope.holds(&r.def.key, position) {
 			return true, nil
 		}
-		if rec, err = r.readRecord(it.Value()); err != nil {
+		rec, err := r.readRecord(it.Value())
+		if err != nil {
 			return false, err
 		}
-	} else {
-		var room [256]byte
-		key := appendKind(room[:0], kindItem, r.c.no)
-		switch kind {
-		case planOrder:
-			if !r.scope.holds(&r.def.key, it.Value()) {
-				return true, nil
-			}
-			key = append(key, it.Value()...)
-		case planRange:
-			n := int(binary.BigEndian.Uint16(it.Value()))
-			key = append(key, position[len(position)-n:]...)
-			if !r.scope.holds(&r.def.key, key[5:]) {
-				return true, nil
-			}
-		case planComposite:
-			n := int(binary.BigEndian.Uint16(it.Value()))
-			key = append(append(key, r.scope.prefix...), position[len(position)-n:]...)
-		}
-		found := false
-		if rec, found, err = r.lookup(key); err != nil || !found {
-			return true, err
-		}
+		return r.offer(&rec, position, position, fn)
 	}
-	return r.offer(&rec, position, fn)
+	var room [256]byte
+	key := appendKind(room[:0], kindItem, r.c.no)
+	switch kind {
+	case planOrder:
+		if !r.scope.holds(&r.def.key, it.Value()) {
+			return true, nil
+		}
+		key = append(key, it.Value()...)
+	case planRange:
+		n := int(binary.BigEndian.Uint16(it.Value()))
+		address := position[len(position)-n:]
+		if !r.scope.holds(&r.def.key, address) {
+			return true, nil
+		}
+		key = append(key, address...)
+	case planComposite:
+		n := int(binary.BigEndian.Uint16(it.Value()))
+		key = append(append(key, r.scope.prefix...), position[len(position)-n:]...)
+	}
+	rec, found, err := r.lookup(key)
+	if err != nil || !found {
+		return true, err
+	}
+	return r.offer(&rec, position, key[positionOffset:], fn)
 }
 
 // offer calls fn if the item is live and matches.
-func (r *queryRun) offer(rec *record, position []byte, fn visitor) (more bool, err error) {
+func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (more bool, err error) {
 	if r.def.expired(rec, r.e.clock) {
 		return true, nil
 	}
 	r.loaded += len(rec.doc)
-	if !r.plan.covered && !r.bound.Matches(rec.doc) {
-		return true, nil
+	if !r.plan.covered {
+		if ok, err := r.bound.Matches(rec.doc); err != nil {
+			return false, queryError(err)
+		} else if !ok {
+			return true, nil
+		}
 	}
-	return fn(position, rec.doc)
+	return fn(position, address, rec.doc)
 }
 
 // lookup reads an item in this run's view.
@@ -354,14 +408,17 @@ func (r *queryRun) readRecord(b []byte) (record, error) {
 }
 
 func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err error) {
-	first := uint32(0)
+	first := 0
 	if from.started {
 		if len(from.after) != 4 {
 			return false, invalidContinuation()
 		}
-		first = binary.BigEndian.Uint32(from.after) + 1
+		first = int(binary.BigEndian.Uint32(from.after)) + 1
 	}
-	for i := int(first); i < len(r.plan.points); i++ {
+	for i := first; i < len(r.plan.points); i++ {
+		if err := r.q.ctx.Err(); err != nil {
+			return false, err
+		}
 		var room [256]byte
 		r.entries++
 		rec, found, err := r.lookup(appendItemKey(room[:0], r.c.no, r.plan.points[i]))
@@ -371,7 +428,7 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 		if !found {
 			continue
 		}
-		more, err := r.offer(&rec, binary.BigEndian.AppendUint32(nil, uint32(i)), fn)
+		more, err := r.offer(&rec, binary.BigEndian.AppendUint32(nil, uint32(i)), r.plan.points[i], fn)
 		if err != nil || !more {
 			return true, err
 		}
@@ -379,13 +436,55 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 	return false, nil
 }
 
+// maxSortBytes is how many bytes are kept to sort the items of a page: of keys, and
+// about sortedItemBytes with each.
+const (
+	maxSortBytes    = 16 << 20
+	sortedItemBytes = 64
+)
+
 // sortedItem is an item that waits to be returned in order. Its key is the
 // values of ORDER BY and then the address, so that no two are equal.
 type sortedItem struct {
-	key, doc []byte
+	key    []byte
+	values int // how many bytes of the key are the values
 }
 
-// runSorted reads all items in scope and keeps the first ones after the position.
+// page keeps the first items of an order: not more than most, and not more than
+// maxSortBytes allow.
+type page struct {
+	most  int
+	items []sortedItem
+	bytes int
+	more  bool   // items that come behind the last were left out
+	worst []byte // if more: what is not below it is left out, too
+}
+
+func (p *page) add(key []byte, values int) {
+	if p.more && bytes.Compare(key, p.worst) >= 0 {
+		return
+	}
+	p.items = append(p.items, sortedItem{bytes.Clone(key), values})
+	p.bytes += len(key) + sortedItemBytes
+	if len(p.items) >= 2*p.most+64 || p.bytes >= 2*maxSortBytes {
+		p.trim()
+	}
+}
+
+func (p *page) trim() {
+	slices.SortFunc(p.items, func(a, b sortedItem) int { return bytes.Compare(a.key, b.key) })
+	for n := len(p.items); n > p.most || n > 1 && p.bytes > maxSortBytes; n-- {
+		last := &p.items[n-1]
+		p.more, p.worst = true, last.key
+		p.bytes -= len(last.key) + sortedItemBytes
+		*last = sortedItem{}
+		p.items = p.items[:n-1]
+	}
+}
+
+// runSorted reads all items in scope and keeps the keys of the first ones after
+// the position. A page is cut short when they take too many bytes, even within the
+// rows that OFFSET leaves out.
 func (r *queryRun) runSorted() error {
 	offset, limit := r.limits()
 	if limit >= 0 && r.from.emitted >= uint64(offset+limit) {
@@ -396,53 +495,55 @@ func (r *queryRun) runSorted() error {
 	if limit >= 0 {
 		want = min(want, offset+limit-int(r.from.emitted)-skip)
 	}
-	keep := skip + want + 1
-	var kept []sortedItem
-	trim := func() {
-		slices.SortFunc(kept, func(a, b sortedItem) int { return bytes.Compare(a.key, b.key) })
-		clear(kept[min(keep, len(kept)):])
-		kept = kept[:min(keep, len(kept))]
-	}
-	err := r.eachItem(func(position, doc []byte) (bool, error) {
-		key := r.sortKey(doc, position)
-		if r.from.started && bytes.Compare(key, r.from.after) <= 0 {
-			return true, nil
-		}
-		kept = append(kept, sortedItem{key, bytes.Clone(doc)})
-		if len(kept) >= 2*keep+64 {
-			trim()
+	kept := page{most: skip + want}
+	var key []byte
+	err := r.eachItem(func(_, address, doc []byte) (bool, error) {
+		var values int
+		key, values = r.sortKey(key[:0], doc, address)
+		if !r.from.started || bytes.Compare(key, r.from.after) > 0 {
+			kept.add(key, values)
 		}
 		return true, nil
 	})
 	if err != nil {
 		return err
 	}
-	trim()
+	kept.trim()
 	emitted := r.from.emitted
-	for i, it := range kept {
-		if i < skip {
-			emitted++
-			continue
-		}
-		if i >= skip+want || len(r.out) >= maxPageBytes {
-			if limit < 0 || emitted < uint64(offset+limit) {
-				r.next = &continuation{plan: r.plan.kind, span: r.plan.spans[0].p.no, emitted: emitted, started: true, after: kept[i-1].key}
+	more, last := kept.more, r.from.after
+	for i, it := range kept.items {
+		if i >= skip {
+			if len(r.out) >= maxPageBytes {
+				more = true
+				break
 			}
-			break
+			rec, found, err := r.lookup(appendItemKey(nil, r.c.no, it.key[it.values:]))
+			if err != nil {
+				return err
+			}
+			if found { // always: the view is the same
+				if err := r.addRow(rec.doc); err != nil {
+					return err
+				}
+			}
 		}
-		r.addRow(it.doc)
-		emitted++
+		emitted, last = emitted+1, it.key
+	}
+	if more && (limit < 0 || emitted < uint64(offset+limit)) {
+		r.next = r.plan.continuation(0)
+		r.next.emitted, r.next.started, r.next.after = emitted, true, last
 	}
 	return nil
 }
 
-func (r *queryRun) sortKey(doc, position []byte) []byte {
-	key := make([]byte, 0, 64)
+// sortKey appends an item's place in the order: the values of ORDER BY, and the
+// address.
+func (r *queryRun) sortKey(dst, doc, address []byte) (key []byte, values int) {
 	for _, o := range r.bound.OrderBy() {
 		c := compositeColumn{path: o.Path, desc: o.Desc}
-		key = c.appendValue(key, sql.Lookup(doc, o.Path))
+		dst = c.appendValue(dst, sql.Lookup(doc, o.Path))
 	}
-	return append(key, position...)
+	return append(dst, address...), len(dst)
 }
 
 // eachItem visits every item of every span that matches.
@@ -458,42 +559,46 @@ func (r *queryRun) eachItem(fn visitor) error {
 // runAggregation computes all rows and returns a page of them.
 func (r *queryRun) runAggregation() error {
 	agg := r.bound.NewAggregation()
-	var ordered []sortedItem
 	inOrder := len(r.bound.OrderBy()) == 0 || r.plan.ordered()
-	err := r.eachItem(func(position, doc []byte) (bool, error) {
-		if inOrder {
-			agg.Add(doc)
-		} else {
-			ordered = append(ordered, sortedItem{r.sortKey(doc, position), bytes.Clone(doc)})
+	var order []byte
+	err := r.eachItem(func(_, address, doc []byte) (bool, error) {
+		if !inOrder {
+			order, _ = r.sortKey(order[:0], doc, address)
+		}
+		if err := agg.Add(doc, order); err != nil {
+			return false, queryError(err)
 		}
 		return true, nil
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(ordered, func(a, b sortedItem) int { return bytes.Compare(a.key, b.key) })
-	for _, it := range ordered {
-		agg.Add(it.doc)
-	}
-	rows := agg.Results()
 	offset, limit := r.limits()
-	rows = rows[min(offset, len(rows)):]
-	if limit >= 0 {
-		rows = rows[:min(limit, len(rows))]
-	}
-	at := int(min(r.from.emitted, uint64(len(rows))))
-	rows = rows[at:]
-	n := 0
-	for n < min(len(rows), r.size) && len(r.out) < maxPageBytes {
-		if n > 0 {
+	from := uint64(offset) + r.from.emitted
+	at, more := uint64(0), false
+	err = agg.Rows(func(row []byte) bool {
+		if at++; at <= from {
+			return true
+		}
+		if limit >= 0 && at > uint64(offset+limit) {
+			return false
+		}
+		if more = r.rows >= r.size || len(r.out) >= maxPageBytes; more {
+			return false
+		}
+		if r.rows > 0 {
 			r.out = append(r.out, ',')
 		}
-		r.out = append(r.out, rows[n]...)
-		n++
+		r.out = append(r.out, row...)
+		r.rows++
+		return true
+	})
+	if err != nil {
+		return queryError(err)
 	}
-	r.rows = n
-	if n < len(rows) {
-		r.next = &continuation{plan: r.plan.kind, span: r.plan.spans[0].p.no, emitted: uint64(at + n), started: true}
+	if more {
+		r.next = r.plan.continuation(0)
+		r.next.emitted, r.next.started = r.from.emitted+uint64(r.rows), true
 	}
 	return nil
 }

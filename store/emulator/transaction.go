@@ -276,8 +276,12 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 	if err != nil {
 		return opResult{}, err
 	}
-	if p.condition != nil && !p.condition.Matches(old.doc) {
-		return opResult{}, preconditionFailed()
+	if p.condition != nil {
+		if ok, err := p.condition.Matches(old.doc); err != nil {
+			return opResult{}, queryError(err)
+		} else if !ok {
+			return opResult{}, preconditionFailed()
+		}
 	}
 	doc, err := p.apply(old.appendClientDoc(nil), &t.def.key)
 	if err != nil {

@@ -1,6 +1,10 @@
 package sql
 
-import "reflect"
+import (
+	"bytes"
+	"reflect"
+	"slices"
+)
 
 type aggregateKind uint8
 
@@ -105,109 +109,154 @@ func (t *tally) result(kind aggregateKind) Value {
 	return t.best
 }
 
+// group is a row of an Aggregation.
 type group struct {
+	order   []byte // the lowest of its documents; nil if they come in order
 	keys    []Value
 	tallies []tally
+	row     []byte // of DISTINCT without groups
 }
 
 // Aggregates reports whether rows come from an Aggregation instead of Project:
 // the query has aggregates, GROUP BY or DISTINCT.
 func (b *Bound) Aggregates() bool { return b.q.grouped || b.q.distinct }
 
-// Aggregation makes rows of many documents. It is not safe for concurrent use.
+// maxKept is how many bytes the groups and rows of an Aggregation may take. What
+// each takes beside its texts is about groupBytes and so on.
+const (
+	maxKept    = 64 << 20
+	groupBytes = 250
+	tallyBytes = 80
+	valueBytes = 48
+)
+
+// Aggregation makes rows of many documents. What it keeps is bounded. It is not
+// safe for concurrent use.
 type Aggregation struct {
 	b      *Bound
 	groups []*group
 	byKey  map[string]*group
-	rows   [][]byte // of DISTINCT without groups
-	seen   map[string]struct{}
 	key    []byte
+	kept   int // bytes
+	err    error
 }
 
 // NewAggregation returns an empty Aggregation.
 func (b *Bound) NewAggregation() *Aggregation {
-	a := &Aggregation{b: b, byKey: map[string]*group{}, seen: map[string]struct{}{}}
+	a := &Aggregation{b: b, byKey: map[string]*group{}}
 	if b.q.grouped && len(b.q.groupBy) == 0 {
-		a.group(nil) // aggregates have a row even of nothing
+		a.group(nil, nil, nil) // aggregates have a row even of nothing
 	}
 	return a
 }
 
-// Add takes in one document that Matches. Documents come in the order of OrderBy.
-// It keeps none of doc's bytes.
-func (a *Aggregation) Add(doc []byte) {
-	q := a.b.q
+// Add takes in one document that Matches. Rows come in the order of their lowest
+// documents by order, or, if that is nil for all, of their first. It keeps none of
+// the bytes. The error, if any, is an *Error: a document takes too much, or all of
+// them do.
+func (a *Aggregation) Add(doc, order []byte) error {
 	e := newEnv(a.b, doc)
-	defer e.release()
+	a.add(e, order)
+	if err := e.release(); err != nil {
+		return err
+	}
+	return a.err
+}
+
+func (a *Aggregation) add(e *env, order []byte) {
+	q := a.b.q
 	if !q.grouped {
-		if row := appendExpr(e, nil, q.row); len(row) > 0 && a.first(row) {
-			a.rows = append(a.rows, row)
+		if row := appendRow(e, nil, q.row); len(row) > 0 && e.err == nil && e.spend("DISTINCT", valueOf(row).comparing()) {
+			a.key = AppendKey(a.key[:0], valueOf(row))
+			a.group(order, nil, row)
 		}
 		return
 	}
-	var g *group
-	if len(q.groupBy) == 0 {
-		g = a.groups[0]
-	} else {
-		keys := make([]Value, len(q.groupBy))
-		for i, x := range q.groupBy {
-			keys[i] = x.eval(e)
+	keys := make([]Value, len(q.groupBy))
+	a.key = a.key[:0]
+	for i, x := range q.groupBy {
+		keys[i] = x.eval(e)
+		if !e.spend("GROUP BY", keys[i].comparing()) {
+			return
 		}
-		g = a.group(keys)
+		a.key = AppendKey(a.key, keys[i])
 	}
+	g := a.group(order, keys, nil)
 	for i, agg := range q.aggregates {
-		g.tallies[i].add(agg.kind, agg.arg.eval(e))
+		t := &g.tallies[i]
+		had := len(t.best.text)
+		t.add(agg.kind, agg.arg.eval(e))
+		a.keep(len(t.best.text) - had)
 	}
 }
 
-// group returns the group with these keys.
-func (a *Aggregation) group(keys []Value) *group {
-	a.key = a.key[:0]
-	for _, k := range keys {
-		a.key = AppendKey(a.key, k)
-	}
+// group returns the group under the key. If there is none, it makes one.
+func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 	g := a.byKey[string(a.key)]
-	if g == nil {
-		for i := range keys {
-			keys[i] = keys[i].clone()
+	if g != nil {
+		if bytes.Compare(order, g.order) < 0 {
+			a.keep(len(order) - len(g.order))
+			g.order = bytes.Clone(order)
 		}
-		g = &group{keys: keys, tallies: make([]tally, len(a.b.q.aggregates))}
-		a.byKey[string(a.key)] = g
-		a.groups = append(a.groups, g)
+		return g
 	}
+	g = &group{order: bytes.Clone(order), keys: keys, tallies: make([]tally, len(a.b.q.aggregates)), row: row}
+	a.keep(groupBytes + len(a.key) + len(order) + len(row) + tallyBytes*len(g.tallies) + valueBytes*len(keys))
+	for i, k := range keys {
+		keys[i] = k.clone()
+		a.keep(len(k.text))
+	}
+	a.byKey[string(a.key)] = g
+	a.groups = append(a.groups, g)
 	return g
 }
 
-// first reports whether DISTINCT has not met the row yet.
-func (a *Aggregation) first(row []byte) bool {
-	a.key = AppendKey(a.key[:0], valueOf(row))
-	if _, ok := a.seen[string(a.key)]; ok {
-		return false
+func (a *Aggregation) keep(n int) {
+	if a.kept += n; a.kept > maxKept && a.err == nil {
+		a.err = errorAt(0, a.b.q.end, "The groups or distinct rows of the query take more than %d bytes", maxKept)
 	}
-	a.seen[string(a.key)] = struct{}{}
-	return true
 }
 
-// Results returns the rows: groups in the order of their first documents, each
-// row of DISTINCT where it came first. Top and OffsetLimit are the caller's.
-func (a *Aggregation) Results() [][]byte {
+// Rows calls fn for each row until it returns false. A row is valid only during
+// the call. Top and OffsetLimit are the caller's. The error, if any, is an *Error:
+// a row takes too much.
+func (a *Aggregation) Rows(fn func(row []byte) bool) error {
+	slices.SortStableFunc(a.groups, func(g, h *group) int { return bytes.Compare(g.order, h.order) })
 	if !a.b.q.grouped {
-		return a.rows
+		for _, g := range a.groups {
+			if !fn(g.row) {
+				break
+			}
+		}
+		return nil
 	}
-	clear(a.seen)
-	rows := make([][]byte, 0, len(a.groups))
-	e := newEnv(a.b, nil)
-	defer e.release()
+	seen := map[string]struct{}{}
+	var row []byte
 	for _, g := range a.groups {
+		e := newEnv(a.b, nil)
 		e.keys = g.keys
-		e.aggs = e.aggs[:0]
 		for i, agg := range a.b.q.aggregates {
 			e.aggs = append(e.aggs, g.tallies[i].result(agg.kind))
 		}
-		row := appendExpr(e, nil, a.b.q.row)
-		if len(row) > 0 && (!a.b.q.distinct || a.first(row)) {
-			rows = append(rows, row)
+		row = appendRow(e, row[:0], a.b.q.row)
+		if a.b.q.distinct && len(row) > 0 && e.spend("DISTINCT", valueOf(row).comparing()) {
+			a.key = AppendKey(a.key[:0], valueOf(row))
+			if _, ok := seen[string(a.key)]; ok {
+				row = row[:0]
+			} else {
+				a.keep(len(a.key))
+				seen[string(a.key)] = struct{}{}
+			}
+		}
+		if err := e.release(); err != nil {
+			return err
+		}
+		if a.err != nil {
+			return a.err
+		}
+		if len(row) > 0 && !fn(row) {
+			return nil
 		}
 	}
-	return rows
+	return nil
 }

@@ -3,6 +3,7 @@ package sql
 import (
 	"math"
 	"slices"
+	"strings"
 )
 
 // atom is what one part of a WHERE says about one property.
@@ -50,13 +51,12 @@ func (q *Query) finish() {
 
 func filterPaths(where cond) []Path {
 	var paths []Path
-	seen := map[*pathExpr]bool{}
+	seen := map[string]bool{}
 	rewrite(where, func(x expr) expr {
 		p, ok := x.(*pathExpr)
-		if !ok || seen[p] {
+		if !ok {
 			return nil
 		}
-		seen[p] = true
 		var path Path
 		for _, s := range p.steps {
 			if s.index >= 0 {
@@ -64,7 +64,8 @@ func filterPaths(where cond) []Path {
 			}
 			path = append(path, s.name)
 		}
-		if path != nil && !slices.ContainsFunc(paths, func(q Path) bool { return slices.Equal(q, path) }) {
+		if name := strings.Join(path, "\x00"); path != nil && !seen[name] {
+			seen[name] = true
 			paths = append(paths, path)
 		}
 		return nil

@@ -23,7 +23,7 @@ func (p *parser) call(t token) expr {
 	if len(args) < f.min || len(args) > f.max {
 		p.fail(t, "The function %s does not take %d arguments", p.span(t), len(args))
 	}
-	return &callExpr{name, f, args}
+	return &callExpr{name, f, args, costs[name]}
 }
 
 func (p *parser) aggregate(t token, name string, kind aggregateKind) expr {

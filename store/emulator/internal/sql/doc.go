@@ -40,4 +40,7 @@
 // objects, are undefined; WHERE keeps only true. A number that JSON cannot
 // write (1/0) is undefined. Lengths and positions in strings count UTF-16 units.
 // FULLTEXTCONTAINS is a case-insensitive CONTAINS.
+//
+// What is made and done for one document is bounded; what takes more is an error,
+// not undefined.
 package sql

@@ -74,6 +74,12 @@ type env struct {
 	prep   []prepared
 	aggs   []Value // results of the aggregates
 	keys   []Value // values of GROUP BY
+	end    int     // of the query's text
+	work   int     // see spend
+	err    *Error  // why the run has failed
+
+	enclosing int // arrays and objects that are being written into each other
+	outermost int // where the outermost of them begins
 
 	at    int // where the pass over doc stands; 0 not begun, -1 at the end
 	found uint32
@@ -85,7 +91,7 @@ var envs = sync.Pool{New: func() any { return new(env) }}
 
 func newEnv(b *Bound, doc []byte) *env {
 	e := envs.Get().(*env)
-	e.slots, e.params, e.prep = b.q.slots, b.params, b.prep
+	e.slots, e.params, e.prep, e.end = b.q.slots, b.params, b.prep, b.q.end
 	e.reset(doc)
 	return e
 }
@@ -94,10 +100,16 @@ func (e *env) reset(doc []byte) {
 	e.doc, e.at, e.found = doc, 0, 0
 }
 
-func (e *env) release() {
+// release returns why the run has failed, nil if it has not.
+func (e *env) release() error {
+	failed := e.err
 	clear(e.stack[:cap(e.stack)])
 	*e = env{stack: e.stack[:0]}
 	envs.Put(e)
+	if failed != nil { // never an error that is a nil *Error
+		return failed
+	}
+	return nil
 }
 
 // property returns the document's property in a slot, nil if it has none.
@@ -270,7 +282,21 @@ type compareExpr struct {
 }
 
 func (c *compareExpr) eval(e *env) Value { return c.test(e).value() }
-func (c *compareExpr) test(e *env) truth { return c.op.compare(c.l.eval(e), c.r.eval(e)) }
+func (c *compareExpr) test(e *env) truth { return e.compare(c.op, c.l.eval(e), c.r.eval(e)) }
+
+// compare does the work of a comparison.
+func (e *env) compare(op compareOp, l, r Value) truth {
+	if l.kind == r.kind && l.kind >= String {
+		n := min(len(l.text), len(r.text))
+		if l.kind >= Array {
+			n = l.comparing() + r.comparing()
+		}
+		if !e.spend("A comparison", n) {
+			return unknown
+		}
+	}
+	return op.compare(l, r)
+}
 
 // pathCompare is the comparison of a property with a parameter or a literal
 // string, without the detour over a Value of the property.
@@ -289,7 +315,7 @@ func (c *pathCompare) test(e *env) truth {
 	if c.param >= 0 {
 		r = &e.params[c.param]
 	}
-	if len(raw) == 0 || r.kind == Undefined {
+	if len(raw) == 0 || r.kind == Undefined || !e.spend("A comparison", len(raw)) {
 		return unknown
 	}
 	if raw[0] == '"' && r.kind == String {
@@ -302,7 +328,7 @@ func (c *pathCompare) test(e *env) truth {
 	if kindOf(raw[0]) != r.kind {
 		return c.op.across()
 	}
-	return c.op.compare(valueOf(raw), *r)
+	return e.compare(c.op, valueOf(raw), *r)
 }
 
 // inExpr is x IN (...). Lists of constants are looked up, not searched, if long.
@@ -320,12 +346,15 @@ func (in *inExpr) test(e *env) truth {
 		return unknown
 	}
 	if in.prep >= 0 {
+		if !e.spend("IN", v.comparing()) {
+			return unknown
+		}
 		var buf [64]byte
 		_, ok := in.set(e)[string(AppendKey(buf[:0], v))]
 		return truthOf(ok)
 	}
 	for _, x := range in.list {
-		if Compare(v, x.eval(e)) == 0 {
+		if e.compare(opEqual, v, x.eval(e)) == yes {
 			return yes
 		}
 	}
@@ -395,7 +424,7 @@ func (c *concatExpr) eval(e *env) Value {
 	var s []byte
 	for _, x := range c.list {
 		v := x.eval(e)
-		if v.kind != String {
+		if v.kind != String || !e.spend("||", len(v.text)) || !e.fits("||", len(s)+len(v.text), maxValue) {
 			return Value{}
 		}
 		s = append(s, v.text...)
@@ -429,7 +458,7 @@ func (t *ternaryExpr) eval(e *env) Value {
 type arrayExpr struct{ list []expr }
 
 func (a *arrayExpr) eval(e *env) Value {
-	return Value{kind: Array, text: a.appendJSON(e, nil)}
+	return Value{kind: Array, text: e.alone(a)}
 }
 
 type objectExpr struct {
@@ -438,7 +467,7 @@ type objectExpr struct {
 }
 
 func (o *objectExpr) eval(e *env) Value {
-	return Value{kind: Object, text: o.appendJSON(e, nil)}
+	return Value{kind: Object, text: e.alone(o)}
 }
 
 // callExpr calls a function of values. The arguments live on the env's stack.
@@ -446,6 +475,7 @@ type callExpr struct {
 	name string
 	f    *function
 	args []expr
+	cost *cost // nil: as its arguments are large
 }
 
 func (c *callExpr) eval(e *env) Value {
@@ -454,7 +484,23 @@ func (c *callExpr) eval(e *env) Value {
 		v := x.eval(e)
 		e.stack = append(e.stack, v)
 	}
-	v := c.f.fn(e.stack[base:])
+	v := c.call(e, e.stack[base:])
 	e.stack = e.stack[:base]
+	return v
+}
+
+func (c *callExpr) call(e *env, args []Value) Value {
+	if !e.spend(c.name, sizes(args)) {
+		return Value{}
+	}
+	if c.cost != nil {
+		if c.cost.work != nil && !e.spend(c.name, c.cost.work(args)) || c.cost.size != nil && !e.fits(c.name, c.cost.size(args), maxValue) {
+			return Value{}
+		}
+	}
+	v := c.f.fn(args)
+	if !e.fits(c.name, len(v.text), maxValue) || !e.spend(c.name, len(v.text)) {
+		return Value{}
+	}
 	return v
 }

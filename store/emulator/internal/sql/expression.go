@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 )
@@ -173,6 +174,9 @@ func (p *parser) like(x expr) cond {
 		like.escape = []rune(string(c.v.text))[0]
 	}
 	fits := func(v Value) string {
+		if v.kind == String && len(v.text) > maxPattern {
+			return fmt.Sprintf("is longer than the %d bytes that a pattern may have", maxPattern)
+		}
 		if v.kind == String && parseLike(v.text, like.escape) == nil {
 			return "is not a pattern: a bracket is not closed, or the escape character is the last"
 		}
@@ -339,7 +343,7 @@ func fold(x expr, list []expr) expr {
 			return x
 		}
 	}
-	return &constExpr{x.eval(nil)}
+	return &constExpr{x.eval(&env{})} // no larger than the text
 }
 
 func (p *parser) noMember(of string) {
@@ -410,8 +414,9 @@ func (p *parser) param(t token) *paramExpr {
 	if x == nil {
 		x = &paramExpr{len(p.q.params)}
 		p.params[name] = x
-		p.q.params = append(p.q.params, param{name, int(t.pos), int(t.end)})
+		p.q.params = append(p.q.params, param{name: name, pos: int(t.pos), end: int(t.end)})
 	}
+	p.q.params[x.index].uses++
 	return x
 }
 

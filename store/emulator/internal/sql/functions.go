@@ -64,6 +64,34 @@ var functions = map[string]*function{
 	"SQRT":    {1, 1, numberMap(math.Sqrt)},
 }
 
+// cost is what a function makes and does, where that is not proportional to the
+// size of its arguments; known before it is called.
+type cost struct {
+	size func(args []Value) int // of the result; nil: a few times that of the arguments
+	work func(args []Value) int // beyond looking once at arguments and result
+}
+
+var costs = map[string]*cost{
+	"ARRAY_CONCAT":   {size: sizes},
+	"ARRAY_CONTAINS": {work: containing},
+	"CONCAT":         {size: sizes},
+	"LTRIM":          {work: searching},
+	"REPLACE":        {size: replaced},
+	"RTRIM":          {work: searching},
+	"TRIM":           {work: searching},
+}
+
+// containing is the work of comparing each element of an array with a value.
+func containing(a []Value) int {
+	if a[0].kind != Array || a[1].kind < Array {
+		return 0
+	}
+	if len(a) == 3 && a[2].yes { // each member is looked for in each element
+		return product(len(a[0].text), len(sortedMembers(a[1].text))) + a[0].comparing()
+	}
+	return product(int(arrayLength(a).num), a[1].comparing()) + a[0].comparing()
+}
+
 func isKind(k Kind) func([]Value) Value {
 	return func(a []Value) Value { return boolean(a[0].kind == k) }
 }

@@ -65,21 +65,30 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%q: row %s", text, row)
 			}
 		}
+		run := func(err error) {
+			if err != nil {
+				within(err)
+			}
+		}
 		if b.Aggregates() {
 			a := b.NewAggregation()
 			for _, doc := range docs {
-				if b.Matches(doc) {
-					a.Add(doc)
+				ok, err := b.Matches(doc)
+				if run(err); ok {
+					run(a.Add(doc, nil))
 				}
 			}
-			for _, row := range a.Results() {
+			run(a.Rows(func(row []byte) bool {
 				check(row)
-			}
+				return true
+			}))
 			return
 		}
 		for _, doc := range docs {
-			b.Matches(doc)
-			if row, ok := b.Project(nil, doc); ok {
+			_, err := b.Matches(doc)
+			run(err)
+			row, ok, err := b.Project(nil, doc)
+			if run(err); ok {
 				check(row)
 			}
 		}

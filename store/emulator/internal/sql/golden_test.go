@@ -124,7 +124,11 @@ func (g *golden) command(t *testing.T, name string, args, input []string) string
 				fmt.Fprintf(&out, "%v\n", err)
 				continue
 			}
-			fmt.Fprintf(&out, "%v\n", b.Matches(g.docs[0]))
+			ok, err := b.Matches(g.docs[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&out, "%v\n", ok)
 		}
 	case "query":
 		out.WriteString(joined(g.query(strings.Join(rest, "\n"), params)))
@@ -159,7 +163,10 @@ func (g *golden) eval(text string, params []Param) string {
 	if err != nil {
 		return err.Error()
 	}
-	row, ok := b.Project(nil, g.docs[0])
+	row, ok, err := b.Project(nil, g.docs[0])
+	if err != nil {
+		return err.Error()
+	}
 	if !ok {
 		return "undefined"
 	}
@@ -173,7 +180,9 @@ func (g *golden) match(text string, params []Param) string {
 	}
 	var ids []string
 	for _, doc := range g.docs {
-		if b.Matches(doc) {
+		if ok, err := b.Matches(doc); err != nil {
+			return err.Error()
+		} else if ok {
 			ids = append(ids, Lookup(doc, Path{"id"}).String())
 		}
 	}
@@ -188,7 +197,9 @@ func (g *golden) query(text string, params []Param) []string {
 	}
 	var docs, rows [][]byte
 	for _, doc := range g.docs {
-		if b.Matches(doc) {
+		if ok, err := b.Matches(doc); err != nil {
+			return []string{err.Error()}
+		} else if ok {
 			docs = append(docs, doc)
 		}
 	}
@@ -207,13 +218,24 @@ func (g *golden) query(text string, params []Param) []string {
 		a := b.NewAggregation()
 		for _, doc := range docs {
 			buf := bytes.Clone(doc)
-			a.Add(buf)
+			if err := a.Add(buf, nil); err != nil {
+				return []string{err.Error()}
+			}
 			clear(buf) // nothing of it may be kept
 		}
-		rows = a.Results()
+		if err := a.Rows(func(row []byte) bool {
+			rows = append(rows, bytes.Clone(row))
+			return true
+		}); err != nil {
+			return []string{err.Error()}
+		}
 	} else {
 		for _, doc := range docs {
-			if row, ok := b.Project(nil, doc); ok {
+			row, ok, err := b.Project(nil, doc)
+			if err != nil {
+				return []string{err.Error()}
+			}
+			if ok {
 				rows = append(rows, row)
 			}
 		}

@@ -50,7 +50,7 @@ func parse(text string, start func(*parser)) (q *Query, err error) {
 	if lexErr != nil {
 		return nil, lexErr
 	}
-	p := &parser{text: text, tokens: tokens, q: new(Query),
+	p := &parser{text: text, tokens: tokens, q: &Query{end: len(text)},
 		params: map[string]*paramExpr{}, paths: map[string]*pathExpr{}, spans: map[string]*pathExpr{}}
 	defer func() {
 		switch r := recover().(type) {

@@ -1,8 +1,17 @@
 package sql
 
 import (
+	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"unicode/utf8"
+)
+
+// maxPattern is the longest pattern of LIKE, in bytes, and maxRegex the longest
+// of REGEXMATCH: a few bytes of it can make a program of a thousand instructions.
+const (
+	maxPattern = 64 << 10
+	maxRegex   = 1 << 10
 )
 
 // likeExpr is x LIKE pattern.
@@ -20,11 +29,14 @@ func (l *likeExpr) test(e *env) truth {
 		return unknown
 	}
 	if l.prep < 0 {
+		if !e.fits("the pattern of LIKE", len(pattern.text), maxPattern) || !e.spend("LIKE", len(pattern.text)) {
+			return unknown
+		}
 		parts := parseLike(pattern.text, l.escape)
 		if parts == nil {
 			return unknown
 		}
-		return truthOf(matchLike(parts, x.text))
+		return e.matchLike(parts, x.text)
 	}
 	p := &e.prep[l.prep]
 	parts, ok := p.Load().([]likePart)
@@ -32,7 +44,7 @@ func (l *likeExpr) test(e *env) truth {
 		parts = parseLike(pattern.text, l.escape)
 		p.Store(parts)
 	}
-	return truthOf(matchLike(parts, x.text))
+	return e.matchLike(parts, x.text)
 }
 
 // likePart is one character of a pattern: any number of characters if many,
@@ -106,11 +118,26 @@ func (p likePart) matches(r rune) bool {
 }
 
 // matchLike goes back only to the last %, so its time is bounded by the product
-// of the lengths.
-func matchLike(parts []likePart, s []byte) bool {
+// of the lengths: still too much for long ones.
+func (e *env) matchLike(parts []likePart, s []byte) truth {
+	const step = 4 // the work of one
+	steps, most := 0, (maxWork-e.work)/step
+	matched := matchLike(parts, s, &steps, most)
+	if !e.spend("LIKE", step*steps) {
+		return unknown
+	}
+	return truthOf(matched)
+}
+
+// matchLike counts its steps and gives up when there are more than most.
+func matchLike(parts []likePart, s []byte, steps *int, most int) bool {
 	i, at := 0, 0
 	star, mark := -1, 0
-	for at < len(s) {
+	for at < len(s) && *steps <= most {
+		*steps++
+		if i < len(parts) {
+			*steps += len(parts[i].ranges)
+		}
 		if i < len(parts) && parts[i].many {
 			star, mark = i, at
 			i++
@@ -132,7 +159,7 @@ func matchLike(parts []likePart, s []byte) bool {
 	for i < len(parts) && parts[i].many {
 		i++
 	}
-	return i == len(parts)
+	return at == len(s) && i == len(parts)
 }
 
 // likePrefix returns the literal text that the pattern begins with, and whether
@@ -165,16 +192,29 @@ func (r *regexExpr) test(e *env) truth {
 		return unknown
 	}
 	p := &e.prep[r.prep]
-	re, ok := p.Load().(*regexp.Regexp)
+	re, ok := p.Load().(*compiledRegex)
 	if !ok {
 		re, _ = compileRegex(pattern.text, r.modifiers.eval(e).text)
 		p.Store(re)
 	}
+	if !e.spend("REGEXMATCH", product(len(x.text), re.size)) {
+		return unknown
+	}
 	return truthOf(re.Match(x.text))
 }
 
+// compiledRegex is a regular expression and how many instructions it has: each
+// may be run for each character of a text.
+type compiledRegex struct {
+	*regexp.Regexp
+	size int
+}
+
 // compileRegex says what is wrong with a pattern and its modifiers.
-func compileRegex(pattern, modifiers []byte) (re *regexp.Regexp, wrong string) {
+func compileRegex(pattern, modifiers []byte) (re *compiledRegex, wrong string) {
+	if len(pattern) > maxRegex {
+		return nil, fmt.Sprintf("is longer than %d bytes", maxRegex)
+	}
 	for _, c := range modifiers {
 		if c != 'i' && c != 'm' && c != 's' {
 			return nil, "has a modifier other than i, m, s, which is not supported"
@@ -184,9 +224,17 @@ func compileRegex(pattern, modifiers []byte) (re *regexp.Regexp, wrong string) {
 	if len(modifiers) > 0 {
 		text = "(?" + string(modifiers) + ")" + text
 	}
-	re, err := regexp.Compile(text)
+	compiled, err := regexp.Compile(text)
 	if err != nil {
 		return nil, "is not a supported regular expression"
 	}
-	return re, ""
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, "is not a supported regular expression"
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, "is not a supported regular expression"
+	}
+	return &compiledRegex{compiled, len(program.Inst)}, ""
 }

@@ -13,9 +13,24 @@ func appendExpr(e *env, dst []byte, x expr) []byte {
 	return x.eval(e).AppendJSON(dst)
 }
 
-func (p *pathExpr) appendJSON(e *env, dst []byte) []byte { return append(dst, p.raw(e)...) }
+// appendRow appends what a SELECT returns.
+func appendRow(e *env, dst []byte, x expr) []byte {
+	from := len(dst)
+	dst = appendExpr(e, dst, x)
+	e.fits("SELECT", len(dst)-from, maxRow)
+	return dst
+}
+
+func (p *pathExpr) appendJSON(e *env, dst []byte) []byte {
+	raw := p.raw(e)
+	if !e.spend("A property", len(raw)) {
+		return dst
+	}
+	return append(dst, raw...)
+}
 
 func (a *arrayExpr) appendJSON(e *env, dst []byte) []byte {
+	e.enclose(dst)
 	dst = append(dst, '[')
 	first := len(dst)
 	for _, x := range a.list {
@@ -23,15 +38,17 @@ func (a *arrayExpr) appendJSON(e *env, dst []byte) []byte {
 		if mark > first {
 			dst = append(dst, ',')
 		}
-		from := len(dst)
-		if dst = appendExpr(e, dst, x); len(dst) == from {
+		var ok bool
+		if dst, ok = e.appendMember("[...]", dst, x); !ok {
 			dst = dst[:mark]
 		}
 	}
+	e.enclosing--
 	return append(dst, ']')
 }
 
 func (o *objectExpr) appendJSON(e *env, dst []byte) []byte {
+	e.enclose(dst)
 	dst = append(dst, '{')
 	first := len(dst)
 	for i, x := range o.list {
@@ -39,13 +56,42 @@ func (o *objectExpr) appendJSON(e *env, dst []byte) []byte {
 		if mark > first {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, o.names[i]...)
-		from := len(dst)
-		if dst = appendExpr(e, dst, x); len(dst) == from {
+		var ok bool
+		if dst, ok = e.appendMember("SELECT or {...}", append(dst, o.names[i]...), x); !ok {
 			dst = dst[:mark]
 		}
 	}
+	e.enclosing--
 	return append(dst, '}')
+}
+
+// enclose begins an array or object.
+func (e *env) enclose(dst []byte) {
+	if e.enclosing == 0 {
+		e.outermost = len(dst)
+	}
+	e.enclosing++
+}
+
+// appendMember appends an element of an array or a value of an object. ok is
+// false if it is undefined, or was left out because the outermost array or object
+// has become too large.
+func (e *env) appendMember(of string, dst []byte, x expr) (out []byte, ok bool) {
+	from := len(dst)
+	if !e.fits(of, from-e.outermost, maxRow) {
+		return dst, false
+	}
+	dst = appendExpr(e, dst, x)
+	return dst, len(dst) > from && e.fits(of, len(dst)-e.outermost, maxRow)
+}
+
+// alone is the text of an array or object that does not stand in another one.
+func (e *env) alone(x jsonExpr) []byte {
+	outermost, enclosing := e.outermost, e.enclosing
+	e.enclosing = 0
+	out := x.appendJSON(e, nil)
+	e.outermost, e.enclosing = outermost, enclosing
+	return out
 }
 
 // SelectsAll reports whether the rows are the documents as they are.
@@ -59,10 +105,12 @@ func (b *Bound) SelectsAll() bool {
 
 // Project appends doc's row to dst. ok is false, and dst returned as it was, if
 // doc yields no row: SELECT VALUE of something undefined. It is not for queries
-// that Aggregates.
-func (b *Bound) Project(dst, doc []byte) (out []byte, ok bool) {
+// that Aggregates. The error, if any, is an *Error: the row takes too much.
+func (b *Bound) Project(dst, doc []byte) (out []byte, ok bool, err error) {
 	e := newEnv(b, doc)
-	out = appendExpr(e, dst, b.q.row)
-	e.release()
-	return out, len(out) > len(dst)
+	out = appendRow(e, dst, b.q.row)
+	if err := e.release(); err != nil {
+		return dst, false, err
+	}
+	return out, len(out) > len(dst), nil
 }

@@ -36,7 +36,7 @@ func (p *pathExpr) raw(e *env) []byte {
 		raw, steps = e.property(p.slot), steps[1:]
 	}
 	for _, s := range steps {
-		if raw == nil {
+		if raw == nil || !e.spend("A property", len(raw)) {
 			return nil
 		}
 		raw = s.of(raw)
@@ -44,7 +44,13 @@ func (p *pathExpr) raw(e *env) []byte {
 	return raw
 }
 
-func (p *pathExpr) eval(e *env) Value { return valueOf(p.raw(e)) }
+func (p *pathExpr) eval(e *env) Value {
+	raw := p.raw(e)
+	if !e.spend("A property", len(raw)) {
+		return Value{}
+	}
+	return valueOf(raw)
+}
 
 // pathFrom reads the rest of a path. Paths that mean the same are one pathExpr.
 func (p *parser) pathFrom(first token) expr {

@@ -9,6 +9,7 @@ import (
 type Query struct {
 	row     expr // what a row is made of
 	where   cond // nil: everything
+	end     int  // of the text
 	groupBy []expr
 	order   []Order
 
@@ -30,6 +31,7 @@ type Query struct {
 type param struct {
 	name     string
 	pos, end int
+	uses     int // how often the text names it
 }
 
 // check is what Bind has to see about a parameter.
@@ -62,6 +64,13 @@ func (q *Query) Bind(params []Param) (*Bound, error) {
 	var err *Error
 	if b.params, err = q.values(params); err != nil {
 		return nil, err
+	}
+	work := 0
+	for i, v := range b.params { // planning looks at each use
+		if work += product(len(v.text), q.params[i].uses); work > maxWork {
+			p := q.params[i]
+			return nil, errorAt(p.pos, p.end, "The parameter '%s' is used too often for its size", p.name)
+		}
 	}
 	for _, c := range q.checks {
 		if wrong := c.what(b.params[c.param]); wrong != "" {
@@ -146,15 +155,18 @@ func (b *Bound) OffsetLimit() (offset, limit int, ok bool) {
 	return b.offset, b.limit, b.limit >= 0
 }
 
-// Matches reports whether WHERE is true for doc, a JSON object.
-func (b *Bound) Matches(doc []byte) bool {
+// Matches reports whether WHERE is true for doc, a JSON object. The error, if any,
+// is an *Error: to find out takes too much.
+func (b *Bound) Matches(doc []byte) (bool, error) {
 	if b.q.where == nil {
-		return true
+		return true, nil
 	}
 	e := newEnv(b, doc)
 	t := b.q.where.test(e)
-	e.release()
-	return t == yes
+	if err := e.release(); err != nil {
+		return false, err
+	}
+	return t == yes, nil
 }
 
 // Order is one term of ORDER BY.

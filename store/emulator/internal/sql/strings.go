@@ -59,6 +59,14 @@ func replace(a []Value) Value {
 	return text(bytes.ReplaceAll(a[0].text, a[1].text, a[2].text))
 }
 
+// replaced is the size of what REPLACE returns.
+func replaced(a []Value) int {
+	if len(a[1].text) == 0 {
+		return 0
+	}
+	return len(a[0].text) + product(bytes.Count(a[0].text, a[1].text), max(0, len(a[2].text)-len(a[1].text)))
+}
+
 func trim(left, right bool) func([]Value) Value {
 	return func(a []Value) Value {
 		drop := unicode.IsSpace
