@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -44,6 +45,222 @@ func TestTooMuchWork(t *testing.T) {
 	wantStatus(t, err, http.StatusBadRequest, "")
 }
 
+// TestIntervals compares intervals of values with a filter in Go, over several
+// physical partitions, which are split meanwhile: from the range index, from a scan
+// of a logical partition, and without an index.
+func TestIntervals(t *testing.T) {
+	e := newEngine(t, Options{Partitions: 2})
+	indexed := newContainer(t, e, azcosmos.ContainerProperties{ID: "indexed"})
+	bare := newContainer(t, e, azcosmos.ContainerProperties{ID: "bare", IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
+	long := strings.Repeat("x", 300)
+	values := []any{nil, true, false, -1.5, 0.0, 1.0, 2.0, 1e300, "", "a", "ab", "b", long[:255], long[:257], long, long + "1", long + "2", "y", []any{1.0}, map[string]any{"v": 1.0}}
+	for i := range 120 {
+		doc := map[string]any{"id": fmt.Sprintf("%03d", i), "pk": fmt.Sprint(i % 5)}
+		if v := i % (len(values) + 1); v < len(values) {
+			doc["v"] = values[v]
+		}
+		b, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*azcosmos.ContainerClient{indexed, bare} {
+			if _, err := c.CreateItem(context.Background(), pk(fmt.Sprint(i%5)), b, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var wheres []string
+	for _, op := range []string{"<", "<=", ">", ">="} {
+		for n := range values {
+			wheres = append(wheres, fmt.Sprintf("c.v %s @%d", op, n))
+		}
+	}
+	for range 60 {
+		wheres = append(wheres, fmt.Sprintf("c.v BETWEEN @%d AND @%d", rand.IntN(len(values)), rand.IntN(len(values))))
+	}
+	wheres = append(wheres, "STARTSWITH(c.v, 'a')", "STARTSWITH(c.v, @14)", "c.v LIKE 'a%'", "c.v > @3 AND c.v < @3", "c.v > 0 AND c.pk > '2'")
+	var params []azcosmos.QueryParameter
+	for n, v := range values {
+		params = append(params, azcosmos.QueryParameter{Name: fmt.Sprintf("@%d", n), Value: v})
+	}
+	sorted := func(rows []string) []string {
+		slices.Sort(rows)
+		return rows
+	}
+	for round := range 2 {
+		for n, where := range wheres {
+			text := "SELECT VALUE c.id FROM c WHERE " + where
+			for _, key := range []azcosmos.PartitionKey{azcosmos.NewPartitionKey(), pk("3")} {
+				want := sorted(queryAll(t, bare, text, key, &azcosmos.QueryOptions{QueryParameters: params}))
+				o := &azcosmos.QueryOptions{QueryParameters: params, PageSizeHint: 7}
+				if d := cmp.Diff(want, sorted(queryAll(t, indexed, text, key, o)), equateEmpty); d != "" {
+					t.Errorf("%s: %s", where, d)
+				}
+			}
+			if round == 0 && n%40 == 0 { // a query goes on over a split
+				pager := indexed.NewQueryItemsPager(text, azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: params, PageSizeHint: 3})
+				var rows []string
+				for first := true; pager.More(); first = false {
+					page, err := pager.NextPage(context.Background())
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, row := range page.Items {
+						rows = append(rows, string(row))
+					}
+					if first {
+						if err := e.Split("db", "indexed", rangesIn(e, "indexed")[0]); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				want := sorted(queryAll(t, bare, text, azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: params}))
+				if d := cmp.Diff(want, sorted(rows), equateEmpty); d != "" {
+					t.Errorf("%s over a split: %s", where, d)
+				}
+			}
+		}
+	}
+	t.Run("each physical partition has its own", func(t *testing.T) {
+		const text, middle = `SELECT VALUE c.id FROM c WHERE c.v > 0`, "20000000000000000000000000000000"
+		ranges := rangesIn(e, "indexed")
+		total, halves := 0, 0
+		for _, id := range ranges {
+			read := func(headers ...string) (n int) {
+				p := queryRange(t, e, "indexed", id, "", text, headers...)
+				for n = len(p.Documents); p.token != ""; n += len(p.Documents) {
+					p = queryRange(t, e, "indexed", id, p.token, text, headers...)
+				}
+				return n
+			}
+			total += read()
+			halves += read("X-Ms-End-Epk", middle) + read("X-Ms-Start-Epk", middle)
+		}
+		if halves != total {
+			t.Errorf("%d items in the halves of the key space, %d in all of it", halves, total)
+		}
+		if want := len(queryAll(t, bare, "SELECT VALUE c.id FROM c WHERE c.v > 0", azcosmos.NewPartitionKey(), nil)); total != want || len(ranges) < 3 {
+			t.Errorf("%d items in %d partitions, want %d", total, len(ranges), want)
+		}
+	})
+}
+
+var equateEmpty = cmp.Transformer("nil", func(s []string) []string { return append([]string{}, s...) })
+
+// rangesIn returns the ids of a container's physical partitions.
+func rangesIn(e *Engine, container string) (ids []string) {
+	c := e.catalog.Load().databases["db"].containers[container]
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, p := range c.ranges {
+		ids = append(ids, p.id())
+	}
+	return ids
+}
+
+type rangePage struct {
+	Documents []json.RawMessage
+	status    int
+	token     string
+	entries   int
+}
+
+// queryRange reads a page from one physical partition, as a client does that
+// merges partitions.
+func queryRange(t testing.TB, e *Engine, container, rangeID, token, text string, headers ...string) (p rangePage) {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"query": text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Query": {"true"}, "X-Ms-Documentdb-Populatequerymetrics": {"true"},
+		"X-Ms-Documentdb-Partitionkeyrangeid": {rangeID}, "X-Ms-Max-Item-Count": {"10"}}
+	if token != "" {
+		h.Set("X-Ms-Continuation", token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		h.Set(headers[i], headers[i+1])
+	}
+	res, err := e.Do(signed(t, "POST", "/dbs/db/colls/"+container+"/docs", h, body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.status, p.token, p.entries = res.StatusCode, res.Header.Get("X-Ms-Continuation"), entriesOf(res.Header.Get("X-Ms-Documentdb-Query-Metrics"))
+	if p.status == http.StatusOK {
+		mustUnmarshal(t, out, &p)
+	}
+	return p
+}
+
+func entriesOf(metrics string) (n int) {
+	for _, m := range strings.Split(metrics, ";") {
+		fmt.Sscanf(m, "retrievedDocumentCount=%d", &n)
+	}
+	return n
+}
+
+// TestIntervalPlans checks, by the entries that are looked at, which is used: the
+// range index or a scan. A query that began with the one goes on with it.
+func TestIntervalPlans(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	fillBlog(t, c, "large", 300)
+	fillBlog(t, c, "small", 10)
+	for _, test := range []struct {
+		name, where string
+		key         azcosmos.PartitionKey
+		rows        int
+		entries     int
+	}{
+		{"over partitions", "c.creationDate >= '2024-01-01T00:02:29.000Z'", azcosmos.NewPartitionKey(), 2, 2},
+		{"over partitions, nothing", "c.rank > 100", azcosmos.NewPartitionKey(), 0, 0},
+		{"a short interval in a large logical partition", "c.creationDate >= '2024-01-01T00:02:29.000Z'", pk("large"), 2, 2},
+		{"a small logical partition", "c.rank >= 0", pk("small"), 10, 10},
+		{"most of a logical partition", "c.rank >= 0", pk("large"), 300, 300},
+		{"an empty interval", "c.rank > 2 AND c.rank < 2", pk("large"), 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			page, err := c.NewQueryItemsPager("SELECT * FROM c WHERE "+test.where, test.key, nil).NextPage(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := entriesOf(*page.QueryMetrics); len(page.Items) != test.rows || n != test.entries {
+				t.Errorf("%d rows of %d entries, want %d of %d", len(page.Items), n, test.rows, test.entries)
+			}
+		})
+	}
+	t.Run("a query keeps its plan", func(t *testing.T) {
+		const text = "SELECT VALUE c.id FROM c WHERE c.rank >= 4"
+		begun := queryRange(t, e, "c", "0", "", text)
+		if begun.entries != 10 || begun.token == "" {
+			t.Fatalf("%+v", begun)
+		}
+		if err := e.Split("db", "c", "0"); err != nil {
+			t.Fatal(err)
+		}
+		if p := queryRange(t, e, "c", "0", begun.token, text); p.status != http.StatusGone {
+			t.Errorf("the parent: %d", p.status)
+		}
+		rows := len(begun.Documents)
+		for _, id := range []string{"1", "2"} {
+			for token := begun.token; token != ""; {
+				p := queryRange(t, e, "c", id, token, text)
+				if p.status != http.StatusOK {
+					t.Fatalf("partition %s: %d", id, p.status)
+				}
+				rows, token = rows+len(p.Documents), p.token
+			}
+		}
+		if rows != 62 {
+			t.Errorf("%d rows, want 62", rows)
+		}
+	})
+}
+
 // TestContinuationAfterReindex: a position in an index that is no more is refused;
 // it may lie anywhere in the one that is.
 func TestContinuationAfterReindex(t *testing.T) {
@@ -71,6 +288,10 @@ func TestContinuationAfterReindex(t *testing.T) {
 			policy("/x/?", byDate), policy("/x/?", columns("/type", "/name"))},
 		{"equality on another path", "SELECT * FROM c WHERE c.type = 'comment' AND c.rank = 1", azcosmos.NewPartitionKey(),
 			policy("/type/?"), policy("/rank/?")},
+		{"an interval on another path", "SELECT * FROM c WHERE c.type > '' AND c.rank > 0", azcosmos.NewPartitionKey(),
+			policy("/type/?"), policy("/rank/?")},
+		{"an index that is gone", "SELECT * FROM c WHERE c.rank > 0", azcosmos.NewPartitionKey(),
+			policy("/rank/?"), policy("/type/?")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: test.before})

@@ -16,7 +16,7 @@ import (
 
 // maxRangeValue is the longest encoded value that a range index entry keeps
 // whole. A longer one is cut and completed by its hash: such an entry still finds
-// equal values, and every entry is checked against its item anyway.
+// equal values, but is not in their order; every entry is checked against its item.
 const maxRangeValue = 256
 
 // indexingPolicy is the protocol's indexing policy.
@@ -194,8 +194,8 @@ func (n *pathNode) child(name string) *pathNode {
 	return n.children[name]
 }
 
-// includes reports whether equality on path can be answered from the range
-// index. Positions in arrays are not in it.
+// includes reports whether values of path can be looked up in the range index.
+// Positions in arrays are not in it.
 func (x *indexPolicy) includes(path sql.Path) bool {
 	if x.root == nil || len(path) == 0 || isSystemProperty(path[0]) {
 		return false

@@ -86,6 +86,22 @@ func (c comparison) eval(doc map[string]any) truth {
 	return toTruth(sign >= 0)
 }
 
+type between struct {
+	path      string
+	low, high any
+}
+
+func (f between) sql(b *binder) string {
+	return "c." + f.path + " BETWEEN " + b.value(f.low) + " AND " + b.value(f.high)
+}
+
+func (f between) eval(doc map[string]any) truth {
+	return junction{list: []filter{comparison{path: f.path, op: ">=", value: f.low}, comparison{path: f.path, op: "<=", value: f.high}}}.eval(doc)
+}
+
+// longValues agree in more than a range index entry holds of a value.
+var longValues = []any{strings.Repeat("l", 300) + "1", strings.Repeat("l", 300) + "2", strings.Repeat("l", 300), strings.Repeat("l", 250)}
+
 type inList struct {
 	path   string
 	values []any
@@ -261,13 +277,13 @@ func drawValue(t *rapid.T, path string) any {
 	case "n", "o.k":
 		return rapid.SampledFrom([]any{-1.0, 0.0, 1.0, 2.0, 2.5, 1e20, "1", nil, true}).Draw(t, "value")
 	case "s":
-		return rapid.SampledFrom([]any{"", "a", "ab", "b", "é", 3.0}).Draw(t, "value")
+		return rapid.SampledFrom(append([]any{"", "a", "ab", "b", "é", 3.0}, longValues...)).Draw(t, "value")
 	}
 	return rapid.SampledFrom([]any{"a", "b", "c", "é f"}).Draw(t, "value")
 }
 
 func drawFilter(t *rapid.T, depth int) filter {
-	switch kind := rapid.IntRange(0, 11).Draw(t, "filter"); {
+	switch kind := rapid.IntRange(0, 12).Draw(t, "filter"); {
 	case kind < 4 && depth > 0:
 		f := junction{or: kind == 0}
 		for range rapid.IntRange(2, 3).Draw(t, "parts") {
@@ -284,6 +300,9 @@ func drawFilter(t *rapid.T, depth int) filter {
 		return f
 	case kind == 6:
 		return prefixOf{rapid.SampledFrom([]string{"s", "id", "n"}).Draw(t, "path"), rapid.SampledFrom([]string{"", "a", "é"}).Draw(t, "prefix")}
+	case kind == 8:
+		path := rapid.SampledFrom([]string{"n", "s", "id", "o.k"}).Draw(t, "path")
+		return between{path, drawValue(t, path), drawValue(t, path)}
 	case kind == 7:
 		return defined{rapid.SampledFrom([]string{"s", "n", "o.k", "list"}).Draw(t, "path")}
 	}

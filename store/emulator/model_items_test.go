@@ -136,7 +136,7 @@ func (r *rig) drawDoc(t *rapid.T, pk, id string) map[string]any {
 	}
 	set("t", "x", "x", "y")
 	set("n", -1.0, 0.0, 1.0, 2.5, 1e20, "1", nil, true)
-	set("s", "", "a", "ab", "b", "\x00", "é", 3.0)
+	set("s", append([]any{"", "a", "ab", "b", "\x00", "é", 3.0}, longValues...)...)
 	set("o", map[string]any{"k": 1.0}, map[string]any{"k": "1", "l": []any{1.0}}, []any{})
 	set("list", []any{}, []any{1.0}, []any{1.0, "two"})
 	if r.ttl != 0 {

@@ -3,11 +3,14 @@ package emulator
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
 
 	"byline/store/emulator/internal/sql"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // The kinds of plan. They are part of continuation tokens: do not renumber.
@@ -17,6 +20,7 @@ const (
 	planOrder     = 3 // all items of a physical partition, in order of creation
 	planComposite = 4 // a composite index, within one logical partition
 	planRange     = 5 // the range index, for equality
+	planInterval  = 6 // the range index, for an interval of values
 	planSorted    = 8 // added: the rows are sorted in memory
 	planRows      = 16
 )
@@ -30,6 +34,7 @@ type plan struct {
 	covered   bool // what is found matches
 	composite *compositeIndex
 	path      sql.Path // of the range index
+	outside   bool     // the spans hold items of other physical partitions, too
 }
 
 // index identifies the index that positions belong to.
@@ -173,7 +178,8 @@ func (s *scope) holds(key *partitionKeyPaths, address []byte) bool {
 }
 
 // choosePlan chooses, in this order: point lookups; the composite index that
-// serves ORDER BY; the index that pins most; a scan.
+// serves ORDER BY; the index that pins most; a range index, if it is shorter than a
+// scan; a scan.
 func (r *queryRun) choosePlan() error {
 	orders := r.bound.OrderBy()
 	if len(orders) >= 2 && !r.def.index.ordersBy(orders) {
@@ -207,7 +213,25 @@ func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
 	if p, ok := r.rangePlan(); ok {
 		return p, nil
 	}
-	return r.scanPlan(), nil
+	scan := r.scanPlan()
+	interval, ok := r.intervalPlan()
+	if !ok {
+		return scan, nil
+	}
+	if was := r.from.plan &^ (planSorted | planRows); was != 0 {
+		if was == planInterval {
+			return interval, nil
+		}
+		return scan, nil
+	}
+	if s := &r.scope; s.key == nil && !interval.outside && len(s.low) == 0 && len(s.high) == 0 {
+		return interval, nil // it is a part of the scan
+	}
+	shorter, err := r.shorter(&interval, &scan)
+	if err != nil || !shorter {
+		return scan, err
+	}
+	return interval, nil
 }
 
 // scanPlan looks at everything in scope.
@@ -461,6 +485,91 @@ func (r *queryRun) rangePlan() (plan, bool) {
 		return p, true
 	}
 	return plan{}, false
+}
+
+// intervalPlan serves an interval of values of an included path. The entries of
+// several partitions, logical and physical, lie among each other.
+func (r *queryRun) intervalPlan() (plan, bool) {
+	for _, path := range r.triedPaths() {
+		rng, ok := r.bound.Range(path)
+		if !ok || !r.def.index.includes(path) || r.isPartitionKeyPath(path) {
+			continue
+		}
+		low, high := rangeBounds(appendRangePrefix(nil, r.c.no, hashPath(path)), rng)
+		return plan{kind: planInterval, path: path, outside: len(r.scope.ranges) < len(r.c.ranges),
+			spans: []span{{p: r.scope.ranges[0], low: low, high: high}}}, true
+	}
+	return plan{}, false
+}
+
+// rangeBounds returns where the range index entries of an interval begin and end. An
+// entry that was cut is not in the order of its value, so a bound that is cut, too,
+// has it within, however they compare.
+func rangeBounds(prefix []byte, rng sql.Range) (low, high []byte) {
+	key := func(v sql.Value) (key []byte, cut bool) {
+		key = sql.AppendKey(slices.Clone(prefix), v)
+		n := min(len(key), len(prefix)+maxRangeValue)
+		return key[:n], n < len(key)
+	}
+	low, cut := key(rng.Low)
+	if !rng.LowInclusive && !cut {
+		low = prefixEnd(low)
+	}
+	high, cut = key(rng.High)
+	if rng.HighInclusive || cut {
+		high = prefixEnd(high)
+	}
+	return low, high
+}
+
+// indexes reports whether an entry, without its address, is of the value that a
+// document has at the path. It is not if paths have one hash, or members one name.
+func (p *plan) indexes(doc, entry []byte) bool {
+	const hash = 8
+	return bytes.Equal(entry[hash:], appendRangeValue(make([]byte, 0, 64), sql.Lookup(doc, p.path)))
+}
+
+// maxProbe is how many entries are walked over to choose a plan.
+const maxProbe = 1000
+
+// shorter reports whether an interval ends before a scan does, by walking along
+// both. If both are long, it is the scan, which needs no lookups in a logical
+// partition.
+func (r *queryRun) shorter(interval, scan *plan) (bool, error) {
+	if interval.spans[0].empty() {
+		return true, nil
+	}
+	a, err := r.walk(interval)
+	if err != nil {
+		return false, err
+	}
+	defer a.Close()
+	b, err := r.walk(scan)
+	if err != nil {
+		return false, err
+	}
+	defer b.Close()
+	for range maxProbe {
+		switch {
+		case !b.Valid():
+			return false, errors.Join(a.Error(), b.Error())
+		case !a.Valid():
+			return true, errors.Join(a.Error(), b.Error())
+		}
+		a.Next()
+		b.Next()
+	}
+	return false, nil
+}
+
+// walk returns an iterator at the first entry of a plan's first span.
+func (r *queryRun) walk(p *plan) (*pebble.Iterator, error) {
+	s := p.spans[0]
+	it, err := r.view.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: s.low, UpperBound: s.high}})
+	if err == nil {
+		it.First()
+	}
+	return it, err
 }
 
 // isPartitionKeyPath reports whether the scope already pins a path.

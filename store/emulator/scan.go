@@ -351,10 +351,10 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 			return true, nil
 		}
 		key = append(key, it.Value()...)
-	case planRange:
+	case planRange, planInterval:
 		n := int(binary.BigEndian.Uint16(it.Value()))
 		address := position[len(position)-n:]
-		if !r.scope.holds(&r.def.key, address) {
+		if !r.scope.holds(&r.def.key, address) || r.plan.outside && !r.scope.contains(address) {
 			return true, nil
 		}
 		key = append(key, address...)
@@ -366,7 +366,11 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 	if err != nil || !found {
 		return true, err
 	}
-	return r.offer(&rec, position, key[positionOffset:], fn)
+	address := key[positionOffset:]
+	if kind == planInterval && !r.plan.indexes(rec.doc, position[:len(position)-len(address)]) {
+		return true, nil
+	}
+	return r.offer(&rec, position, address, fn)
 }
 
 // offer calls fn if the item is live and matches.
