@@ -447,3 +447,43 @@ func TestCanceledQueryStops(t *testing.T) {
 		t.Errorf("asked %d times whether the client is gone", n)
 	}
 }
+
+// TestFeedOfALogicalPartitionIsBounded: a page looks at so many changes of the
+// physical partition and no more. A follower goes on over empty pages.
+func TestFeedOfALogicalPartitionIsBounded(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
+	mustCreate(t, c, "rare", `{"id":"first","pk":"rare"}`)
+	if err := bulkLoad(e, 0, maxPageScan+500); err != nil { // under the key p
+		t.Fatal(err)
+	}
+	mustCreate(t, c, "rare", `{"id":"last","pk":"rare"}`)
+	key := pk("rare")
+	o := &azcosmos.ChangeFeedOptions{PartitionKey: &key, FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}, MaxItemCount: 1}
+	var got []string
+	empty := 0
+	for {
+		res, err := c.ReadChangeFeed(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.RawResponse.StatusCode == http.StatusNotModified {
+			break
+		}
+		for _, item := range res.Items {
+			var doc struct{ ID string }
+			mustUnmarshal(t, item, &doc)
+			got = append(got, doc.ID)
+		}
+		if len(res.Items) == 0 {
+			empty++
+		}
+		if o.Continuation = &res.ContinuationToken; empty > 10 {
+			t.Fatal("no end")
+		}
+	}
+	if d := cmp.Diff([]string{"first", "last"}, got); d != "" || empty != 1 {
+		t.Errorf("%d empty pages, want 1; %s", empty, d)
+	}
+}

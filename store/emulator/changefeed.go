@@ -16,8 +16,10 @@ import (
 
 // changeFeed serves the latest-version change feed of one physical partition, or
 // of one logical partition: every item once, at the LSN of its last write. The
-// items of one transaction come on one page. What is shown is synced first, so
-// that a position a client keeps outlives a crash.
+// items of one transaction come on one page. A page that looked at maxPageScan
+// entries without finding anything is empty, but no 304: that says that nothing
+// more is there. What is shown is synced first, so that a position a client keeps
+// outlives a crash.
 func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -67,7 +69,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		}
 	}
 	resp := &response{container: c, partition: p, etag: quoteETag(strconv.FormatUint(last, 10)), session: sessionToken(p, f.last), lsn: f.last}
-	if f.count == 0 {
+	if f.count == 0 && last >= f.last {
 		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
 		return resp, nil
 	}
@@ -241,10 +243,12 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 	}
 	defer it.Close()
 	last = f.after
+	seen := 0
 	for it.First(); it.Valid(); it.Next() {
 		lsn, _ := feedPosition(it.Key())
+		seen++
 		if lsn != last {
-			if f.count >= f.size || f.bytes >= maxPageBytes {
+			if f.count >= f.size || f.bytes >= maxPageBytes || seen > maxPageScan {
 				return last, nil
 			}
 			if err := q.ctx.Err(); err != nil {
