@@ -63,7 +63,7 @@ func (t continuation) encode(fingerprint [8]byte) string {
 }
 
 func decodeContinuation(text string, fingerprint [8]byte) (continuation, error) {
-	b, err := base64.URLEncoding.DecodeString(text)
+	b, err := base64.URLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) < continuationHeader || b[0] != continuationVersion || [8]byte(b[1:9]) != fingerprint || b[10] > 1 {
 		return continuation{}, invalidContinuation()
 	}

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
+
+	"byline/store/emulator/internal/sql"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/tidwall/gjson"
@@ -45,6 +48,7 @@ func FuzzContinuationPosition(f *testing.F) {
 	for plan := range byte(planRows + planPoints) {
 		f.Add(plan, uint32(0), uint64(1), true, []byte("c00003"))
 	}
+	f.Add(byte(planInterval), uint32(0), uint64(2), true, []byte("\x00\x00\x00\x00"))
 	f.Add(byte(planComposite), uint32(0), uint64(1<<63), true, []byte("\x08comment\x00\x01"))
 	f.Add(byte(planOrder), uint32(7), uint64(0), false, []byte{})
 	f.Add(byte(planOrder), uint32(0), uint64(3), true, []byte("\x00\x00\x00\x00\x00\x00\x00\xff"))
@@ -52,8 +56,14 @@ func FuzzContinuationPosition(f *testing.F) {
 	f.Add(byte(planSorted|planPartition), uint32(0), uint64(3), true, []byte{})
 	e := fuzzBlog(f)
 	c := e.catalog.Load().databases["db"].containers["c"]
+	indexes := []uint32{(&plan{}).index(), (&plan{path: sql.Path{"userId"}}).index(), (&plan{path: sql.Path{"type"}}).index()}
+	for i := range c.def.index.composites {
+		indexes = append(indexes, (&plan{composite: &c.def.index.composites[i]}).index())
+	}
 	bodies := []string{
 		`{"query":"SELECT * FROM c WHERE c.type = 'comment'"}`,
+		`{"query":"SELECT * FROM c WHERE c.type = 'comment' AND c.userId > 'u0'"}`,
+		`{"query":"SELECT * FROM c WHERE c.rank < 9 AND c.type >= 'comment' AND c.type < 'commenu'"}`,
 		`{"query":"SELECT * FROM c WHERE c.type = 'comment' ORDER BY c.type DESC, c.creationDate DESC, c.id DESC"}`,
 		`{"query":"SELECT * FROM c WHERE c.type = 'comment' AND c.userId = 'u1'"}`,
 		`{"query":"SELECT * FROM c WHERE c.type = 'comment' AND c.id IN ('c00001', 'c00004', 'none')"}`,
@@ -63,7 +73,8 @@ func FuzzContinuationPosition(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, plan byte, span uint32, emitted uint64, started bool, after []byte) {
 		from := continuation{plan: plan, span: span, emitted: emitted, started: started, after: after}
-		for _, body := range bodies {
+		for n, body := range slices.Repeat(bodies, len(indexes)) {
+			from.index = indexes[n/len(bodies)]
 			for _, key := range []string{`["p"]`, ""} {
 				h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Max-Item-Count": {"3"},
 					"X-Ms-Continuation": {from.encode(queryFingerprint(c, key, []byte(body)))}, "X-Ms-Documentdb-Query-Enablecrosspartition": {"true"}}
