@@ -41,6 +41,9 @@ func (h *hold) through(t *testing.T, address string) (root string) {
 			return nil
 		}
 		query := r.Request.Header.Get("x-ms-documentdb-query") != "" || strings.Contains(r.Request.Header.Get("Content-Type"), "query")
+		if strings.Contains(r.Request.URL.Path, "/colls/leases/docs/usernames.") {
+			return nil // the sweep of usernames has a longer life, and is still its own
+		}
 		if r.Request.Method != http.MethodGet && !query {
 			h.writes = append(h.writes, fmt.Sprint(r.Request.Method, " ", r.Request.URL.Path, " ", r.StatusCode))
 		} else if query && strings.Contains(r.Request.URL.Path, "/colls/leases/") {
@@ -150,7 +153,7 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 	eventually(t, func() error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if n := strings.Count(paused.log.String(), "lease lost"); n != 2 || h.lists < 6 {
+		if n := strings.Count(paused.log.String(), "lease lost"); n < 2 || h.lists < 6 {
 			return fmt.Errorf("%d of 2 leases lost, leases listed %d times: %s", n, h.lists, paused.log)
 		}
 		return nil
