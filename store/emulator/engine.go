@@ -27,7 +27,7 @@ import (
 // Pebble's memory: enough for a working set of some ten thousand items, small
 // enough for a laptop and for a test that opens many engines.
 const (
-	blockCacheBytes = 64 << 20
+	blockCacheBytes = 96 << 20
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
@@ -157,6 +157,8 @@ func (e *Engine) openStorage(dir string, files vfs.FS) (*pebble.DB, io.Closer, e
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].BlockSize = 8 << 10
+		o.Levels[i].IndexBlockSize = 256 << 10 // so that the index of a table is one look-up, not two
 	}
 	if dir == "" {
 		if o.FS = files; files == nil {
