@@ -23,7 +23,7 @@ const (
 // fragment that spreads it, and some rules for each spread, so that a kilobyte could
 // keep it busy for hours. Fragments that spread themselves, which would grow without
 // end, are refused on the way.
-type documentLimit struct{ validated queryCache }
+type documentLimit struct{ validated *queryCache }
 
 var _ graphql.OperationParameterMutator = documentLimit{}
 

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,90 @@ import (
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 )
+
+func TestQueryCacheKeepsWhatWasAskedForLast(t *testing.T) {
+	c, err := newQueryCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := func(query string) bool {
+		_, ok := c.Get(t.Context(), query)
+		return ok
+	}
+	query := func(i int) string { return fmt.Sprintf("{ a%06d }", i) }
+	most := maxCachedBytes / documentBytes(query(1000))
+	long := "{ a" + strings.Repeat(" a", maxCachedQuery/bytesPerToken) + " }"
+	c.Add(t.Context(), long, &ast.QueryDocument{})
+	if kept(long) || c.bytes != 0 {
+		t.Error("a long document was kept")
+	}
+	for i := 1000; i < 1000+most; i++ {
+		c.Add(t.Context(), query(i), &ast.QueryDocument{})
+		c.Add(t.Context(), query(i), &ast.QueryDocument{}) // as by two requests at once
+	}
+	if !kept(query(1000)) || c.documents.Len() != most || c.bytes != most*documentBytes(query(1000)) {
+		t.Errorf("%d documents of %d bytes are kept, want %d", c.documents.Len(), c.bytes, most)
+	}
+	c.Add(t.Context(), "{ a }", &ast.QueryDocument{})
+	if !kept("{ a }") || !kept(query(1000)) || kept(query(1001)) || c.bytes > maxCachedBytes {
+		t.Errorf("another document, which does not fit: %t, what was asked for last: %t, what was not: %t", kept("{ a }"), kept(query(1000)), kept(query(1001)))
+	}
+}
+
+// What the cache counts is no less than the memory that its documents take, whatever
+// they are made of.
+func TestQueryCacheIsBoundedInMemory(t *testing.T) {
+	schema := readSchema(t)
+	for name, format := range map[string]string{
+		"fields":         `query Q%06d { viewer { %s } }|id `,
+		"objects":        `query Q%06d { viewer { %s } }|posts{pageInfo{endCursor}}`,
+		"short names":    `query Q%06d { viewer { %s } }|a:id `,
+		"inline":         `query Q%06d { viewer { %s } }|...{id}`,
+		"arguments":      `query Q%06d { viewer { %s } }|posts(first:1){__typename}`,
+		"directives":     `query Q%06d { viewer { %s } }|id@skip(if:true)`,
+		"a list":         `query Q%06d { nodes(ids: [%s]) { id } }|1 `,
+		"texts":          `query Q%06d { nodes(ids: [%s]) { id } }|"\u0061"`,
+		"comments":       "query Q%06d { viewer { id\n%s } }|#\n",
+		"fields, rarely": "query Q%06d { viewer { %s } }|id#\n",
+		"blanks":         "query Q%06d { viewer { id %s } }| ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			format, part, _ := strings.Cut(format, "|")
+			const documents, parts = 20, 150
+			before := heap()
+			c, err := newQueryCache()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range documents {
+				query := fmt.Sprintf(format, i, strings.Repeat(part, parts))
+				document, err := gqlparser.LoadQueryWithRules(schema, query, validationRules())
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Add(t.Context(), query, document)
+			}
+			if c.documents.Len() != documents {
+				t.Fatalf("%d documents are kept", c.documents.Len())
+			}
+			took := int64(heap()) - int64(before)
+			t.Logf("%d bytes of text and %d of memory, counted as %d", documents*(len(format)+parts*len(part)), took, c.bytes)
+			if took > int64(c.bytes) {
+				t.Errorf("%d bytes of memory count as %d", took, c.bytes)
+			}
+			runtime.KeepAlive(c)
+		})
+	}
+}
+
+// heap is the memory in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
 
 func TestItemLimit(t *testing.T) {
 	schema := readSchema(t)
@@ -74,28 +159,5 @@ func TestFragmentsThatDoubleAreCountedOnce(t *testing.T) {
 	}
 	if took := time.Since(start); took > 50*time.Millisecond {
 		t.Errorf("counting took %s", took)
-	}
-}
-
-func TestQueryCacheKeepsShortDocuments(t *testing.T) {
-	c, err := newQueryCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, long := "{a}", strings.Repeat(" ", maxCachedQuery)+"{a}"
-	for _, query := range []string{short, long} {
-		c.Add(t.Context(), query, &ast.QueryDocument{})
-	}
-	if _, ok := c.Get(t.Context(), short); !ok {
-		t.Error("a short document was not kept")
-	}
-	if _, ok := c.Get(t.Context(), long); ok {
-		t.Error("a long document was kept")
-	}
-	for i := range 2 * cachedQueries {
-		c.Add(t.Context(), fmt.Sprint(i), &ast.QueryDocument{})
-	}
-	if n := c.documents.Len(); n != cachedQueries {
-		t.Errorf("%d documents are kept", n)
 	}
 }
