@@ -5,7 +5,10 @@ import (
 	"byline/store"
 )
 
-const defaultFirst = 20
+const (
+	defaultFirst = 20
+	maxFirst     = 100 // the store lists no more at a time
+)
 
 // pagingOf makes the arguments of a list the store's, which judges them. A null
 // first is the default, an empty after the beginning.

@@ -13,16 +13,19 @@ import (
 )
 
 const (
-	maxTokens = 4000   // of a document
-	maxSpread = 10_000 // selections and values of a document, fragments counted wherever they are spread
-	maxErrors = 20     // that are reported of a document
+	maxTokens  = 4000   // of a document
+	maxSpread  = 10_000 // selections and values of a document, fragments counted wherever they are spread
+	maxAliases = 100    // of a document, likewise
+	maxDepth   = 20     // fields inside fields
+	maxErrors  = 20     // that are reported of a document
 )
 
 // documentLimit refuses documents that grow when their fragments are spread, before
 // they are validated: validation walks a fragment again for each operation and each
 // fragment that spreads it, and some rules for each spread, so that a kilobyte could
 // keep it busy for hours. Fragments that spread themselves, which would grow without
-// end, are refused on the way.
+// end, are refused on the way, and so are fields too deep inside others, and aliases,
+// by which an answer grows without costing Cosmos DB anything.
 type documentLimit struct{ validated *queryCache }
 
 var _ graphql.OperationParameterMutator = documentLimit{}
@@ -44,24 +47,42 @@ func (l documentLimit) MutateOperationParameters(ctx context.Context, params *gr
 // checkSpread refuses a document that is too large with its fragments spread.
 func checkSpread(document *ast.QueryDocument) *gqlerror.Error {
 	c := newSpreadCount(document)
-	total := c.size(document)
+	total := c.document(document)
 	if s := c.cycle; s != nil {
 		err := gqlerror.ErrorPosf(s.Position, "")
 		err.Err = &refusal{code: validationFailed, message: bounded(fmt.Sprintf("Cannot spread fragment %q within itself.", s.Name), maxMessage)}
 		return err
 	}
-	if total > maxSpread {
-		return gqlerror.Wrap(&refusal{code: queryTooExpensive, message: fmt.Sprintf(
-			"with its fragments spread, this document has %d selections and values, and at most %d are allowed", total, maxSpread)})
+	for _, limit := range []struct {
+		have, most int
+		of         string
+	}{
+		{total.size, maxSpread, "selections and values"},
+		{total.depth, maxDepth, "levels of fields inside fields"},
+		{total.aliases, maxAliases, "aliases"},
+	} {
+		if limit.have > limit.most {
+			return gqlerror.Wrap(&refusal{code: queryTooExpensive, message: fmt.Sprintf(
+				"with its fragments spread, this document has %d %s, and at most %d are allowed", limit.have, limit.of, limit.most)})
+		}
 	}
 	return nil
 }
 
-func saturated(n int) int { return min(n, math.MaxInt32) }
+// spread is what selections amount to with their fragments spread.
+type spread struct {
+	size    int // selections and values
+	depth   int // of fields inside fields
+	aliases int
+}
+
+// plus is two selections side by side. It stops counting at the largest int32.
+func (s spread) plus(o spread) spread {
+	return spread{min(s.size+o.size, math.MaxInt32), max(s.depth, o.depth), min(s.aliases+o.aliases, math.MaxInt32)}
+}
 
 // spreadCount counts selections and values as they are after spreading. It looks at
-// each fragment once, however often it is spread, and stops counting at the largest
-// int32.
+// each fragment once, however often it is spread.
 type spreadCount struct {
 	fragments map[string]*spreadFragment
 	cycle     *ast.FragmentSpread // a spread within its own fragment, if there is one
@@ -70,7 +91,7 @@ type spreadCount struct {
 type spreadFragment struct {
 	definition *ast.FragmentDefinition
 	state      int // unknown, counting, or counted
-	size       int
+	spread     spread
 }
 
 const (
@@ -87,51 +108,60 @@ func newSpreadCount(document *ast.QueryDocument) *spreadCount {
 	return c
 }
 
-// size is that of all operations, and of all fragments by themselves: validation
-// walks them all.
-func (c *spreadCount) size(document *ast.QueryDocument) int {
-	total := 0
+// document counts all operations, and all fragments by themselves, which validation
+// walks, too, but nobody executes.
+func (c *spreadCount) document(document *ast.QueryDocument) spread {
+	var total spread
 	for _, operation := range document.Operations {
-		total = saturated(total + directivesSize(operation.Directives) + c.selection(operation.SelectionSet))
+		total = total.plus(spread{size: directivesSize(operation.Directives)}).plus(c.selection(operation.SelectionSet))
 	}
 	for _, f := range document.Fragments {
-		total = saturated(total + c.fragment(f.Name))
+		alone := c.fragment(f.Name)
+		alone.aliases = 0
+		total = total.plus(alone)
 	}
 	return total
 }
 
-func (c *spreadCount) selection(set ast.SelectionSet) int {
-	total := 0
+func (c *spreadCount) selection(set ast.SelectionSet) spread {
+	var total spread
 	for _, selected := range set {
-		n := 1
+		one := spread{size: 1}
 		switch s := selected.(type) {
 		case *ast.Field:
-			n += argumentsSize(s.Arguments) + directivesSize(s.Directives) + c.selection(s.SelectionSet)
+			one.size += argumentsSize(s.Arguments) + directivesSize(s.Directives)
+			if s.Alias != s.Name {
+				one.aliases = 1
+			}
+			one = one.plus(c.selection(s.SelectionSet))
+			one.depth++
 		case *ast.InlineFragment:
-			n += directivesSize(s.Directives) + c.selection(s.SelectionSet)
+			one.size += directivesSize(s.Directives)
+			one = one.plus(c.selection(s.SelectionSet))
 		case *ast.FragmentSpread:
 			if f := c.fragments[s.Name]; f != nil && f.state == counting {
 				c.cycle = s
 			}
-			n += directivesSize(s.Directives) + c.fragment(s.Name)
+			one.size += directivesSize(s.Directives)
+			one = one.plus(c.fragment(s.Name))
 		}
-		total = saturated(total + n)
+		total = total.plus(one)
 	}
 	return total
 }
 
-// fragment is the size of a fragment, 0 if there is none or it is being counted.
-func (c *spreadCount) fragment(name string) int {
+// fragment is what a fragment amounts to; nothing if there is none or it is being counted.
+func (c *spreadCount) fragment(name string) spread {
 	f := c.fragments[name]
 	if f == nil {
-		return 0
+		return spread{}
 	}
 	if f.state == unknown {
 		f.state = counting
-		f.size = saturated(directivesSize(f.definition.Directives) + c.selection(f.definition.SelectionSet))
+		f.spread = spread{size: directivesSize(f.definition.Directives)}.plus(c.selection(f.definition.SelectionSet))
 		f.state = counted
 	}
-	return f.size
+	return f.spread
 }
 
 func directivesSize(directives ast.DirectiveList) int {

@@ -30,7 +30,7 @@ func TestSpreadSize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := newSpreadCount(document).size(document); got != tt.size {
+			if got := newSpreadCount(document).document(document).size; got != tt.size {
 				t.Errorf("%d, want %d", got, tt.size)
 			}
 		})
@@ -39,15 +39,32 @@ func TestSpreadSize(t *testing.T) {
 
 func TestDocumentsAreBoundedAfterSpreading(t *testing.T) {
 	h := deaf(t, Options{})
-	// Three times n, and 4 around it.
-	query := func(n int) string {
-		return `{ a: viewer { ...F } b: viewer { ...F } } fragment F on User {` + strings.Repeat(" id", n) + `}`
+	deep := func(n int) string { // of fields inside fields, half of them in a fragment
+		objects := strings.Repeat("posts { edges { node { author { ", (n-4)/4)
+		return `{ viewer { ` + objects + ` ...F } ` + strings.Repeat("} ", n-4) + `} fragment F on User { posts { edges { cursor } } }`
 	}
-	const most = (maxSpread - 4) / 3
-	if a := post(t, h, "", query(most), nil); a.code() != "" {
-		t.Error(a.body)
-	}
-	if a := post(t, h, "", query(most+1), nil); a.code() != "QUERY_TOO_EXPENSIVE" || !strings.Contains(a.Errors[0].Message, fmt.Sprint(maxSpread)) {
-		t.Error(a.body)
+	for name, tt := range map[string]struct {
+		query func(n int) string
+		most  int // that n may be
+		says  string
+	}{
+		// Three times n, and 4 around it.
+		"size": {func(n int) string {
+			return `{ a: viewer { ...F } b: viewer { ...F } } fragment F on User {` + strings.Repeat(" id", n) + `}`
+		}, (maxSpread - 4) / 3, fmt.Sprintf("%d selections and values, and at most %d", maxSpread+3, maxSpread)},
+		"depth": {func(n int) string { return deep(4 * n) }, maxDepth / 4, fmt.Sprintf("%d levels of fields inside fields, and at most %d", maxDepth+4, maxDepth)},
+		// Twice n, and 2 around them.
+		"aliases": {func(n int) string {
+			return `{ a: viewer { ...F } b: viewer { ...F } } fragment F on User {` + strings.Repeat(" a: id", n) + `}`
+		}, (maxAliases - 2) / 2, fmt.Sprintf("%d aliases, and at most %d", maxAliases+2, maxAliases)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a := post(t, h, "", tt.query(tt.most), nil); a.code() != "" {
+				t.Error(a.body)
+			}
+			if a := post(t, h, "", tt.query(tt.most+1), nil); a.code() != "QUERY_TOO_EXPENSIVE" || !strings.Contains(a.Errors[0].Message, tt.says) {
+				t.Errorf("want %q: %s", tt.says, a.body)
+			}
+		})
 	}
 }

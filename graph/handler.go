@@ -101,7 +101,7 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 	server.Use(documentLimit{validated: cache})
 	server.Use(oneStream{})
 	server.Use(signedInToWrite{})
-	server.Use(itemLimit{})
+	server.Use(costLimit{})
 	server.Use(freshLoaders{store: o.Store})
 	if o.Development {
 		server.Use(extension.Introspection{})
