@@ -104,6 +104,20 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+func TestSchemaCommand(t *testing.T) {
+	file, err := os.ReadFile("schema.graphqls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, help output
+	if status := run(t.Context(), []string{"schema"}, &out, io.Discard, nil); status != 0 || out.String() != string(file) {
+		t.Errorf("exit status %d: %s", status, &out)
+	}
+	if run(t.Context(), []string{"--help"}, &help, io.Discard, nil); !strings.Contains(help.String(), "Print the GraphQL schema") {
+		t.Errorf("--help does not name it: %s", &help)
+	}
+}
+
 func TestFlagOverEnvironment(t *testing.T) {
 	t.Setenv("BYLINE_DATA", filepath.Join(t.TempDir(), "environment"))
 	t.Setenv("BYLINE_DEMO", "false")

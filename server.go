@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // the schema
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,13 @@ type config struct {
 	Serve    serveConfig    `cmd:"" default:"withargs" help:"Serve GraphQL. The default command."`
 	Emulator emulatorConfig `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
 	Views    viewsConfig    `cmd:"" help:"Look after the copies."`
+	Schema   struct{}       `cmd:"" help:"Print the GraphQL schema."`
 }
+
+// schema is the one that is served (TestServedSchemaIsTheFile of graph).
+//
+//go:embed schema.graphqls
+var schema string
 
 type serveConfig struct {
 	Listen       string `default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
@@ -66,6 +73,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 	case err != nil:
 	case command.Command() == "emulator":
 		err = serveEmulator(ctx, c.Emulator, log, listening)
+	case command.Command() == "schema":
+		_, err = io.WriteString(stdout, schema)
 	case command.Command() == "views status":
 		err = c.Views.Status.run(ctx, log, stdout, stderr)
 	case command.Command() == "views verify":
@@ -118,6 +127,10 @@ const (
 	readyTimeout    = 2 * time.Second  // to answer a readiness probe
 	shutdownTimeout = 10 * time.Second // for requests under way when told to stop
 )
+
+// readTimeout is how long a request may take to arrive; a variable so that a test need
+// not wait for it.
+var readTimeout = 30 * time.Second
 
 // serve runs the gateway until ctx ends.
 func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
@@ -188,7 +201,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
+		ReadTimeout:       readTimeout,
 		IdleTimeout:       2 * time.Minute,
 	}
 	root := "http://" + reachable(c.Listen, listener.Addr())

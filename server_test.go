@@ -521,6 +521,66 @@ func TestGracefulShutdown(t *testing.T) {
 	}
 }
 
+// TestSlowBodies opens connections on which a body arrives a byte at a time, and never
+// ends. They are cut off, with an answer; others are answered all the while.
+func TestSlowBodies(t *testing.T) {
+	before := readTimeout
+	readTimeout = 2 * time.Second
+	t.Cleanup(func() { readTimeout = before }) // after the server's end
+	s := start(t, "--data", t.TempDir(), "--no-demo")
+	s.do("ada", createUser, map[string]any{"name": "ada"})
+	answers := make(chan error)
+	const slow = 50
+	for range slow {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.root, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := io.WriteString(c, "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		go func() { // ends when the server or the test closes the connection
+			for {
+				if _, err := io.WriteString(c, " "); err != nil {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+		go func() { answers <- cutOff(c) }()
+	}
+	for left := slow; left > 0; {
+		if got := at(t, s.do("ada", `{ viewer { username } }`, nil), "viewer.username"); got != "ada" {
+			t.Errorf("another client gets %v", got)
+		}
+		select {
+		case err := <-answers:
+			left--
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+		}
+	}
+}
+
+// cutOff waits for the connection's end. Before it there is an answer, which the end
+// may overtake.
+func cutOff(c net.Conn) error {
+	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errors.New("not cut off")
+	}
+	if err == nil && !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 ")) {
+		return fmt.Errorf("cut off with %.300q", answer)
+	}
+	return nil
+}
+
 func TestReadiness(t *testing.T) {
 	data := t.TempDir()
 	db, err := cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler))

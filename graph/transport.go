@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,6 +220,8 @@ func readPost(w http.ResponseWriter, r *http.Request, params *graphql.RawParams)
 		return nil
 	case errors.As(err, &overflow):
 		return tooLarge()
+	case errors.Is(err, os.ErrDeadlineExceeded): // the server's
+		return &httpError{status: http.StatusRequestTimeout, err: refuse("", "the body took too long to arrive")}
 	case errors.As(err, &wrongType) && wrongType.Field != "":
 		return badRequest(wrongType.Field, "%s has the wrong type", wrongType.Field)
 	default:

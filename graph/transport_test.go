@@ -1,11 +1,15 @@
 package graph
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 func TestTransport(t *testing.T) {
@@ -187,5 +191,15 @@ func TestRequestID(t *testing.T) {
 				t.Errorf("requestId %q in the error, %q in the header", a.extension("requestId"), id)
 			}
 		})
+	}
+}
+
+// A body that the server has stopped waiting for.
+func TestSlowBody(t *testing.T) {
+	body := io.MultiReader(strings.NewReader(`{"query":`), iotest.ErrReader(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}))
+	r := httptest.NewRequest(http.MethodPost, "/graphql", body)
+	r.Header.Set("Content-Type", "application/json")
+	if a := send(t, deaf(t, Options{}), r); a.status != http.StatusRequestTimeout || a.code() != "BAD_USER_INPUT" {
+		t.Errorf("status %d: %s", a.status, a.body)
 	}
 }
