@@ -1,9 +1,15 @@
 package graph
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // hostileDocuments are at most as long as the token limit allows, and made to cost
@@ -72,6 +78,90 @@ func TestHostileDocuments(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// 2 KB of fragments that each spread the next one twice, below lists, are refused
+// before they cost anything. The fastest of some attempts counts: the machine may be busy.
+func TestDoublingFragmentsAreRefusedAtOnce(t *testing.T) {
+	var query strings.Builder
+	query.WriteString(`{ feed { edges { node { author { ...F0 } } } } }`)
+	const n = 16
+	for i := range n {
+		fmt.Fprintf(&query, ` fragment F%d on User { a: posts { edges { node { author { ...F%d } } } } b: posts { edges { node { author { ...F%d } } } } }`, i, i+1, i+1)
+	}
+	fmt.Fprintf(&query, ` fragment F%d on User { id }`, n)
+	if size := query.Len(); size < 2000 || size > 2200 {
+		t.Fatalf("%d bytes", size)
+	}
+	h := deaf(t, Options{})
+	fastest := time.Hour
+	for range 20 {
+		start := time.Now()
+		a := post(t, h, "", query.String(), nil)
+		fastest = min(fastest, time.Since(start))
+		if a.code() != "QUERY_TOO_EXPENSIVE" {
+			t.Fatal(a.body)
+		}
+	}
+	t.Logf("%d bytes are refused in %s", query.Len(), fastest)
+	if fastest > 5*time.Millisecond {
+		t.Errorf("took %s", fastest)
+	}
+}
+
+// Requests that are made to be too much are refused, each with a code, and others are
+// answered while they are.
+func TestHostileRequests(t *testing.T) {
+	b := smallBlog(t, Options{})
+	send := func(body io.Reader) (a answer, err error) {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", body)
+		r.Header.Set("Content-Type", "application/json")
+		b.ServeHTTP(w, r)
+		a.status = w.Code
+		return a, json.Unmarshal(w.Body.Bytes(), &a)
+	}
+	query := func(document string) string { return `{"query":"` + document + `"}` }
+	const ids = `{"query":"query($ids: [ID!]!) { nodes(ids: $ids) { id } }","variables":{"ids":`
+	for name, tt := range map[string]struct {
+		body    string
+		chunked bool
+		code    string
+	}{
+		"a million aliases":               {query("{" + strings.Repeat(" a:__typename", 1_000_000) + "}"), false, "BAD_USER_INPUT"},
+		"as many aliases as a body holds": {query("{" + strings.Repeat(" a:__typename", 80_000) + "}"), false, "GRAPHQL_PARSE_FAILED"},
+		"10 MB":                           {query(strings.Repeat(" ", 10<<20)), false, "BAD_USER_INPUT"},
+		"10 MB of unknown length":         {query(strings.Repeat(" ", 10<<20)), true, "BAD_USER_INPUT"},
+		"a deep list in the document":     {query(`{ nodes(ids: ` + strings.Repeat("[", 500_000) + `) { id } }`), false, "GRAPHQL_PARSE_FAILED"},
+		"a deep list in a variable":       {ids + strings.Repeat("[", 500_000) + strings.Repeat("]", 500_000) + `}}`, false, "BAD_USER_INPUT"},
+		"as deep a list as JSON may be":   {ids + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + `}}`, false, "BAD_USER_INPUT"},
+		"a long list in a variable":       {ids + `["a"` + strings.Repeat(`,"a"`, 250_000) + `]}}`, false, "BAD_USER_INPUT"},
+		"deep objects":                    {query(strings.Repeat("{a", 300_000)), false, "GRAPHQL_PARSE_FAILED"},
+		"comments alone":                  {query(strings.Repeat(`#\n`, 300_000)), false, "GRAPHQL_PARSE_FAILED"},
+		"pages of pages":                  {query(`{ feed(first: 100) { edges { node { likes(first: 100) { edges { node { user { posts(first: 100) { edges { cursor } } } } } } } } } }`), false, "QUERY_TOO_EXPENSIVE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var work sync.WaitGroup
+			for range 3 {
+				work.Go(func() {
+					body := io.Reader(strings.NewReader(tt.body))
+					if tt.chunked {
+						body = io.MultiReader(body) // hides the length
+					}
+					a, err := send(body)
+					if err != nil || a.code() != tt.code || a.Data != nil && string(a.Data) != "null" {
+						t.Errorf("status %d, code %q, want %q, %v", a.status, a.code(), tt.code, err)
+					}
+				})
+			}
+			for range 3 {
+				a, err := send(strings.NewReader(query(b.fill(`{ post(id: \"<post:moths>\") { title } }`))))
+				if err != nil || string(a.Data) != `{"post":{"title":"moths"}}` {
+					t.Errorf("another client gets %s, %v", a.Data, err)
+				}
+			}
+			work.Wait()
+		})
 	}
 }
 
