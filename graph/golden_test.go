@@ -4,57 +4,73 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	goast "go/ast"
+	"go/parser"
+	"go/token"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
 
 // Each testdata/golden/<case>.graphql is sent to the small blog, and the answer is
-// compared with <case>.json. Comments at the top of the file may say who asks and
-// with what variables:
+// compared with <case>.json. Comments at the top of the file may say more:
 //
-//	# token: demo:ada
+//	# token: demo:ada                         who asks
 //	# variables: {"id": "<post:engines>"}
+//	# then: mutation { ... }                  what ada does once the subscription is open
+//	# cosmos: 429                             what Cosmos DB answers everything with
+//	# development: true
 //
 // where <post:engines> is the global id of what has that name in smallBlog.
 func TestGoldens(t *testing.T) {
-	cases, err := filepath.Glob("testdata/golden/*.graphql")
-	if err != nil || len(cases) == 0 {
-		t.Fatal(cases, err)
-	}
 	shared := smallBlog(t, Options{})
-	for _, file := range cases {
-		name := strings.TrimSuffix(filepath.Base(file), ".graphql")
-		t.Run(name, func(t *testing.T) {
-			query, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+	for _, g := range goldens(t) {
+		t.Run(g.name, func(t *testing.T) {
+			var body string
+			switch {
+			case g.comments["then"] != "":
+				b, server := live(t, Options{})
+				stream := openEvents(t, server, http.MethodPost, mediaEvents, g.comments["token"], b.fill(g.query))
+				opened(t, b, 1)
+				if a := post(t, b, "demo:ada", b.fill(g.comments["then"]), nil); a.code() != "" {
+					t.Fatal(a.body)
+				}
+				body = strings.TrimPrefix(stream.next(), "next ") + "\n"
+			default:
+				b := shared
+				if strings.Contains(g.query, "mutation") || g.comments["development"] != "" || g.comments["cosmos"] != "" {
+					b = smallBlog(t, Options{Development: g.comments["development"] != ""})
+				}
+				b.wire.reset()
+				if status, err := strconv.Atoi(g.comments["cosmos"]); err == nil {
+					b.wire.fail = func(*http.Request) (*http.Response, error) {
+						return newResponse(status, `{"code":"secret","message":"secret"}`), nil
+					}
+				}
+				body = send(t, b, g.request(t, b)).body
+				b.wire.checkPartitions(t)
 			}
-			b := shared
-			if strings.Contains(string(query), "mutation") {
-				b = smallBlog(t, Options{})
-			}
-			b.wire.reset()
-			a := send(t, b, goldenRequest(t, b, string(query)))
-			b.wire.checkPartitions(t)
 			var got bytes.Buffer
-			if err := json.Indent(&got, []byte(a.body), "", "  "); err != nil {
+			if err := json.Indent(&got, []byte(body), "", "  "); err != nil {
 				t.Fatal(err)
 			}
-			golden := strings.TrimSuffix(file, "graphql") + "json"
 			if *update {
-				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+				if err := os.WriteFile(g.answer, got.Bytes(), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
-			want, err := os.ReadFile(golden)
+			want, err := os.ReadFile(g.answer)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,30 +81,117 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-func goldenRequest(t *testing.T, b *blog, query string) *http.Request {
+// Every field of the root types and every error code is in a golden.
+func TestGoldensAreComplete(t *testing.T) {
+	schema := readSchema(t)
+	missing := map[string]bool{}
+	for _, root := range []*ast.Definition{schema.Query, schema.Mutation, schema.Subscription} {
+		for _, f := range root.Fields {
+			missing[root.Name+"."+f.Name] = f.Name != "__type"
+		}
+	}
+	for _, code := range errorCodes(t) {
+		missing[code] = true
+	}
+	for _, g := range goldens(t) {
+		if document, err := gqlparser.LoadQuery(schema, g.query); err == nil {
+			for _, selected := range document.Operations[0].SelectionSet {
+				if f, ok := selected.(*ast.Field); ok {
+					missing[f.ObjectDefinition.Name+"."+f.Name] = false
+				}
+			}
+		}
+		answer, err := os.ReadFile(g.answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range regexp.MustCompile(`"code": "(\w+)"`).FindAllSubmatch(answer, -1) {
+			missing[string(code[1])] = false
+		}
+	}
+	for what, yes := range missing {
+		if yes {
+			t.Errorf("%s is in no golden", what)
+		}
+	}
+}
+
+// errorCodes reads the closed set from where it is declared.
+func errorCodes(t *testing.T) []string {
 	t.Helper()
-	body := map[string]any{"query": b.fill(query)}
-	r := httptest.NewRequest("POST", "/graphql", nil)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", mediaResponse)
-	r.Header.Set(requestIDHeader, "golden")
-	for line := range strings.Lines(query) {
-		text, ok := strings.CutPrefix(line, "# ")
-		if !ok {
-			break
+	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := []string{string(parseFailed), string(validationFailed)} // declared by another name
+	goast.Inspect(file, func(n goast.Node) bool {
+		if spec, ok := n.(*goast.ValueSpec); ok && len(spec.Values) == 1 {
+			typ, _ := spec.Type.(*goast.Ident)
+			if value, ok := spec.Values[0].(*goast.BasicLit); ok && typ != nil && typ.Name == "errorCode" {
+				code, err := strconv.Unquote(value.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				codes = append(codes, code)
+			}
 		}
-		switch key, value, _ := strings.Cut(strings.TrimSpace(text), ": "); key {
-		case "token":
-			r.Header.Set("Authorization", "Bearer "+value)
-		case "variables":
-			body["variables"] = json.RawMessage(b.fill(value))
+		return true
+	})
+	if len(codes) < 11 {
+		t.Fatalf("only %v", codes)
+	}
+	return codes
+}
+
+// golden is a file of testdata/golden, and the name of the one with its answer.
+type golden struct {
+	name, query, answer string
+	comments            map[string]string
+}
+
+func goldens(t *testing.T) []golden {
+	t.Helper()
+	files, err := filepath.Glob("testdata/golden/*.graphql")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	var all []golden
+	for _, file := range files {
+		query, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
+		base := strings.TrimSuffix(file, ".graphql")
+		g := golden{name: filepath.Base(base), query: string(query), answer: base + ".json", comments: map[string]string{}}
+		for line := range strings.Lines(g.query) {
+			text, ok := strings.CutPrefix(line, "# ")
+			if !ok {
+				break
+			}
+			key, value, _ := strings.Cut(strings.TrimSpace(text), ": ")
+			g.comments[key] = value
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+func (g golden) request(t *testing.T, b *blog) *http.Request {
+	t.Helper()
+	body := map[string]any{"query": b.fill(g.query)}
+	if variables := g.comments["variables"]; variables != "" {
+		body["variables"] = json.RawMessage(b.fill(variables))
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := httptest.NewRequest("POST", "/graphql", bytes.NewReader(encoded))
-	with.Header = r.Header
-	return with
+	r := httptest.NewRequest(http.MethodPost, "/graphql", bytes.NewReader(encoded))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", mediaResponse)
+	r.Header.Set(requestIDHeader, "golden")
+	if token := g.comments["token"]; token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r
 }

@@ -1,9 +1,11 @@
 package graph
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -88,6 +90,47 @@ func TestServedSchemaLacks(t *testing.T) {
 	}
 	if generated.NewExecutableSchema(generated.Config{}).Schema().Directives["defer"] == nil {
 		t.Error("the generated schema itself was changed, for every other user of it too")
+	}
+}
+
+// DateTime has one form. It is that of the store, which makes dates and refuses others
+// (store.Date); nothing takes one from a client.
+func TestDateTime(t *testing.T) {
+	form := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
+	dates := 0
+	for _, g := range goldens(t) {
+		answer, err := os.ReadFile(g.answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, date := range regexp.MustCompile(`"(?:createdAt|updatedAt)": "(.*)"`).FindAllSubmatch(answer, -1) {
+			if dates++; !form.Match(date[1]) {
+				t.Errorf("%s: %s", g.name, date[1])
+			}
+		}
+	}
+	if dates == 0 {
+		t.Error("no dates in the goldens")
+	}
+	for name, definition := range readSchema(t).Types {
+		for _, f := range definition.Fields {
+			if definition.Kind == ast.InputObject && f.Type.Name() == "DateTime" {
+				t.Errorf("%s.%s takes a DateTime: have it refuse other forms", name, f.Name)
+			}
+			for _, a := range f.Arguments {
+				if a.Type.Name() == "DateTime" {
+					t.Errorf("%s.%s(%s) takes a DateTime: have it refuse other forms", name, f.Name, a.Name)
+				}
+			}
+		}
+	}
+
+	b := smallBlog(t, Options{})
+	b.wire.fail = func(*http.Request) (*http.Response, error) {
+		return newResponse(http.StatusOK, `{"id":"x","type":"user","userId":"x","username":"x","creationDate":"2026-03-01 09:00:00"}`), nil
+	}
+	if a := post(t, b, "", b.fill(`{ user(id: "<user:ada>") { createdAt } }`), nil); a.code() != "INTERNAL" {
+		t.Errorf("a date in another form: %s", a.body)
 	}
 }
 
