@@ -35,6 +35,8 @@ const (
 
 	parseFailed      errorCode = errcode.ParseFailed
 	validationFailed errorCode = errcode.ValidationFailed
+
+	persistedNotFound errorCode = "PERSISTED_QUERY_NOT_FOUND"
 )
 
 // status is the HTTP status of a request that was refused with the code before

@@ -31,8 +31,11 @@ var update = flag.Bool("update", false, "write the goldens instead of comparing 
 //	# then: mutation { ... }                  what ada does once the subscription is open
 //	# cosmos: 429                             what Cosmos DB answers everything with
 //	# development: true
+//	# extensions: {"persistedQuery": {"version": 1, "sha256Hash": "0"}}
+//	# trusted: {"id": "query { __typename }"}  the documents that are trusted
 //
-// where <post:engines> is the global id of what has that name in smallBlog.
+// where <post:engines> is the global id of what has that name in smallBlog. A file of
+// comments alone sends no document.
 func TestGoldens(t *testing.T) {
 	shared := smallBlog(t, Options{})
 	for _, g := range goldens(t) {
@@ -49,8 +52,12 @@ func TestGoldens(t *testing.T) {
 				body = strings.TrimPrefix(stream.next(), "next ") + "\n"
 			default:
 				b := shared
-				if strings.Contains(g.query, "mutation") || g.comments["development"] != "" || g.comments["cosmos"] != "" {
-					b = smallBlog(t, Options{Development: g.comments["development"] != ""})
+				if strings.Contains(g.query, "mutation") || g.comments["development"] != "" || g.comments["cosmos"] != "" || g.comments["trusted"] != "" {
+					o := Options{Development: g.comments["development"] != ""}
+					if manifest := g.comments["trusted"]; manifest != "" {
+						o.TrustedDocuments = trust(t, []byte(manifest))
+					}
+					b = smallBlog(t, o)
 				}
 				b.wire.reset()
 				if status, err := strconv.Atoi(g.comments["cosmos"]); err == nil {
@@ -178,9 +185,16 @@ func goldens(t *testing.T) []golden {
 
 func (g golden) request(t *testing.T, b *blog) *http.Request {
 	t.Helper()
-	body := map[string]any{"query": b.fill(g.query)}
-	if variables := g.comments["variables"]; variables != "" {
-		body["variables"] = json.RawMessage(b.fill(variables))
+	body := map[string]any{}
+	for line := range strings.Lines(g.query) {
+		if !strings.HasPrefix(line, "#") {
+			body["query"] = b.fill(g.query)
+		}
+	}
+	for _, member := range []string{"variables", "extensions"} {
+		if value := g.comments[member]; value != "" {
+			body[member] = json.RawMessage(b.fill(value))
+		}
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {

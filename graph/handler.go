@@ -37,6 +37,10 @@ type Options struct {
 	// messages. Default: none of them.
 	Development bool
 
+	// TrustedDocuments, if set, are the only documents to execute. There is no
+	// playground then. Default: all that are valid and not too expensive.
+	TrustedDocuments *TrustedDocuments
+
 	// PlaygroundToken is the bearer token that the playground signs in with.
 	// Default: it does not sign in.
 	PlaygroundToken string
@@ -71,7 +75,7 @@ func NewHandler(o Options) (*Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", sameOrigin(server, presenter{log: o.Logger}))
-	if o.Development {
+	if o.Development && o.TrustedDocuments == nil {
 		if err := addPlayground(mux, o.PlaygroundToken); err != nil {
 			return nil, err
 		}
@@ -98,6 +102,8 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 	server.SetParserTokenLimit(maxTokens)
 	server.SetValidationRulesFn(validationRules)
 	server.SetDisableSuggestion(!o.Development)
+	persisted := newByteCache[string](persistedBytes)
+	server.Use(persistedOperations{known: persisted, trusted: o.TrustedDocuments})
 	server.Use(documentLimit{validated: cache})
 	server.Use(oneStream{})
 	server.Use(signedInToWrite{})
@@ -105,6 +111,9 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 	server.Use(freshLoaders{store: o.Store})
 	if o.Development {
 		server.Use(extension.Introspection{})
+	}
+	if o.TrustedDocuments == nil {
+		server.Use(rememberPersisted{known: persisted}) // last, when nothing is left to refuse the operation
 	}
 	return server, nil
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -167,7 +168,7 @@ func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec gr
 	if err := read(w, r, params); err != nil {
 		return nil, err
 	}
-	if params.Query == "" {
+	if !hasDocument(params) {
 		return nil, badRequest("query", "query is missing")
 	}
 	params.ReadTime.End = graphql.Now()
@@ -200,6 +201,7 @@ func readGet(_ http.ResponseWriter, r *http.Request, params *graphql.RawParams) 
 		}
 	}
 	plainVariables(params)
+	nameDocument(params, cmp.Or(q.Get("documentId"), q.Get("doc_id")))
 	return nil
 }
 
@@ -236,11 +238,14 @@ func readParams(r io.Reader, params *graphql.RawParams) error {
 		OperationName *string         `json:"operationName"`
 		Variables     *map[string]any `json:"variables"`
 		Extensions    *map[string]any `json:"extensions"`
-	}{&params.Query, &params.OperationName, &params.Variables, &params.Extensions}
+		DocumentID    string          `json:"documentId"`
+		DocID         string          `json:"doc_id"` // Relay's name for it
+	}{Query: &params.Query, OperationName: &params.OperationName, Variables: &params.Variables, Extensions: &params.Extensions}
 	if err := decode(r, &body); err != nil {
 		return err
 	}
 	plainVariables(params)
+	nameDocument(params, cmp.Or(body.DocumentID, body.DocID))
 	return nil
 }
 

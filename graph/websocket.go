@@ -251,7 +251,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeUnauthorized, "Unauthorized")
 	}
 	params := &graphql.RawParams{ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
-	if m.ID == "" || readParams(bytes.NewReader(m.Payload), params) != nil || params.Query == "" {
+	if m.ID == "" || readParams(bytes.NewReader(m.Payload), params) != nil || !hasDocument(params) {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()

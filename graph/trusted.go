@@ -1,0 +1,139 @@
+package graph
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/parser"
+	"github.com/vektah/gqlparser/v2/validator"
+)
+
+// TrustedDocuments are the only documents to execute. They do not change, and may be
+// used by any number of requests at once.
+type TrustedDocuments struct {
+	byID  map[string]string // the text by the manifest's id, by its SHA-256, and by that with the prefix sha256:
+	texts map[string]bool
+}
+
+const apolloManifest = "apollo-persisted-query-manifest"
+
+// ParseTrustedDocuments reads a manifest: a JSON object of documents by their ids, as
+// Relay and graphql-codegen write it, or Apollo's "apollo-persisted-query-manifest".
+// All of them must be valid, for the schema as it is served with or without
+// introspection; an error names the first that is not.
+func ParseTrustedDocuments(manifest []byte, introspection bool) (*TrustedDocuments, error) {
+	documents, err := parseManifest(manifest)
+	if err != nil {
+		return nil, err
+	}
+	if len(documents) == 0 {
+		return nil, errors.New("the manifest has no documents")
+	}
+	schema := servedSchema(introspection)
+	d := &TrustedDocuments{byID: map[string]string{}, texts: map[string]bool{}}
+	for _, id := range slices.Sorted(maps.Keys(documents)) {
+		text := documents[id]
+		if err := checkTrusted(schema, id, text); err != nil {
+			return nil, err
+		}
+		hash := hashOf(text)
+		d.byID[hash], d.byID["sha256:"+hash], d.texts[text] = text, text, true
+	}
+	maps.Copy(d.byID, documents) // which counts where an id is the hash of something else
+	return d, nil
+}
+
+// parseManifest returns the documents by their ids.
+func parseManifest(manifest []byte) (map[string]string, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(manifest, &members); err != nil {
+		return nil, fmt.Errorf("the manifest is not a JSON object: %w", err)
+	}
+	documents := map[string]string{}
+	add := func(id, text string) error {
+		if previous, taken := documents[id]; id == "" || taken && previous != text {
+			return fmt.Errorf("document %q: the id is empty, or that of two documents", id)
+		}
+		documents[id] = text
+		return nil
+	}
+	var format string
+	if json.Unmarshal(members["format"], &format) == nil && format == apolloManifest {
+		var apollo struct {
+			Version    int
+			Operations []struct{ ID, Body string }
+		}
+		if err := json.Unmarshal(manifest, &apollo); err != nil {
+			return nil, fmt.Errorf("not a manifest of the format %s: %w", apolloManifest, err)
+		}
+		if apollo.Version != 1 {
+			return nil, fmt.Errorf("version %d of the format %s is not known", apollo.Version, apolloManifest)
+		}
+		for _, operation := range apollo.Operations {
+			if err := add(operation.ID, operation.Body); err != nil {
+				return nil, err
+			}
+		}
+		return documents, nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		var text *string
+		if err := json.Unmarshal(members[id], &text); err != nil || text == nil {
+			return nil, fmt.Errorf("document %q: not a text", id)
+		}
+		if err := add(id, *text); err != nil {
+			return nil, err
+		}
+	}
+	return documents, nil
+}
+
+// checkTrusted reports why the executor would refuse the document, whatever its
+// variables.
+func checkTrusted(schema *ast.Schema, id, text string) error {
+	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: text}, maxTokens)
+	if err != nil {
+		return trustedError(id, err)
+	}
+	if len(document.Operations) == 0 {
+		return trustedError(id, errors.New("it has no operation"))
+	}
+	if err := checkSpread(document); err != nil {
+		return trustedError(id, err)
+	}
+	if errs := validator.ValidateWithRules(schema, document, validationRules()); len(errs) > 0 {
+		return trustedError(id, errs[0])
+	}
+	return nil
+}
+
+func trustedError(id string, err error) error {
+	var at *gqlerror.Error
+	if errors.As(err, &at) && len(at.Locations) > 0 {
+		return fmt.Errorf("document %q, line %d, column %d: %s", id, at.Locations[0].Line, at.Locations[0].Column, operatorText(err))
+	}
+	return fmt.Errorf("document %q: %s", id, operatorText(err))
+}
+
+// find puts the text of the document in place that a request names by an id, or lets
+// it pass if its text is that of one. id may be "".
+func (d *TrustedDocuments) find(id string, params *graphql.RawParams) error {
+	text, known := d.byID[id]
+	switch {
+	case known && params.Query != "" && params.Query != text:
+		return refuse("query", "the query is not the document that its id stands for")
+	case known:
+		params.Query = text
+	case params.Query == "":
+		return &refusal{code: persistedNotFound, message: messagePersistedNotFound}
+	case !d.texts[params.Query]:
+		return &refusal{code: forbidden, message: "only trusted documents are executed here, and this is not one of them"}
+	}
+	return nil
+}
