@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"byline/store"
 )
@@ -16,6 +17,8 @@ const requestIDHeader = "X-Request-Id"
 type request struct {
 	id     string
 	viewer string // the user id of whoever is signed in; "" for nobody
+
+	personal atomic.Bool // somebody asked who the viewer is
 
 	mu     sync.Mutex
 	logged map[failureKey]bool // guarded by mu; what the operator has been told already
@@ -43,8 +46,13 @@ func requestFrom(ctx context.Context) *request {
 }
 
 // viewerID returns the user id of whoever is signed in, "" if nobody is. The user
-// itself may not exist yet.
-func viewerID(ctx context.Context) string { return requestFrom(ctx).viewer }
+// itself may not exist yet. From then on the answer is the viewer's alone, even if
+// there is none.
+func viewerID(ctx context.Context) string {
+	r := requestFrom(ctx)
+	r.personal.Store(true)
+	return r.viewer
+}
 
 // signIn records who is behind the request. It is called before execution begins.
 func (r *request) signIn(v Viewer) { r.viewer = store.UserID(v.Issuer, v.Subject) }

@@ -69,6 +69,10 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		writeError(w, r, exec, media, err)
 		return
 	}
+	if isPublic(r, response) {
+		writePublic(w, r, response)
+		return
+	}
 	writeResponse(w, media, response)
 }
 
@@ -340,7 +344,12 @@ func codeOf(response *graphql.Response) errorCode {
 
 // write sends the answer.
 func write(w http.ResponseWriter, status int, response *graphql.Response) {
-	body := append(appendResponse(nil, response), '\n')
+	writeBody(w, status, encode(response))
+}
+
+func encode(response *graphql.Response) []byte { return append(appendResponse(nil, response), '\n') }
+
+func writeBody(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // nobody is left to tell
