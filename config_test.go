@@ -33,6 +33,10 @@ func TestRefusesToStart(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	manifest := filepath.Join(t.TempDir(), "manifest.json")
+	if err := os.WriteFile(manifest, []byte(`{"good":"{ __typename }","bad":"query Feed { feed { nodes { id } } }"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	stranger := httptest.NewServer(http.NotFoundHandler())
 	defer stranger.Close()
 	key := "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
@@ -51,6 +55,9 @@ func TestRefusesToStart(t *testing.T) {
 		{"open to the network with demo tokens", []string{"--listen", ":0", "--data", t.TempDir()}, "--auth-issuer"},
 		{"account in the cloud with demo tokens", []string{"--cosmos-endpoint", "https://example.documents.azure.com"}, "--auth-issuer"},
 		{"issuer without an audience", []string{"--auth-issuer", "https://example.com", "--data", t.TempDir()}, "--auth-audience"},
+		{"manifest that is not there", []string{"--trusted-documents", file + "s", "--data", t.TempDir()}, "--trusted-documents: open " + file + "s"},
+		{"manifest that is none", []string{"--trusted-documents", file, "--data", t.TempDir()}, file + ": the manifest is not a JSON object"},
+		{"document that is not valid", []string{"--trusted-documents", manifest, "--data", t.TempDir()}, manifest + `: document "bad", line 1, column 21: Cannot query field "nodes"`},
 		{"unknown flag", []string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -45,6 +45,8 @@ type serveConfig struct {
 	Demo         bool   `default:"true" env:"BYLINE_DEMO" negatable:"" help:"Fill an empty embedded engine with a small demo blog."`
 	AuthIssuer   string `env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
 	AuthAudience string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"The audience that the tokens must be for."`
+
+	TrustedDocuments string `env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, all that are valid."`
 }
 
 func main() {
@@ -141,6 +143,10 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if err != nil {
 		return err
 	}
+	trusted, err := c.trustedDocuments()
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return err
@@ -185,7 +191,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
 	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: verifier, Streams: streams, Logger: log,
-		Development: c.demoTokens(), PlaygroundToken: "demo:ada"})
+		Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted})
 	if err != nil {
 		return err
 	}
@@ -208,7 +214,9 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	log.Info("data", logWhere, cosmos.where, logDatabase, c.CosmosDatabase)
 	if c.demoTokens() {
 		log.Info("sign in", logHow, "send the header 'Authorization: Bearer demo:ada', or any other name")
-		log.Info("playground", logURL, root+"/")
+		if trusted == nil {
+			log.Info("playground", logURL, root+"/")
+		}
 	} else {
 		log.Info("sign in", logHow, "bearer tokens of "+c.AuthIssuer+" for "+c.AuthAudience)
 	}
@@ -315,6 +323,22 @@ func (c serveConfig) verifier() (graph.Verifier, error) {
 		return nil, errors.New("demo tokens would let anybody in: without --auth-issuer and --auth-audience, both --listen and --cosmos-endpoint must be on loopback")
 	}
 	return graph.DemoVerifier(), nil
+}
+
+// trustedDocuments reads the manifest; nil if there is none.
+func (c serveConfig) trustedDocuments() (*graph.TrustedDocuments, error) {
+	if c.TrustedDocuments == "" {
+		return nil, nil
+	}
+	manifest, err := os.ReadFile(c.TrustedDocuments)
+	if err != nil {
+		return nil, fmt.Errorf("--trusted-documents: %w", err)
+	}
+	trusted, err := graph.ParseTrustedDocuments(manifest, c.demoTokens())
+	if err != nil {
+		return nil, fmt.Errorf("--trusted-documents: %s: %w", c.TrustedDocuments, err)
+	}
+	return trusted, nil
 }
 
 // demoTokens reports whether anybody may sign in as anybody: only where nobody

@@ -90,6 +90,42 @@ type response struct {
 	}
 }
 
+// With a manifest its documents are executed, nothing else is, and no playground is
+// offered.
+func TestTrustedDocuments(t *testing.T) {
+	manifest := filepath.Join(t.TempDir(), "manifest.json")
+	if err := os.WriteFile(manifest, []byte(`{"feed":"query Feed { feed { edges { node { title } } } }"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BYLINE_TRUSTED_DOCUMENTS", manifest)
+	i := start(t, "--data", t.TempDir(), "--no-demo")
+	for target, want := range map[string]int{
+		"/graphql?documentId=feed":        http.StatusOK,
+		"/graphql?documentId=posts":       http.StatusBadRequest,
+		"/graphql?query={__typename}":     http.StatusForbidden,
+		"/graphql?query={__schema{types}": http.StatusForbidden,
+		"/":                               http.StatusNotFound,
+		"/healthz":                        http.StatusOK,
+	} {
+		r, err := http.NewRequest(http.MethodGet, i.root+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "application/graphql-response+json")
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %d, want %d", target, response.StatusCode, want)
+		}
+	}
+	if strings.Contains(i.log.String(), "playground") {
+		t.Error(i.log.String())
+	}
+}
+
 // post sends an operation as the user, or as nobody if user is "".
 func (i *instance) post(user, query string, variables map[string]any) (response, error) {
 	return i.postWithin(context.Background(), user, query, variables)
