@@ -397,7 +397,8 @@ func (costLimit) ExtensionName() string                   { return "CostLimit" }
 func (costLimit) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (costLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	p := predict(op.Operation, op.Variables, viewerID(ctx) != "")
+	// Not viewerID: what an operation may cost is no part of its answer.
+	p := predict(op.Operation, op.Variables, requestFrom(ctx).viewer != "")
 	if p.total <= maxCost {
 		return nil
 	}

@@ -26,7 +26,7 @@ const (
 // keep it busy for hours. Fragments that spread themselves, which would grow without
 // end, are refused on the way, and so are fields too deep inside others, and aliases,
 // by which an answer grows without costing Cosmos DB anything.
-type documentLimit struct{ validated *queryCache }
+type documentLimit struct{ validated queryCache }
 
 var _ graphql.OperationParameterMutator = documentLimit{}
 

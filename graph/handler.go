@@ -86,10 +86,7 @@ func NewHandler(o Options) (*Handler, error) {
 
 // newServer puts schema, resolvers and rules together.
 func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
-	cache, err := newQueryCache()
-	if err != nil {
-		return nil, err
-	}
+	cache := newQueryCache()
 	server := handler.New(generated.NewExecutableSchema(generated.Config{
 		Schema:    servedSchema(o.Development),
 		Resolvers: &Resolver{store: o.Store},

@@ -2,11 +2,8 @@ package graph
 
 import (
 	"context"
-	"math"
-	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/lexer"
 )
@@ -17,50 +14,26 @@ const (
 	bytesPerToken  = 280                 // of memory that a parsed token takes at most
 )
 
-// queryCache keeps parsed and validated documents by their text, those that were asked
-// for last, as many as take maxCachedBytes. It is safe for concurrent use.
+// queryCache keeps parsed and validated documents by their text.
 type queryCache struct {
-	mu        sync.Mutex
-	documents *simplelru.LRU[string, cachedQuery] // guarded by mu
-	bytes     int                                 // guarded by mu; of all documents
+	documents *byteCache[*ast.QueryDocument]
 }
 
-type cachedQuery struct {
-	document *ast.QueryDocument
-	bytes    int
-}
+var _ graphql.Cache[*ast.QueryDocument] = queryCache{}
 
-var _ graphql.Cache[*ast.QueryDocument] = (*queryCache)(nil)
-
-func newQueryCache() (*queryCache, error) {
-	c := &queryCache{}
-	forget := func(_ string, q cachedQuery) { c.bytes -= q.bytes }
-	documents, err := simplelru.NewLRU(math.MaxInt, forget)
-	c.documents = documents
-	return c, err
+func newQueryCache() queryCache {
+	return queryCache{newByteCache[*ast.QueryDocument](maxCachedBytes)}
 }
 
 // Get implements graphql.Cache.
-func (c *queryCache) Get(_ context.Context, query string) (*ast.QueryDocument, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q, ok := c.documents.Get(query)
-	return q.document, ok
+func (c queryCache) Get(_ context.Context, query string) (*ast.QueryDocument, bool) {
+	return c.documents.get(query)
 }
 
 // Add implements graphql.Cache.
-func (c *queryCache) Add(_ context.Context, query string, document *ast.QueryDocument) {
-	size := documentBytes(query)
-	if size > maxCachedQuery {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.documents.Remove(query)
-	c.documents.Add(query, cachedQuery{document, size})
-	c.bytes += size
-	for c.bytes > maxCachedBytes {
-		c.documents.RemoveOldest()
+func (c queryCache) Add(_ context.Context, query string, document *ast.QueryDocument) {
+	if size := documentBytes(query); size <= maxCachedQuery {
+		c.documents.add(query, document, size)
 	}
 }
 

@@ -11,30 +11,28 @@ import (
 )
 
 func TestQueryCacheKeepsWhatWasAskedForLast(t *testing.T) {
-	c, err := newQueryCache()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newQueryCache()
 	kept := func(query string) bool {
 		_, ok := c.Get(t.Context(), query)
 		return ok
 	}
 	query := func(i int) string { return fmt.Sprintf("{ a%06d }", i) }
-	most := maxCachedBytes / documentBytes(query(1000))
+	size := documentBytes(query(1000)) + len(query(1000)) + cacheEntryBytes
+	most := maxCachedBytes / size
 	long := "{ a" + strings.Repeat(" a", maxCachedQuery/bytesPerToken) + " }"
 	c.Add(t.Context(), long, &ast.QueryDocument{})
-	if kept(long) || c.bytes != 0 {
+	if kept(long) || c.documents.bytes != 0 {
 		t.Error("a long document was kept")
 	}
 	for i := 1000; i < 1000+most; i++ {
 		c.Add(t.Context(), query(i), &ast.QueryDocument{})
 		c.Add(t.Context(), query(i), &ast.QueryDocument{}) // as by two requests at once
 	}
-	if !kept(query(1000)) || c.documents.Len() != most || c.bytes != most*documentBytes(query(1000)) {
-		t.Errorf("%d documents of %d bytes are kept, want %d", c.documents.Len(), c.bytes, most)
+	if !kept(query(1000)) || c.documents.entries.Len() != most || c.documents.bytes != most*size {
+		t.Errorf("%d documents of %d bytes are kept, want %d", c.documents.entries.Len(), c.documents.bytes, most)
 	}
 	c.Add(t.Context(), "{ a }", &ast.QueryDocument{})
-	if !kept("{ a }") || !kept(query(1000)) || kept(query(1001)) || c.bytes > maxCachedBytes {
+	if !kept("{ a }") || !kept(query(1000)) || kept(query(1001)) || c.documents.bytes > maxCachedBytes {
 		t.Errorf("another document, which does not fit: %t, what was asked for last: %t, what was not: %t", kept("{ a }"), kept(query(1000)), kept(query(1001)))
 	}
 }
@@ -60,10 +58,7 @@ func TestQueryCacheIsBoundedInMemory(t *testing.T) {
 			format, part, _ := strings.Cut(format, "|")
 			const documents, parts = 20, 150
 			before := heap()
-			c, err := newQueryCache()
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := newQueryCache()
 			for i := range documents {
 				query := fmt.Sprintf(format, i, strings.Repeat(part, parts))
 				document, err := gqlparser.LoadQueryWithRules(schema, query, validationRules())
@@ -72,13 +67,13 @@ func TestQueryCacheIsBoundedInMemory(t *testing.T) {
 				}
 				c.Add(t.Context(), query, document)
 			}
-			if c.documents.Len() != documents {
-				t.Fatalf("%d documents are kept", c.documents.Len())
+			if c.documents.entries.Len() != documents {
+				t.Fatalf("%d documents are kept", c.documents.entries.Len())
 			}
 			took := int64(heap()) - int64(before)
-			t.Logf("%d bytes of text and %d of memory, counted as %d", documents*(len(format)+parts*len(part)), took, c.bytes)
-			if took > int64(c.bytes) {
-				t.Errorf("%d bytes of memory count as %d", took, c.bytes)
+			t.Logf("%d bytes of text and %d of memory, counted as %d", documents*(len(format)+parts*len(part)), took, c.documents.bytes)
+			if took > int64(c.documents.bytes) {
+				t.Errorf("%d bytes of memory count as %d", took, c.documents.bytes)
 			}
 			runtime.KeepAlive(c)
 		})

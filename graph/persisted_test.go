@@ -101,7 +101,7 @@ func TestPersistedOnlyWhatWasAccepted(t *testing.T) {
 		"does not validate":        {text: "{ nope }", code: "GRAPHQL_VALIDATION_FAILED"},
 		"no operation":             {text: "fragment F on Query { __typename }", code: "GRAPHQL_VALIDATION_FAILED"},
 		"a mutation of nobody":     {text: mutation, code: "UNAUTHENTICATED"},
-		"too many items":           {text: `{ feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }`, code: "QUERY_TOO_EXPENSIVE"},
+		"too expensive":            {text: `{ feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }`, code: "QUERY_TOO_EXPENSIVE", field: "feed.edges.node.comments"},
 		"doubling fragments":       {text: hostileDocuments()["doubling"].query, code: "QUERY_TOO_EXPENSIVE"},
 		"too many tokens":          {text: hostileDocuments()["more than the token limit"].query, code: "GRAPHQL_PARSE_FAILED"},
 	} {
