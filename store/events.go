@@ -108,8 +108,9 @@ type events struct {
 	published topics[*Post]
 	changed   topics[*Post]    // by post
 	comments  topics[*Comment] // by post
-	ready     chan struct{}    // closed once the place in the feed is known
-	markReady func()
+
+	mu    sync.Mutex
+	ready chan struct{} // guarded by mu; closed while the place in the feed is known
 
 	// Of the only reader.
 	since Date // what was created before is not new
@@ -118,8 +119,21 @@ type events struct {
 
 func newEvents(since Date) (*events, error) {
 	seen, err := lru.New[string, struct{}](rememberedNew)
-	ready := make(chan struct{})
-	return &events{ready: ready, markReady: sync.OnceFunc(func() { close(ready) }), since: since, seen: seen}, err
+	return &events{ready: make(chan struct{}), since: since, seen: seen}, err
+}
+
+// placeKnown returns a channel that is closed while the place in the feed is known.
+func (e *events) placeKnown() chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ready
+}
+
+// forgetPlace is for the end of the reader: the next one has to find its own place.
+func (e *events) forgetPlace() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ready = make(chan struct{})
 }
 
 // PublishedPosts streams the posts that are created. An event comes at most one
@@ -169,7 +183,7 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 	timeout := time.NewTimer(streamPatience)
 	defer timeout.Stop()
 	select {
-	case <-s.events.ready:
+	case <-s.events.placeKnown():
 		return nil
 	case <-ctx.Done():
 		return &Error{Code: Canceled, Op: op, Err: context.Cause(ctx)}
@@ -181,10 +195,14 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 // runEvents follows the change feed of posts until ctx ends.
 func (s *Store) runEvents(ctx context.Context) error {
 	tail := changefeed.NewTail(s.posts, s.distribute, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger})
+	defer s.events.forgetPlace()
+	known := make(chan struct{})
+	defer func() { <-known }()
 	go func() {
+		defer close(known)
 		select {
 		case <-tail.Ready():
-			s.events.markReady()
+			close(s.events.placeKnown())
 		case <-ctx.Done():
 		}
 	}()
