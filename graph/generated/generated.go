@@ -1114,6 +1114,7 @@ type User implements Node {
   "The global id."
   id: ID!
   "The name, 3 to 30 of ` + "`" + `A-Z a-z 0-9 _ -` + "`" + `, unique without regard to case."
+  # eslint-disable-next-line @graphql-eslint/no-typename-prefix -- a word of its own
   username: String!
   "When the user joined; null, with an error, if it could not be read. It is not part of the copies on posts, comments and likes: asking for it there costs one batched read."
   createdAt: DateTime

@@ -1,0 +1,279 @@
+// The clients that single-page applications use, against a running server:
+//
+//   GRAPHQL_URL=http://localhost:8080/graphql node --test clients.test.mjs
+//
+// Each client queries, mutates and subscribes, as user ada, who must be there. What a
+// mutation has written is counted afterwards, and so are the requests that were sent.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { ApolloClient, ApolloLink, HttpLink, InMemoryCache, gql } from "@apollo/client";
+import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
+import * as urql from "@urql/core";
+import * as sse from "graphql-sse";
+import * as ws from "graphql-ws";
+import { onEnd, pipe, subscribe } from "wonka";
+import WebSocket from "ws";
+
+const url = process.env.GRAPHQL_URL;
+const socketURL = url.replace(/^http/, "ws");
+const authorization = "Bearer demo:ada";
+const headers = { authorization };
+const patience = 60_000; // milliseconds, for what should take a few
+
+const POST = `query Post($id: ID!) { post(id: $id) { id title author { id username } commentCount } }`;
+const COMMENT = `mutation Comment($input: CreateCommentInput!) {
+  createComment(input: $input) { comment { id content } post { id commentCount } }
+}`;
+const COMMENT_ADDED = `subscription CommentAdded($postId: ID!) {
+  commentAdded(postId: $postId) { id content author { id username } }
+}`;
+
+/** execute is the test's own way to the server: what it sees is not the client's doing. */
+async function execute(query, variables) {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify({ query, variables }),
+  });
+  const { data, errors } = await response.json();
+  assert.equal(errors, undefined);
+  return data;
+}
+
+/** newPost returns the id of a post of the test's own. */
+async function newPost(title) {
+  const mutation = `mutation($input: CreatePostInput!) { createPost(input: $input) { post { id } } }`;
+  return (await execute(mutation, { input: { title, content: "x" } })).createPost.post.id;
+}
+
+/** comments returns what the post's comments say. */
+async function comments(post) {
+  const query = `query($id: ID!) { post(id: $id) { comments(first: 100) { edges { node { content } } } } }`;
+  return (await execute(query, { id: post })).post.comments.edges.map((edge) => edge.node.content);
+}
+
+/** recorder returns a fetch, and what was requested by it: each with the document's text or with its hash alone. */
+function recorder() {
+  const requests = [];
+  const recording = (input, init) => {
+    const { query } = init.method === "GET" ? Object.fromEntries(new URL(input).searchParams) : JSON.parse(init.body);
+    requests.push(`${init.method} ${query ? "text" : "hash"}`);
+    return fetch(input, init);
+  };
+  return { requests, fetch: recording };
+}
+
+/** signal returns a promise with what settles it. */
+function signal() {
+  const s = { settled: false };
+  s.promise = new Promise((resolve, reject) => Object.assign(s, { resolve, reject })).finally(() => (s.settled = true));
+  s.promise.catch(() => {}); // who waits for it is told, too
+  return s;
+}
+
+/** within fails if what is promised takes too long. */
+function within(promise, what) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what}: nothing within ${patience} ms`)), patience);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/**
+ * receives subscribes to the comments of a post, writes until one arrives, because a
+ * client does not learn when its subscription has begun, and deletes the post, which
+ * ends the subscription. subscribe(variables, sink) returns how to stop.
+ */
+async function receives(subscribe) {
+  const post = await newPost("to follow");
+  const received = signal();
+  const ended = signal();
+  const fail = (error) => [received, ended].forEach((s) => s.reject(error));
+  const stop = subscribe({ postId: post }, { next: received.resolve, error: fail, complete: ended.resolve });
+  try {
+    const written = [];
+    for (const deadline = Date.now() + patience; !received.settled && Date.now() < deadline; ) {
+      written.push(`comment ${written.length}`);
+      await execute(COMMENT, { input: { postId: post, content: written.at(-1) } });
+      await Promise.race([received.promise, sleep(500)]);
+    }
+    const { data, errors } = await within(received.promise, "event");
+    assert.equal(errors, undefined);
+    assert.ok(written.includes(data.commentAdded.content), data.commentAdded.content);
+    assert.equal(data.commentAdded.author.username, "ada");
+
+    await execute(`mutation($id: ID!) { deletePost(input: { id: $id }) { deletedPostId } }`, { id: post });
+    await within(ended.promise, "end");
+  } finally {
+    stop();
+  }
+}
+
+/** once runs a mutation and counts what it has done. mutate(variables) returns data. */
+async function once(mutate) {
+  const post = await newPost("to comment on");
+  const data = await mutate({ input: { postId: post, content: "once" } });
+  assert.equal(data.createComment.comment.content, "once");
+  assert.equal(data.createComment.post.commentCount, 1);
+  assert.deepEqual(await comments(post), ["once"]);
+}
+
+before(async () => {
+  const { viewer } = await execute(`{ viewer { username } }`);
+  assert.equal(viewer?.username, "ada", "the server has no user ada");
+});
+
+describe("Apollo Client", () => {
+  const client = (...links) =>
+    new ApolloClient({ link: ApolloLink.from(links), cache: new InMemoryCache(), defaultOptions: { query: { fetchPolicy: "network-only" } } });
+
+  test("query", async () => {
+    const http = recorder();
+    const id = await newPost("Apollo");
+    const { data } = await client(new HttpLink({ uri: url, fetch: http.fetch })).query({ query: gql(POST), variables: { id } });
+    assert.equal(data.post.title, "Apollo");
+    assert.deepEqual(http.requests, ["POST text"]);
+  });
+
+  test("query by GET", async () => {
+    const http = recorder();
+    const id = await newPost("Apollo");
+    const link = new HttpLink({ uri: url, fetch: http.fetch, useGETForQueries: true });
+    const { data } = await client(link).query({ query: gql(POST), variables: { id } });
+    assert.equal(data.post.title, "Apollo");
+    assert.deepEqual(http.requests, ["GET text"]);
+  });
+
+  test("mutation, once", async () => {
+    const http = recorder();
+    const apollo = client(new HttpLink({ uri: url, headers, fetch: http.fetch }));
+    await once(async (variables) => (await apollo.mutate({ mutation: gql(COMMENT), variables })).data);
+    assert.deepEqual(http.requests, ["POST text"]);
+  });
+
+  test("a mutation's answer updates the cache", async () => {
+    const id = await newPost("Apollo");
+    const apollo = client(new HttpLink({ uri: url, headers }));
+    const variables = { id };
+    await apollo.query({ query: gql(POST), variables });
+    await apollo.mutate({ mutation: gql(COMMENT), variables: { input: { postId: id, content: "x" } } });
+    assert.equal(apollo.readQuery({ query: gql(POST), variables }).post.commentCount, 1);
+  });
+
+  test("an error keeps its code", async () => {
+    const apollo = client(new HttpLink({ uri: url }));
+    const variables = { input: { postId: await newPost("Apollo"), content: "x" } };
+    await assert.rejects(apollo.mutate({ mutation: gql(COMMENT), variables }), (error) => {
+      assert.equal(error.errors?.[0].extensions.code, "UNAUTHENTICATED");
+      return true;
+    });
+  });
+
+  test("subscription", async (t) => {
+    const socket = ws.createClient({ url: socketURL, webSocketImpl: WebSocket });
+    t.after(() => socket.dispose());
+    const apollo = client(new GraphQLWsLink(socket));
+    await receives((variables, sink) => {
+      const subscription = apollo.subscribe({ query: gql(COMMENT_ADDED), variables }).subscribe(sink);
+      return () => subscription.unsubscribe();
+    });
+  });
+});
+
+describe("urql", () => {
+  const client = (exchanges, options) => new urql.Client({ url, exchanges, requestPolicy: "network-only", ...options });
+  const data = ({ data, error }) => {
+    assert.equal(error?.message, undefined);
+    return data;
+  };
+  const follow = (subscriber) =>
+    receives((variables, { next, error, complete }) => {
+      const { unsubscribe } = pipe(
+        subscriber.subscription(COMMENT_ADDED, variables),
+        onEnd(complete),
+        subscribe((result) => (result.error ? error(result.error) : next(result))),
+      );
+      return unsubscribe;
+    });
+
+  test("query, by GET as it does", async () => {
+    const http = recorder();
+    const id = await newPost("urql");
+    const { post } = data(await client([urql.fetchExchange], { fetch: http.fetch }).query(POST, { id }));
+    assert.equal(post.title, "urql");
+    assert.deepEqual(http.requests, ["GET text"]);
+  });
+
+  test("query by POST", async () => {
+    const http = recorder();
+    const id = await newPost("urql");
+    const { post } = data(await client([urql.fetchExchange], { fetch: http.fetch, preferGetMethod: false }).query(POST, { id }));
+    assert.equal(post.title, "urql");
+    assert.deepEqual(http.requests, ["POST text"]);
+  });
+
+  test("mutation, once", async () => {
+    const http = recorder();
+    const u = client([urql.fetchExchange], { fetch: http.fetch, fetchOptions: { headers } });
+    await once(async (variables) => data(await u.mutation(COMMENT, variables)));
+    assert.deepEqual(http.requests, ["POST text"]);
+  });
+
+  test("an error keeps its code", async () => {
+    const variables = { input: { postId: await newPost("urql"), content: "x" } };
+    const { error } = await client([urql.fetchExchange]).mutation(COMMENT, variables);
+    assert.equal(error?.graphQLErrors[0]?.extensions.code, "UNAUTHENTICATED");
+  });
+
+  test("subscription over WebSocket", async (t) => {
+    const socket = ws.createClient({ url: socketURL, webSocketImpl: WebSocket });
+    t.after(() => socket.dispose());
+    const forwardSubscription = ({ query, ...rest }) => ({
+      subscribe: (sink) => ({ unsubscribe: socket.subscribe({ query, ...rest }, sink) }),
+    });
+    await follow(client([urql.subscriptionExchange({ forwardSubscription })]));
+  });
+
+  test("subscription as an event stream", () => follow(client([urql.fetchExchange], { fetchSubscriptions: true })));
+});
+
+// graphql-ws and graphql-sse have the same interface.
+for (const [name, connect] of [
+  ["graphql-ws", () => ws.createClient({ url: socketURL, webSocketImpl: WebSocket, connectionParams: { authorization }, retryAttempts: 0 })],
+  ["graphql-sse", () => sse.createClient({ url, headers, retryAttempts: 0 })],
+]) {
+  describe(name, () => {
+    /** one executes what has one result, and returns its data. */
+    async function one(client, operation) {
+      const { promise, resolve, reject } = signal();
+      let result;
+      client.subscribe(operation, { next: (r) => (result = r), error: reject, complete: () => resolve(result) });
+      const { data, errors } = await within(promise, "result");
+      assert.equal(errors, undefined);
+      return data;
+    }
+
+    test("query", async (t) => {
+      const client = connect();
+      t.after(() => client.dispose());
+      const id = await newPost(name);
+      const { post } = await one(client, { query: POST, variables: { id } });
+      assert.equal(post.title, name);
+    });
+
+    test("mutation, once", async (t) => {
+      const client = connect();
+      t.after(() => client.dispose());
+      await once((variables) => one(client, { query: COMMENT, variables }));
+    });
+
+    test("subscription", async (t) => {
+      const client = connect();
+      t.after(() => client.dispose());
+      await receives((variables, sink) => client.subscribe({ query: COMMENT_ADDED, variables }, sink));
+    });
+  });
+}

@@ -1,0 +1,44 @@
+// Lints schema.graphqls: what @graphql-eslint recommends and has for Relay, with what
+// is wrong for such a schema adjusted, and more.
+import graphql from "@graphql-eslint/eslint-plugin";
+
+export default [
+  {
+    files: ["schema.graphqls"],
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    languageOptions: { parser: graphql.parser, parserOptions: { graphQLConfig: { schema: "schema.graphqls" } } },
+    plugins: { "@graphql-eslint": graphql },
+    rules: {
+      ...graphql.configs["flat/schema-recommended"].rules,
+      ...graphql.configs["flat/schema-relay"].rules,
+
+      // Connections, edges and payloads have no identity of their own.
+      "@graphql-eslint/strict-id-in-types": [
+        "error",
+        { exceptions: { types: ["PageInfo"], suffixes: ["Connection", "Edge", "Payload"] } },
+      ],
+      // Relay itself specifies nodes(ids:): [Node]!.
+      "@graphql-eslint/relay-edge-types": ["error", { listTypeCanWrapOnlyEdgeType: false }],
+      // Lists page forwards only, which Relay allows.
+      "@graphql-eslint/relay-arguments": ["error", { includeBoth: false }],
+      // One line is written in quotes, several as a block.
+      "@graphql-eslint/description-style": "off",
+
+      // Everything says what it is.
+      "@graphql-eslint/require-description": [
+        "error",
+        {
+          types: true,
+          rootField: true,
+          DirectiveDefinition: true,
+          EnumValueDefinition: true,
+          FieldDefinition: true,
+          InputValueDefinition: true,
+        },
+      ],
+      // A mutation takes one input, of a type named for it, and returns an object.
+      "@graphql-eslint/input-name": ["error", { checkInputType: true, caseSensitiveInputType: false }],
+      "@graphql-eslint/no-scalar-result-type-on-mutation": "error",
+    },
+  },
+];

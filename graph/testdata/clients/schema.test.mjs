@@ -1,0 +1,93 @@
+// The tools that single-page applications are built with, on the schema.graphqls in
+// the working directory. What they make goes there, too.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
+import { test } from "node:test";
+import { promisify } from "node:util";
+
+import { buildSchema, getNamedType, isLeafType } from "graphql";
+
+/** tool runs what a package brings. If it fails, what it printed is in the error. */
+async function tool(name, ...args) {
+  try {
+    await promisify(execFile)(`node_modules/.bin/${name}`, args);
+  } catch (error) {
+    throw new Error(`${error.message}\n${error.stdout}${error.stderr}`);
+  }
+}
+
+test("eslint", () => tool("eslint", "--max-warnings=0", "schema.graphqls"));
+
+test("graphql-codegen, and TypeScript over its types", async () => {
+  await tool("graphql-codegen", "--config", "codegen.mjs");
+  await tool("tsc", "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "app.ts");
+});
+
+test("relay-compiler", async () => {
+  const schema = await readFile("schema.graphqls", "utf8");
+  const modules = relayModules(buildSchema(schema));
+  await mkdir("relay/__generated__", { recursive: true });
+  await writeFile("relay/schema.graphql", schema); // the name that Relay takes
+  for (const [name, documents] of modules) {
+    await writeFile(`relay/${name}.js`, documents.map((document) => `graphql\`${document}\`;\n`).join(""));
+  }
+  await tool("relay-compiler", "relay.config.json");
+
+  const made = new Set(await readdir("relay/__generated__"));
+  const wanted = [...modules.values()].flat().flatMap((document) =>
+    [...document.matchAll(/(?:fragment|query|mutation|subscription|queryName:) "?(\w+)/g)].map((match) => `${match[1]}.graphql.js`),
+  );
+  assert.ok(wanted.length > 40, `only ${wanted.length} documents`);
+  assert.deepEqual(wanted.filter((file) => !made.has(file)), []);
+});
+
+/**
+ * relayModules returns the documents of an application that uses all there is in a
+ * schema, by the module they are in, after which Relay wants them named: for each type
+ * a fragment with all its fields, for each connection a fragment that pages, and for
+ * each other root field an operation.
+ */
+function relayModules(schema) {
+  const modules = new Map();
+  const add = (module, document) => modules.set(module, [...(modules.get(module) ?? []), document]);
+  const capital = (name) => name[0].toUpperCase() + name.slice(1);
+  const isConnection = (type) => type.name.endsWith("Connection");
+  const select = (field, args = "") => {
+    const type = getNamedType(field.type);
+    return isLeafType(type) ? field.name : `${field.name}${args} { ...${type.name}_all }`;
+  };
+
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!type.getFields || type.name.startsWith("__") || /(Connection|Edge|PageInfo|Input)$/.test(type.name)) continue;
+    const plain = [];
+    for (const field of Object.values(type.getFields())) {
+      const connection = getNamedType(field.type);
+      if (!isConnection(connection)) {
+        plain.push(field);
+        continue;
+      }
+      const node = getNamedType(getNamedType(connection.getFields().edges.type).getFields().node.type);
+      add(type.name, `fragment ${type.name}_${field.name} on ${type.name}
+        @refetchable(queryName: "${type.name}${capital(field.name)}Query")
+        @argumentDefinitions(first: { type: "Int", defaultValue: 10 }, after: { type: "String" }) {
+          ${field.name}(first: $first, after: $after) @connection(key: "${type.name}_${field.name}") {
+            edges { cursor node { ...${node.name}_all } }
+            pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+          }
+        }`);
+    }
+    const operation = { Query: "query", Mutation: "mutation", Subscription: "subscription" }[type.name];
+    if (!operation) {
+      add(type.name, `fragment ${type.name}_all on ${type.name} { ${plain.map((field) => select(field)).join(" ")} }`);
+      continue;
+    }
+    for (const field of plain) {
+      const list = (text) => (field.args.length ? `(${field.args.map(text).join(", ")})` : "");
+      add(capital(field.name), `${operation} ${capital(field.name)}${type.name}${list((arg) => `$${arg.name}: ${arg.type}`)} {
+        ${select(field, list((arg) => `${arg.name}: $${arg.name}`))}
+      }`);
+    }
+  }
+  return modules;
+}
