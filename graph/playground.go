@@ -106,8 +106,9 @@ func playgroundScript(token string) ([]byte, error) {
 		return nil, err
 	}
 	options, err := json.Marshal(map[string]any{
-		"endpoint": "/graphql",
-		"tabs":     tabs,
+		"endpoint":             "/graphql",
+		"subscriptionEndpoint": "/graphql",
+		"tabs":                 tabs,
 		"settings": map[string]any{
 			"editor.theme":                "light",
 			"editor.cursorShape":          "line",
