@@ -5,12 +5,15 @@
 // Each client queries, mutates and subscribes, as user ada, who must be there. What a
 // mutation has written is counted afterwards, and so are the requests that were sent.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { ApolloClient, ApolloLink, HttpLink, InMemoryCache, gql } from "@apollo/client";
+import { PersistedQueryLink } from "@apollo/client/link/persisted-queries";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
 import * as urql from "@urql/core";
+import { persistedExchange } from "@urql/exchange-persisted";
 import * as sse from "graphql-sse";
 import * as ws from "graphql-ws";
 import { onEnd, pipe, subscribe } from "wonka";
@@ -64,6 +67,11 @@ function recorder() {
   };
   return { requests, fetch: recording };
 }
+
+/** fresh returns the document under another name, so that nobody has persisted it yet. */
+const fresh = (document) => document.replace(/\(/, `${Date.now()}(`);
+
+const sha256 = (text) => createHash("sha256").update(text).digest("hex");
 
 /** signal returns a promise with what settles it. */
 function signal() {
@@ -172,6 +180,24 @@ describe("Apollo Client", () => {
     });
   });
 
+  test("persisted query by GET, and mutation, once", async () => {
+    const http = recorder();
+    const persisted = new PersistedQueryLink({ sha256, useGETForHashedQueries: true });
+    const apollo = client(persisted, new HttpLink({ uri: url, headers, fetch: http.fetch }));
+    const query = gql(fresh(POST));
+    for (const title of ["first", "second"]) {
+      const { data } = await apollo.query({ query, variables: { id: await newPost(title) } });
+      assert.equal(data.post.title, title);
+    }
+    assert.deepEqual(http.requests.splice(0), ["GET hash", "POST text", "GET hash"]);
+
+    const mutation = gql(fresh(COMMENT));
+    for (let n = 0; n < 2; n++) {
+      await once(async (variables) => (await apollo.mutate({ mutation, variables })).data);
+    }
+    assert.deepEqual(http.requests, ["POST hash", "POST text", "POST hash"]);
+  });
+
   test("subscription", async (t) => {
     const socket = ws.createClient({ url: socketURL, webSocketImpl: WebSocket });
     t.after(() => socket.dispose());
@@ -228,6 +254,26 @@ describe("urql", () => {
     assert.equal(error?.graphQLErrors[0]?.extensions.code, "UNAUTHENTICATED");
   });
 
+  test("persisted query by GET, and mutation, once", async () => {
+    const http = recorder();
+    const u = client([persistedExchange({ preferGetForPersistedQueries: true, enableForMutation: true }), urql.fetchExchange], {
+      fetch: http.fetch,
+      fetchOptions: { headers },
+    });
+    const query = fresh(POST);
+    for (const title of ["first", "second"]) {
+      const { post } = data(await u.query(query, { id: await newPost(title) }));
+      assert.equal(post.title, title);
+    }
+    assert.deepEqual(http.requests.splice(0), ["GET hash", "GET text", "GET hash"]);
+
+    const mutation = fresh(COMMENT);
+    for (let n = 0; n < 2; n++) {
+      await once(async (variables) => data(await u.mutation(mutation, variables)));
+    }
+    assert.deepEqual(http.requests, ["POST hash", "POST text", "POST hash"]);
+  });
+
   test("subscription over WebSocket", async (t) => {
     const socket = ws.createClient({ url: socketURL, webSocketImpl: WebSocket });
     t.after(() => socket.dispose());
@@ -261,6 +307,17 @@ for (const [name, connect] of [
       t.after(() => client.dispose());
       const id = await newPost(name);
       const { post } = await one(client, { query: POST, variables: { id } });
+      assert.equal(post.title, name);
+    });
+
+    test("persisted query", async (t) => {
+      const client = connect();
+      t.after(() => client.dispose());
+      const id = await newPost(name);
+      const query = fresh(POST);
+      const hashed = { variables: { id }, extensions: { persistedQuery: { version: 1, sha256Hash: sha256(query) } } };
+      await one(client, { query, ...hashed });
+      const { post } = await one(client, { query: "", ...hashed });
       assert.equal(post.title, name);
     });
 
