@@ -106,7 +106,7 @@ func (c cosmosConfig) connect(log *slog.Logger) (*cosmos, error) {
 
 func newCosmos(where string, t policy.Transporter, closer func() error, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	low := azcosmos.PriorityLevelLow
-	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t}})
+	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, PerRetryPolicies: []policy.Policy{store.WriteOnce()}}})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}

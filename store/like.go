@@ -91,6 +91,11 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*Like, *Po
 	if exists {
 		return s.firstLike(ctx, op, item)
 	}
+	if unanswered(ctx, err) {
+		if like, post, readErr := s.firstLike(ctx, op, item); readErr == nil {
+			return like, post, nil
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,6 +135,12 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*Post, e
 		b.DeleteItem(likeID(userID), nil)
 		b.PatchItem(postID, count("/likeCount", -1), nil)
 	})
+	if unanswered(ctx, err) {
+		like, likeErr := s.Like(ctx, postID, userID)
+		if post, postErr := s.Post(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
+			return post, nil
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, cosmosError(op, err)

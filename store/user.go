@@ -96,6 +96,11 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
 			return existing, err
 		}
 	}
+	if unanswered(ctx, err) {
+		if have, readErr := s.User(ctx, n.ID); readErr == nil && have != nil && have.CreatedAt == item.CreatedAt && have.Username == n.Username {
+			return have, nil
+		}
+	}
 	if err != nil {
 		return nil, cosmosError(op, err)
 	}

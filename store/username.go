@@ -89,15 +89,22 @@ func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem
 // if somebody else is.
 func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) error {
 	k := usernameKey(name)
-	mine := encode(usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: ownerID, CreatedAt: s.now()})
+	date := s.now()
+	mine := encode(usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: ownerID, CreatedAt: date})
 	for range 3 {
-		_, err := s.users.CreateItem(ctx, key(k), mine, nil)
-		if !hasStatus(err, http.StatusConflict) {
-			return cosmosError(op, err)
+		_, failed := s.users.CreateItem(ctx, key(k), mine, nil)
+		if !hasStatus(failed, http.StatusConflict) && !unanswered(ctx, failed) {
+			return cosmosError(op, failed)
 		}
 		have, etag, err := s.reservation(ctx, op, name)
 		if err != nil {
 			return err
+		}
+		if unanswered(ctx, failed) {
+			if have != nil && have.OwnerID == ownerID && have.CreatedAt == date {
+				return nil
+			}
+			return cosmosError(op, failed)
 		}
 		if have == nil {
 			continue // let go a moment ago
@@ -174,8 +181,8 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 		if old != nil && old.OwnerID == u.ID {
 			old.Leaving, old.CreatedAt = true, s.now()
 			r, err := s.users.ReplaceItem(ctx, key(old.ID), old.ID, encode(old), ifMatch(etag))
-			if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-				return nil, nil
+			if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || unanswered(ctx, err) {
+				return nil, nil // look again
 			}
 			if err != nil {
 				return nil, cosmosError(op, err)
@@ -191,6 +198,12 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 	if hasStatus(err, http.StatusPreconditionFailed) {
 		return nil, nil
 	}
+	var renamed *User
+	if unanswered(ctx, err) {
+		if have, readErr := s.User(ctx, u.ID); readErr == nil && have != nil && have.Username == username && have.Revision == u.Revision+1 {
+			renamed, err = have, nil
+		}
+	}
 	if err != nil {
 		return nil, cosmosError(op, err)
 	}
@@ -199,6 +212,9 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 			// The user has the new name all the same; the old one is free after the grace.
 			s.o.Logger.Warn("old username not let go", logUser, u.ID, logError, err)
 		}
+	}
+	if renamed != nil {
+		return renamed, nil
 	}
 	return decodeUser(op, r.Value)
 }

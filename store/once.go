@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+)
+
+// WriteOnce is a policy, per try, for the client that serves requests. A write that
+// may have been done without an answer to say so (a connection that broke, a gateway
+// that gave up) is not sent again, as azcore would: an increment would count twice,
+// and a condition that held the first time would fail. The Store reads instead what
+// became of it.
+func WriteOnce() policy.Policy { return writeOnce{} }
+
+type writeOnce struct{}
+
+// unclear are the statuses after which a write may have been done.
+var unclear = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+
+func (writeOnce) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	if !isWrite(req.Raw()) {
+		return resp, err
+	}
+	if err == nil && slices.Contains(unclear, resp.StatusCode) {
+		err = runtime.NewResponseError(resp)
+	}
+	if err != nil {
+		return nil, finalError{err}
+	}
+	return resp, nil
+}
+
+// isWrite reports whether a request changes items; a POST may also be a query.
+func isWrite(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodPut, http.MethodPatch, http.MethodDelete:
+		return true
+	case http.MethodPost:
+		return !strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json")
+	}
+	return false
+}
+
+// finalError is an error after which azcore does not try again.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// NonRetriable marks the error for azcore.
+func (finalError) NonRetriable() {}
+
+// unanswered reports whether a write ended with an error that does not tell if it was
+// done. A caller that has gone is not told either way.
+func unanswered(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil {
+		return false
+	}
+	var r *azcore.ResponseError
+	return !errors.As(err, &r) || slices.Contains(unclear, r.StatusCode)
+}

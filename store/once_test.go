@@ -1,0 +1,180 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"byline/store"
+)
+
+// deafTo passes requests on and loses what the engine answers to one write.
+type deafTo struct {
+	policy.Transporter
+	armed  atomic.Bool
+	before bool // the write itself is lost
+	writes atomic.Int64
+}
+
+func (d *deafTo) Do(r *http.Request) (*http.Response, error) {
+	if !d.armed.Load() || !changes(r) {
+		return d.Transporter.Do(r)
+	}
+	if d.writes.Add(1); d.writes.Load() > 1 {
+		return d.Transporter.Do(r)
+	}
+	if !d.before {
+		resp, err := d.Transporter.Do(r)
+		if err != nil {
+			return nil, err
+		}
+		resp.Body.Close()
+	}
+	return nil, errors.New("connection reset by peer")
+}
+
+// changes reports whether a request is a write: not a query, and no batch of reads.
+func changes(r *http.Request) bool {
+	if r.Method == http.MethodGet || strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") {
+		return false
+	}
+	if r.Body == nil {
+		return true
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return err != nil || !bytes.Contains(body, []byte(`"operationType":"Read"`))
+}
+
+// A write whose answer is lost has been done once, and the caller learns so. One that
+// was itself lost is not sent again: the caller may do that.
+func TestUnansweredWrites(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		for name, tt := range map[string]struct {
+			do     func(w *world, ada *store.User, p *store.Post, c *store.Comment) error
+			writes int64 // of the whole operation, when it succeeds
+		}{
+			"create post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				made, err := w.CreatePost(w.t.Context(), store.NewPost{AuthorID: ada.ID, Title: "once", Content: "x"})
+				if err != nil {
+					return err
+				}
+				have, err := w.Post(w.t.Context(), made.ID)
+				return expect(have != nil && have.Revision == 1, have, err)
+			}, 1},
+			"edit post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				title := "edited"
+				edited, err := w.EditPost(w.t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title, Version: &p.Version})
+				if err != nil {
+					return err
+				}
+				have, err := w.Post(w.t.Context(), p.ID)
+				return expect(edited.Title == title && have.Title == title && have.Version == p.Version+1, have, err)
+			}, 1},
+			"delete post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				if err := w.DeletePost(w.t.Context(), ada.ID, p.ID); err != nil {
+					return err
+				}
+				have, err := w.Post(w.t.Context(), p.ID)
+				return expect(have == nil, have, err)
+			}, 1},
+			"create comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				_, post, err := w.CreateComment(w.t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "once"})
+				if err != nil {
+					return err
+				}
+				return expect(post.CommentCount == 2, post, nil)
+			}, 1},
+			"edit comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				have, err := w.EditComment(w.t.Context(), ada.ID, p.ID, c.ID, "edited")
+				if err != nil {
+					return err
+				}
+				return expect(have.Content == "edited" && have.UpdatedAt != nil, have, nil)
+			}, 1},
+			"delete comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				post, err := w.DeleteComment(w.t.Context(), ada.ID, p.ID, c.ID)
+				if err != nil {
+					return err
+				}
+				return expect(post.CommentCount == 0, post, nil)
+			}, 1},
+			"like": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				like, post, err := w.LikePost(w.t.Context(), ada.ID, p.ID)
+				if err != nil {
+					return err
+				}
+				return expect(like != nil && post.LikeCount == 2, post, nil)
+			}, 1},
+			"unlike": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				post, err := w.UnlikePost(w.t.Context(), store.UserID("test", "grace"), p.ID)
+				if err != nil {
+					return err
+				}
+				return expect(post.LikeCount == 0, post, nil)
+			}, 1},
+			"create user": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				u, err := w.CreateUser(w.t.Context(), store.NewUser{ID: store.UserID("test", "new"), Username: "new"})
+				if err != nil {
+					return err
+				}
+				have, err := w.UserByUsername(w.t.Context(), "new")
+				return expect(have != nil && have.ID == u.ID, have, err)
+			}, 2},
+			"rename": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+				u, err := w.RenameUser(w.t.Context(), ada.ID, "lovelace")
+				if err != nil {
+					return err
+				}
+				have, err := w.UserByUsername(w.t.Context(), "lovelace")
+				return expect(have != nil && have.ID == u.ID && have.Revision == ada.Revision+1, have, err)
+			}, 4},
+		} {
+			t.Run(fmt.Sprintf("%s/the write itself is lost: %t", name, before), func(t *testing.T) {
+				w := newWorld(t)
+				ada, grace := w.user("ada"), w.user("grace")
+				p := w.post(ada, "Post")
+				c := w.comment(ada, p, "comment")
+				w.like(grace, p)
+				p, err := w.Post(t.Context(), p.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := &deafTo{Transporter: w.engine, before: before}
+				client := newClient(t, w.engine, d)
+				if w.Store, err = store.New(client, w.client, store.Options{Clock: w.clock.now}); err != nil {
+					t.Fatal(err)
+				}
+				d.armed.Store(true)
+				err = tt.do(w, ada, p, c)
+				if before {
+					if store.CodeOf(err) != store.Unavailable || d.writes.Load() != 1 {
+						t.Errorf("%d writes, %v", d.writes.Load(), err)
+					}
+					return
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				// Copies are written by another client, except for those of a new post.
+				if n := d.writes.Load(); n != tt.writes && !strings.HasSuffix(name, "post") {
+					t.Errorf("%d writes, want %d", n, tt.writes)
+				}
+			})
+		}
+	}
+}
+
+func expect(ok bool, got any, err error) error {
+	if err != nil || !ok {
+		return fmt.Errorf("%+v %v", got, err)
+	}
+	return nil
+}
