@@ -2,7 +2,6 @@ package graph
 
 import (
 	"math"
-	"strings"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -50,7 +49,7 @@ func (c *byteCache[V]) add(key string, value V, bytes int) {
 	if bytes > c.limit {
 		return
 	}
-	c.entries.Add(strings.Clone(key), cacheEntry[V]{value, bytes}) // the key may be part of something long
+	c.entries.Add(key, cacheEntry[V]{value, bytes})
 	c.bytes += bytes
 	for c.bytes > c.limit {
 		c.entries.RemoveOldest()

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
@@ -128,7 +127,7 @@ func (rememberPersisted) Validate(graphql.ExecutableSchema) error { return nil }
 func (r rememberPersisted) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	hash, err := persistedHash(op.Extensions) // find has compared it with the text
 	if err == nil && hash != "" && len(op.RawQuery) <= maxPersisted {
-		r.known.add(hash, strings.Clone(op.RawQuery), len(op.RawQuery)) // the text may be part of a long URL
+		r.known.add(hash, op.RawQuery, len(op.RawQuery))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +150,27 @@ func TestPersistedIsBounded(t *testing.T) {
 	if kept != persistedBytes/maxPersisted-1 { // the hashes and entries take the room of one
 		t.Errorf("%d texts of %d bytes are kept", kept, maxPersisted)
 	}
+}
+
+// A short text in a long URL is kept without the URL, by its hash and as a document.
+func TestWhatIsKeptHoldsNoURL(t *testing.T) {
+	h := deaf(t, Options{})
+	const urls, padding = 40, 512 << 10
+	before := heap()
+	for i := range urls {
+		text := fmt.Sprintf("{a%d:__typename}", i)
+		target := hashURL(t, hashOf(text)) + "&query=" + text + "&padding=" + strings.Repeat("x", padding)
+		if a := send(t, h, httptest.NewRequest(http.MethodGet, target, nil)); a.code() != "" {
+			t.Fatal(a.body)
+		}
+		if a := byHash(t, h, "", hashOf(text), ""); a.code() != "" {
+			t.Fatal(a.body)
+		}
+	}
+	if took := int64(heap()) - int64(before); took > urls*padding/4 {
+		t.Errorf("%d documents take %d bytes", urls, took)
+	}
+	runtime.KeepAlive(h)
 }
 
 func TestMalformedPersistedExtensions(t *testing.T) {

@@ -193,7 +193,8 @@ func readGet(_ http.ResponseWriter, r *http.Request, params *graphql.RawParams) 
 	if err != nil {
 		return badRequest("", "the query string of the URL is malformed")
 	}
-	params.Query, params.OperationName = q.Get("query"), q.Get("operationName")
+	// The text may be part of the URL's, and be kept when the URL should be gone.
+	params.Query, params.OperationName = strings.Clone(q.Get("query")), q.Get("operationName")
 	for _, field := range []struct {
 		name string
 		into *map[string]any
