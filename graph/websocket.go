@@ -80,7 +80,7 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 		return // it has answered: no upgrade, or another origin
 	}
 	conn.SetReadLimit(maxBody)
-	s := &socket{conn: conn, exec: exec, verifier: t.verifier, authorization: r.Header.Values("Authorization"), running: map[string]context.CancelFunc{}}
+	s := &socket{conn: conn, exec: exec, verifier: t.verifier, authorization: r.Header.Values("Authorization"), running: map[string]*operation{}}
 	t.open.Go(func() { s.serve(t.streams) })
 }
 
@@ -152,8 +152,11 @@ type socket struct {
 
 	operations sync.WaitGroup
 	mu         sync.Mutex
-	running    map[string]context.CancelFunc // guarded by mu; by the client's id
+	running    map[string]*operation // guarded by mu; by the client's id
 }
+
+// operation is one that is under way.
+type operation struct{ cancel context.CancelFunc }
 
 // message is what a client sends, in either protocol.
 type message struct {
@@ -203,8 +206,9 @@ func (s *socket) receive(raw []byte, late *time.Timer) bool {
 	case s.dialect.complete:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if cancel := s.running[m.ID]; cancel != nil {
-			cancel()
+		if op := s.running[m.ID]; op != nil {
+			op.cancel()
+			delete(s.running, m.ID) // the client may use the id again at once
 		}
 		return true
 	}
@@ -256,11 +260,12 @@ func (s *socket) subscribe(m message) bool {
 	}
 	params.ReadTime.End = graphql.Now()
 	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer}))
+	op := &operation{cancel}
 	s.mu.Lock()
 	_, taken := s.running[m.ID]
 	full := len(s.running) >= maxOperations
 	if !taken && !full {
-		s.running[m.ID] = cancel
+		s.running[m.ID] = op
 		s.operations.Add(1)
 	}
 	s.mu.Unlock()
@@ -276,20 +281,22 @@ func (s *socket) subscribe(m message) bool {
 	go func() {
 		responses := begin(ctx, s.exec, params)
 		// What waits for events begins with an empty stack.
-		go s.run(responses, cancel, m.ID)
+		go s.run(responses, op, m.ID)
 	}()
 	return true
 }
 
 // run sends the responses of an operation and tells the client when it is over, unless
 // the client has ended it.
-func (s *socket) run(responses *responses, cancel context.CancelFunc, id string) {
+func (s *socket) run(responses *responses, op *operation, id string) {
 	defer s.operations.Done()
 	refused := false
 	forget := func() { // before the client hears of the end, and may use the id again
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.running, id)
+		if s.running[id] == op {
+			delete(s.running, id)
+		}
 	}
 	slow, err := responses.each(func(r *graphql.Response) error {
 		if refused = r.Data == nil; refused {
@@ -298,7 +305,7 @@ func (s *socket) run(responses *responses, cancel context.CancelFunc, id string)
 		return s.answer(id, r)
 	})
 	done := responses.ctx.Err() != nil
-	cancel()
+	op.cancel()
 	if !refused {
 		forget()
 	}

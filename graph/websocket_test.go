@@ -457,3 +457,16 @@ func TestReconnectsLeaveNothing(t *testing.T) {
 		}
 	}
 }
+
+// An id is free as soon as its client has ended the operation.
+func TestIDsAreFreeAtOnce(t *testing.T) {
+	b, server := live(t, Options{})
+	p := dial(t, server, modern, nil).init()
+	for range 50 {
+		p.subscribe("subscribe", "1", `subscription { postPublished { id } }`)
+		p.send(`{"id":"1","type":"complete"}`)
+	}
+	p.subscribe("subscribe", "2", "{__typename}")
+	p.expect(`{"type":"next","id":"2","payload":{"data":{"__typename":"Query"}}}`)
+	opened(t, b, 0)
+}
