@@ -302,6 +302,9 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		if refused = r.Data == nil; refused {
 			forget()
 		}
+		if responses.ctx.Err() != nil {
+			return nil // the client has ended it, and may use the id for another
+		}
 		return s.answer(id, r)
 	})
 	done := responses.ctx.Err() != nil
