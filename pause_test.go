@@ -26,8 +26,9 @@ type hold struct {
 	watching bool          // guarded by mu
 	held     chan struct{} // closed when there is a write that is kept back
 	release  chan struct{} // closed to let it go
-	writes   []string      // guarded by mu; with the status of the answer, while watching
-	lists    int           // guarded by mu; of leases, while watching
+	released sync.Once
+	writes   []string // guarded by mu; with the status of the answer, while watching
+	lists    int      // guarded by mu; of leases, while watching
 }
 
 // through serves the engine at the address.
@@ -70,8 +71,12 @@ func (h *hold) through(t *testing.T, address string) (root string) {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
+	t.Cleanup(h.letGo) // before Close, which waits for what is held
 	return s.URL
 }
+
+// letGo lets the write go that is kept back.
+func (h *hold) letGo() { h.released.Do(func() { close(h.release) }) }
 
 func (h *hold) set(armed, watching bool) {
 	h.mu.Lock()
@@ -138,7 +143,7 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 	before := fmt.Sprint(column(ownerColumn), column(generationColumn))
 
 	h.set(false, true)
-	close(h.release)
+	h.letGo()
 	eventually(t, func() error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
