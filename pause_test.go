@@ -96,7 +96,7 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 	status := func() string {
 		var out, log output
 		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {
-			t.Fatal(log.String())
+			t.Fatalf("%s\nthe engine: %s", log.String(), engine.log)
 		}
 		return out.String()
 	}
