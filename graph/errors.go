@@ -156,7 +156,8 @@ func classifyProtocol(err *gqlerror.Error) (failure, ast.Path) {
 	switch code, _ := err.Extensions["code"].(string); {
 	case len(path) > 1 && path[0] == ast.PathName("variable"):
 		// Not a response path: it leads to the variable.
-		f = failure{code: badUserInput, field: path[1:].String(), message: bounded("$"+path[1:].String()+": "+err.Message, maxMessage)}
+		field := bounded(path[1:].String(), maxMessage)
+		f = failure{code: badUserInput, field: field, message: bounded("$"+field+": "+err.Message, maxMessage)}
 		path = nil
 	case errorCode(code) == parseFailed, errorCode(code) == validationFailed:
 		f = failure{code: errorCode(code), message: bounded(err.Message, maxMessage)}

@@ -73,6 +73,10 @@ func TestPresent(t *testing.T) {
 		"a long message is cut": {
 			&gqlerror.Error{Message: strings.Repeat("ä", 1000), Extensions: map[string]any{"code": "GRAPHQL_PARSE_FAILED"}}, strings.Repeat("ä", maxMessage/2) + "...",
 			map[string]any{"code": "GRAPHQL_PARSE_FAILED"}, "DEBUG"},
+		"a long name is cut": {
+			&gqlerror.Error{Message: "unknown field", Path: ast.Path{ast.PathName("variable"), ast.PathName(strings.Repeat("n", 1000))},
+				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "$" + strings.Repeat("n", maxMessage-1) + "...",
+			map[string]any{"code": "BAD_USER_INPUT", "field": strings.Repeat("n", maxMessage) + "..."}, "DEBUG"},
 		"a panic": {caught("boom: hidden"), messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
