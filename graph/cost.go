@@ -114,6 +114,7 @@ var onCopies = map[string]string{"PostEdge": "node", "Post": "author", "Comment"
 type prediction struct {
 	total  float64      // RU
 	fields []*fieldCost // that charge something
+	answer size
 }
 
 // fieldCost is a field of an operation.
@@ -248,6 +249,7 @@ func (w *costWalk) included(directives ast.DirectiveList) bool {
 }
 
 func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
+	w.answer.add(f, in, t.all)
 	typ := f.ObjectDefinition.Name
 	p, priced := prices[typ][f.Name]
 	if !priced && f.SelectionSet == nil {
@@ -400,6 +402,9 @@ func (costLimit) MutateOperationContext(ctx context.Context, op *graphql.Operati
 	// Not viewerID: what an operation may cost is no part of its answer.
 	p := predict(op.Operation, op.Variables, requestFrom(ctx).viewer != "")
 	if p.total <= maxCost {
+		if refused := p.answer.refusal(); refused != nil {
+			return gqlerror.Wrap(refused)
+		}
 		return nil
 	}
 	dearest := p.dearest()

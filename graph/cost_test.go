@@ -200,9 +200,9 @@ func TestCostLimit(t *testing.T) {
 			t.Errorf("does not say %q: %s", says, a.Errors[0].Message)
 		}
 	}
-	long := strings.Repeat("a", 10_000)
-	a = post(t, deaf(t, Options{}), "", `{ `+long+`: feed(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } }`, nil)
-	if a.code() != "QUERY_TOO_EXPENSIVE" || len(a.body) > 3000 {
+	long := strings.Repeat("a", maxAlias)
+	a = post(t, deaf(t, Options{}), "", `{ `+long+`: feed(first: 100) { `+long+`: edges { `+long+`: node { comments(first: 100) { edges { cursor } } } } } }`, nil)
+	if a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != (long + "." + long)[:maxMessage]+"..." || len(a.body) > 3*maxMessage {
 		t.Errorf("%d bytes: %.300s", len(a.body), a.body)
 	}
 }

@@ -16,8 +16,8 @@ const (
 	maxTokens  = 4000   // of a document
 	maxSpread  = 10_000 // selections and values of a document, fragments counted wherever they are spread
 	maxAliases = 100    // of a document, likewise
+	maxAlias   = 200    // bytes of one, which is repeated for each item of a list and in the path of each error
 	maxDepth   = 20     // fields inside fields
-	maxErrors  = 20     // that are reported of a document
 )
 
 // documentLimit refuses documents that grow when their fragments are spread, before
@@ -53,6 +53,11 @@ func checkSpread(document *ast.QueryDocument) *gqlerror.Error {
 		err.Err = &refusal{code: validationFailed, message: bounded(fmt.Sprintf("Cannot spread fragment %q within itself.", s.Name), maxMessage)}
 		return err
 	}
+	if f := c.long; f != nil {
+		err := gqlerror.ErrorPosf(f.Position, "")
+		err.Err = &refusal{code: queryTooExpensive, message: fmt.Sprintf("an alias may have at most %d characters", maxAlias)}
+		return err
+	}
 	for _, limit := range []struct {
 		have, most int
 		of         string
@@ -86,6 +91,7 @@ func (s spread) plus(o spread) spread {
 type spreadCount struct {
 	fragments map[string]*spreadFragment
 	cycle     *ast.FragmentSpread // a spread within its own fragment, if there is one
+	long      *ast.Field          // one whose alias is too long, if there is one
 }
 
 type spreadFragment struct {
@@ -132,6 +138,9 @@ func (c *spreadCount) selection(set ast.SelectionSet) spread {
 			one.size += argumentsSize(s.Arguments) + directivesSize(s.Directives)
 			if s.Alias != s.Name {
 				one.aliases = 1
+				if len(s.Alias) > maxAlias {
+					c.long = s
+				}
 			}
 			one = one.plus(c.selection(s.SelectionSet))
 			one.depth++

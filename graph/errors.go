@@ -166,6 +166,7 @@ func classifyProtocol(err *gqlerror.Error) (failure, ast.Path) {
 }
 
 const (
+	maxErrors  = 100  // of an answer: each field of each item may have one
 	maxMessage = 300  // bytes of a message that may quote what the client sent
 	maxCause   = 4000 // bytes of a cause in the log
 )
@@ -201,6 +202,9 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	}
 	r := requestFrom(ctx)
 	p.tell(ctx, r, f, path, in)
+	if r.errors.Add(1) > maxErrors {
+		return nil // and so is not in the answer
+	}
 
 	out := &gqlerror.Error{Message: f.message, Path: path, Locations: in.Locations, Extensions: map[string]any{
 		"code": string(f.code), "requestId": r.id,
@@ -260,7 +264,7 @@ func (p presenter) tell(ctx context.Context, r *request, f failure, path ast.Pat
 	if !p.log.Enabled(ctx, level) {
 		return
 	}
-	attrs := []slog.Attr{slog.String(logOp, cmp.Or(f.op, "execute")), slog.String(logCode, string(f.code)), slog.String(logPath, path.String()),
+	attrs := []slog.Attr{slog.String(logOp, cmp.Or(f.op, "execute")), slog.String(logCode, string(f.code)), slog.String(logPath, bounded(path.String(), maxCause)),
 		slog.String(logRequestID, r.id), slog.String(logError, bounded(operatorText(err), maxCause))}
 	var crash *panicked
 	if errors.As(err, &crash) {

@@ -165,6 +165,32 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
+// Each field of each item may fail; an answer has so many errors and no more, of each
+// event anew.
+func TestErrorsAreBounded(t *testing.T) {
+	b, server := live(t, Options{})
+	var fields strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&fields, " a%d: comments(first: 0) { edges { cursor } }", i)
+	}
+	query := `{ feed { edges { node {` + fields.String() + `} } } }`
+	if a := post(t, b, "", query, nil); len(a.Errors) != maxErrors || a.code() != "BAD_USER_INPUT" {
+		t.Errorf("%d errors: %.300s", len(a.Errors), a.body)
+	}
+	p := dial(t, server, modern, nil).init()
+	p.subscribe("subscribe", "1", `subscription { postPublished { author { posts { edges { node {`+fields.String()+`} } } } } }`)
+	opened(t, b, 1)
+	for i := range 3 {
+		b.post(t, "ada", fmt.Sprint("News ", i), "Something.")
+		var m struct {
+			Payload struct{ Errors []any }
+		}
+		if err := json.Unmarshal([]byte(p.receive()), &m); err != nil || len(m.Payload.Errors) != maxErrors {
+			t.Errorf("event %d: %d errors, %v", i, len(m.Payload.Errors), err)
+		}
+	}
+}
+
 // What a document costs before anything is read for it.
 //
 //	go test -run '^$' -bench HostileDocument ./graph

@@ -77,6 +77,7 @@ func (freshLoaders) ExtensionName() string                   { return "FreshLoad
 func (freshLoaders) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (f freshLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	requestFrom(ctx).errors.Store(0)
 	return next(f.fresh(ctx))
 }
 

@@ -18,7 +18,8 @@ type request struct {
 	id     string
 	viewer string // the user id of whoever is signed in; "" for nobody
 
-	personal atomic.Bool // somebody asked who the viewer is
+	personal atomic.Bool  // somebody asked who the viewer is
+	errors   atomic.Int32 // of the answer that is being made
 
 	mu     sync.Mutex
 	logged map[failureKey]bool // guarded by mu; what the operator has been told already

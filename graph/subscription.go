@@ -90,7 +90,7 @@ func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.Opera
 
 // refused is the response of an operation that has not begun.
 func refused(ctx context.Context, exec graphql.GraphExecutor, errs gqlerror.List) *responses {
-	return &responses{ctx, ast.Query, graphql.OneShot(exec.DispatchError(ctx, errs[:min(len(errs), maxErrors)])), &subscription{}}
+	return &responses{ctx, ast.Query, graphql.OneShot(exec.DispatchError(ctx, errs)), &subscription{}}
 }
 
 // each hands the responses to send, one after the other, until they end, the context

@@ -182,7 +182,7 @@ func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec gr
 		return nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refuse("", "GET is for queries: use POST for a %s", op.Operation.Operation)}
 	}
 	if errs != nil {
-		return nil, errs[:min(len(errs), maxErrors)]
+		return nil, errs
 	}
 	return op, nil
 }
