@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 
@@ -48,19 +49,38 @@ const messageTooSlow = "too slow: events were missed; subscribe again and read w
 // (section 5.2.4.1). The validator takes two of one name for one.
 type oneStream struct{}
 
-var _ graphql.OperationContextMutator = oneStream{}
+var _ interface {
+	graphql.OperationContextMutator
+	graphql.ResponseInterceptor
+} = oneStream{}
 
 func (oneStream) ExtensionName() string                   { return "OneStream" }
 func (oneStream) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (oneStream) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	if op.Operation.Operation != ast.Subscription {
-		return nil
-	}
-	if fields := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"}); len(fields) != 1 {
+	if op.Operation.Operation == ast.Subscription && len(streamFields(op)) != 1 {
 		return gqlerror.Wrap(&refusal{code: validationFailed, message: "a subscription must select exactly one field"})
 	}
 	return nil
+}
+
+func streamFields(op *graphql.OperationContext) []graphql.CollectedField {
+	return graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})
+}
+
+// InterceptResponse makes up for what the generated code leaves out of events: the
+// paths of errors begin with the field, and data is null if the field, which is never
+// null, could not be made.
+func (oneStream) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	if !graphql.HasOperationContext(ctx) || graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
+		return next(ctx) // it has been refused, or is of another kind
+	}
+	field := streamFields(graphql.GetOperationContext(ctx))[0]
+	response := next(graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Subscription", Field: field}))
+	if response != nil && string(response.Data) == `{"`+field.Alias+`":null}` {
+		response.Data = json.RawMessage("null")
+	}
+	return response
 }
 
 // responses are those of one operation of any kind, which has begun.

@@ -212,6 +212,24 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
+// What goes wrong with an event is told as for any other operation: by a path from the
+// root, and without the object if that cannot be made.
+func TestErrorsOfEvents(t *testing.T) {
+	b, server := live(t, Options{})
+	p := dial(t, server, modern, nil).init()
+	p.subscribe("subscribe", "1", `subscription { news: postPublished { title comments(first: 0) { edges { cursor } } } }`)
+	opened(t, b, 1)
+	b.post(t, "ada", "News", "Something.")
+	var m struct{ Payload answer }
+	if err := json.Unmarshal([]byte(p.receive()), &m); err != nil {
+		t.Fatal(err)
+	}
+	a := m.Payload
+	if string(a.Data) != "null" || a.code() != "BAD_USER_INPUT" || a.field() != "first" || fmt.Sprint(a.Errors[0].Path) != "[news comments]" {
+		t.Errorf("%s %+v", a.Data, a.Errors)
+	}
+}
+
 // opened waits until there are n streams.
 func opened(t testing.TB, b *blog, n int) {
 	t.Helper()
