@@ -65,7 +65,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 			all = dispatch(ctx, exec, op)
 		}
 		if slow, _ := all.each(send); slow {
-			_ = send(exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(&refusal{code: throttled, message: messageTooSlow})}))
+			_ = send(dispatchError(ctx, exec, &refusal{code: throttled, message: messageTooSlow}))
 		}
 	}()
 	defer func() {
@@ -110,7 +110,7 @@ func newEventWriter(w http.ResponseWriter) (*eventWriter, error) {
 		return nil, err
 	}
 	w.WriteHeader(http.StatusOK)
-	return e, e.control.Flush()
+	return e, e.write(nil)
 }
 
 // event writes an event. data is JSON, and so has no line break.

@@ -147,13 +147,13 @@ func TestEventsOutliveTheLimitsOfRequests(t *testing.T) {
 	b := smallBlog(t, Options{})
 	project(t, b)
 	server := httptest.NewUnstartedServer(b)
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond
 	server.Start()
 	defer server.Close()
 	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
 	defer e.Body.Close()
 	opened(t, b, 1)
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(700 * time.Millisecond)
 	b.comment(t, "ada", b.postID(t, "notes"), "late")
 	e.expect(t, `next {"data":{"commentAdded":{"content":"late"}}}`)
 }

@@ -86,17 +86,25 @@ func (oneStream) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 // responses are those of one operation of any kind, which has begun.
 type responses struct {
 	ctx  context.Context
+	exec graphql.GraphExecutor
 	kind ast.Operation
 	next graphql.ResponseHandler
 	*subscription
 }
 
 // begin begins to execute an operation. ctx is the operation's: whoever made it cancels
-// it once the responses have been read.
+// it once the responses have been read. A panic is answered like one of a resolver: no
+// caller is below the server's own recover, and it would end the process.
 func begin(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawParams) *responses {
-	op, errs := exec.CreateOperationContext(ctx, params)
-	if errs != nil {
-		return refused(ctx, exec, errs)
+	op, err := guarded(func() (op *graphql.OperationContext, err error) {
+		op, errs := exec.CreateOperationContext(ctx, params)
+		if errs != nil {
+			err = errs
+		}
+		return op, err
+	})
+	if err != nil {
+		return refused(ctx, exec, err)
 	}
 	return dispatch(ctx, exec, op)
 }
@@ -105,12 +113,21 @@ func begin(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawP
 func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext) *responses {
 	s := &subscription{}
 	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
-	return &responses{ctx, op.Operation.Operation, next, s}
+	return &responses{ctx, exec, op.Operation.Operation, next, s}
 }
 
 // refused is the response of an operation that has not begun.
-func refused(ctx context.Context, exec graphql.GraphExecutor, errs gqlerror.List) *responses {
-	return &responses{ctx, ast.Query, graphql.OneShot(exec.DispatchError(ctx, errs)), &subscription{}}
+func refused(ctx context.Context, exec graphql.GraphExecutor, err error) *responses {
+	return &responses{ctx, exec, ast.Query, graphql.OneShot(dispatchError(ctx, exec, err)), &subscription{}}
+}
+
+// dispatchError is the response that says what went wrong before execution.
+func dispatchError(ctx context.Context, exec graphql.GraphExecutor, err error) *graphql.Response {
+	var list gqlerror.List
+	if !errors.As(err, &list) {
+		list = gqlerror.List{gqlerror.Wrap(err)}
+	}
+	return exec.DispatchError(ctx, list)
 }
 
 // each hands the responses to send, one after the other, until they end, the context
@@ -118,7 +135,10 @@ func refused(ctx context.Context, exec graphql.GraphExecutor, errs gqlerror.List
 // the only one. slow says that the client has missed events.
 func (r *responses) each(send func(*graphql.Response) error) (slow bool, err error) {
 	for {
-		response := r.next(r.ctx)
+		response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
+		if err != nil {
+			response = dispatchError(r.ctx, r.exec, err)
+		}
 		if response == nil {
 			return r.ctx.Err() == nil && r.tooSlow(), nil
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/store"
 )
@@ -82,11 +81,7 @@ func writeError(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecut
 	if errors.As(err, &refused) {
 		err = refused.err
 	}
-	var list gqlerror.List
-	if !errors.As(err, &list) {
-		list = gqlerror.List{gqlerror.Wrap(err)}
-	}
-	response := exec.DispatchError(r.Context(), list)
+	response := dispatchError(r.Context(), exec, err)
 	if refused == nil {
 		writeResponse(w, media, response)
 		return

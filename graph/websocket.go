@@ -33,6 +33,7 @@ const (
 const (
 	closeGoingAway       = websocket.StatusGoingAway
 	closeTooSlow         = websocket.StatusTryAgainLater
+	closeInternal        = websocket.StatusInternalError
 	closeBadMessage      = websocket.StatusCode(4400)
 	closeUnauthorized    = websocket.StatusCode(4401)
 	closeForbidden       = websocket.StatusCode(4403)
@@ -75,13 +76,18 @@ var dialects = map[string]dialect{
 // Do implements graphql.Transport. It leaves the connection to a goroutine of its own,
 // so that an idle one does not hold on to what the request needed.
 func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+	t.open.Add(1) // while the server still waits for the request
 	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"}})
 	if err != nil {
+		t.open.Done()
 		return // it has answered: no upgrade, or another origin
 	}
 	conn.SetReadLimit(maxBody)
 	s := &socket{conn: conn, exec: exec, verifier: t.verifier, authorization: r.Header.Values("Authorization"), running: map[string]*operation{}}
-	t.open.Go(func() { s.serve(t.streams) })
+	go func() {
+		defer t.open.Done()
+		s.serve(t.streams)
+	}()
 }
 
 // leanWriter gives connections that are taken over small buffers: most of them wait,
@@ -125,6 +131,12 @@ func (s *socket) serve(streams context.Context) {
 	defer late.Stop()
 	alive := s.keepAlive()
 	defer alive()
+	defer func() {
+		if v := recover(); v != nil {
+			_ = dispatchError(ctx, s.exec, caught(v)) // tells the operator
+			s.close(closeInternal, messageInternal)
+		}
+	}()
 
 	for {
 		_, message, err := s.conn.Read(ctx)

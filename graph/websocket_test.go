@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -394,6 +395,43 @@ func TestStoppingServerClosesWebSockets(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	opened(t, b, 0)
+}
+
+// hijacking calls before when a connection is about to be taken over.
+type hijacking struct {
+	http.ResponseWriter
+	before func()
+}
+
+func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h.before()
+	return http.NewResponseController(h.ResponseWriter).Hijack()
+}
+
+// Wait knows of a WebSocket while the server still knows of its request, so that none
+// is left when both have been waited for.
+func TestWaitForAWebSocketThatBegins(t *testing.T) {
+	streams, stop := context.WithCancel(t.Context())
+	b := smallBlog(t, Options{Streams: streams})
+	waited := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.ServeHTTP(hijacking{w, func() {
+			go func() {
+				defer close(waited)
+				b.Handler.(*Handler).Wait()
+			}()
+			select {
+			case <-waited:
+				t.Error("Wait has returned before the WebSocket begins")
+			case <-time.After(50 * time.Millisecond):
+			}
+		}}, r)
+	}))
+	defer server.Close()
+	p := dial(t, server, modern, nil).init()
+	stop()
+	p.closed()
+	<-waited
 }
 
 // A client that does not read is let go of: with a code, if it reads on in time to

@@ -1,0 +1,85 @@
+package graph
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/executor"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/graph/generated"
+)
+
+// crashing is an executor that panics where no resolver is around it.
+type crashing struct {
+	graphql.GraphExecutor
+	before bool // execution, rather than while it lasts
+}
+
+func (c crashing) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+	if c.before {
+		panic("boom")
+	}
+	return c.GraphExecutor.CreateOperationContext(ctx, params)
+}
+
+func (c crashing) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+	return func(context.Context) *graphql.Response { panic("boom") }, ctx
+}
+
+// The goroutines of streams are below no recover of the server: a panic in one would
+// end the process. It is answered like one of a resolver, and the stream goes on.
+func TestAPanicDoesNotEndTheProcess(t *testing.T) {
+	var log strings.Builder
+	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
+	exec.SetErrorPresenter(presenter{log: textLogger(&log)}.present)
+	for name, before := range map[string]bool{"before execution": true, "while executing": false} {
+		t.Run(name, func(t *testing.T) {
+			log.Reset()
+			var sockets sync.WaitGroup
+			ws := webSocketTransport{streams: t.Context(), open: &sockets}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if ws.Supports(r) {
+					ws.Do(w, r, crashing{exec, before})
+				} else {
+					httpTransport{streams: t.Context()}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, false})
+				}
+			}))
+			p := dial(t, server, modern, nil).init()
+			for range 2 {
+				p.subscribe("subscribe", "1", "{__typename}")
+				if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"1","payload":[{"message":"`+messageInternal) {
+					t.Error(got)
+				}
+			}
+			p.CloseNow()
+			e := openEvents(t, server, http.MethodPost, mediaEvents, "", "{__typename}")
+			if got := e.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+messageInternal) {
+				t.Error(got)
+			}
+			e.expect(t, "complete ", "")
+			server.Close()
+			sockets.Wait()
+			if !strings.Contains(log.String(), "panic: boom") || !strings.Contains(log.String(), "stack=") {
+				t.Error(log.String())
+			}
+		})
+	}
+	t.Run("of who verifies tokens", func(t *testing.T) {
+		log.Reset()
+		b, server := live(t, Options{Logger: textLogger(&log), Verifier: verifierFunc(func(string) (Viewer, error) { panic("boom") })})
+		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer x"}})
+		p.send(`{"type":"connection_init"}`)
+		if got := p.closed(); got.Code != closeInternal || got.Reason != messageInternal {
+			t.Errorf("%v", got)
+		}
+		if a := post(t, b, "x", "{__typename}", nil); a.status != http.StatusInternalServerError || a.code() != "INTERNAL" {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+}
