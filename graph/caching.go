@@ -13,7 +13,8 @@ import (
 
 // publicMaxAge is how long caches may answer with what is the same for everybody. It
 // is what a copy may take to follow its source before it counts as different, so that
-// a cache adds no staleness of another kind than readers meet anyway.
+// a cache adds no staleness of another kind than readers meet anyway. It is the same
+// for all answers: each is read for its request, and anything may change at any time.
 const publicMaxAge = 5 * time.Second
 
 // isPublic reports whether the answer is the same for everybody who asks for the URL:
@@ -32,6 +33,7 @@ func writePublic(w http.ResponseWriter, r *http.Request, response *graphql.Respo
 	h := w.Header()
 	h.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(publicMaxAge.Seconds())))
 	h.Set("ETag", tag)
+	h.Del(requestIDHeader) // a cache would answer other requests with it
 	if matches(r.Header.Values("If-None-Match"), tag) {
 		h.Del("Content-Type")
 		w.WriteHeader(http.StatusNotModified)

@@ -71,6 +71,9 @@ func TestWhatCachesMayKeep(t *testing.T) {
 			if got := a.header.Get("Cache-Control"); got != want || (tag != "") != tt.public || a.header.Get("Vary") != "Accept, Authorization" {
 				t.Errorf("Cache-Control %q, want %q; ETag %s, Vary %q: %d %.300s", got, want, tag, a.header.Get("Vary"), a.status, a.body)
 			}
+			if got := a.header.Get(requestIDHeader); (got == "") != tt.public {
+				t.Errorf("a request id of %q", got)
+			}
 			again := ask("*")
 			if tt.public {
 				if again.status != http.StatusNotModified || again.body != "" || again.header.Get("ETag") != tag || again.header.Get("Cache-Control") != want ||
