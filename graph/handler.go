@@ -44,6 +44,8 @@ type Options struct {
 	// PlaygroundToken is the bearer token that the playground signs in with.
 	// Default: it does not sign in.
 	PlaygroundToken string
+
+	unplanned bool // no plans: for tests that compare
 }
 
 // Handler is the edge.
@@ -86,10 +88,10 @@ func NewHandler(o Options) (*Handler, error) {
 
 // newServer puts schema, resolvers and rules together.
 func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
-	cache := newQueryCache()
+	cache, resolver := newQueryCache(), &Resolver{store: o.Store}
 	server := handler.New(generated.NewExecutableSchema(generated.Config{
 		Schema:    servedSchema(o.Development),
-		Resolvers: &Resolver{store: o.Store},
+		Resolvers: resolver,
 	}))
 	server.AddTransport(webSocketTransport{verifier: o.Verifier, streams: o.Streams, open: sockets})
 	server.AddTransport(httpTransport{verifier: o.Verifier, streams: o.Streams})
@@ -106,6 +108,9 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 	server.Use(signedInToWrite{})
 	server.Use(costLimit{})
 	server.Use(freshLoaders{store: o.Store})
+	if !o.unplanned {
+		server.Use(planned{resolver: resolver, documents: cache})
+	}
 	if o.Development {
 		server.Use(extension.Introspection{})
 	}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -9,32 +10,64 @@ import (
 )
 
 const (
-	maxCachedBytes = 8 << 20             // of memory, by the documents that are kept
+	maxCachedBytes = 12 << 20            // of memory, by the documents that are kept
 	maxCachedQuery = maxCachedBytes / 16 // of memory, by one of them; larger ones are parsed each time
-	bytesPerToken  = 280                 // of memory that a parsed token takes at most
+	bytesPerToken  = 400                 // of memory that a parsed token takes at most, with its part in a plan
 )
 
 // queryCache keeps parsed and validated documents by their text.
 type queryCache struct {
-	documents *byteCache[*ast.QueryDocument]
+	documents *byteCache[*cachedDocument]
+}
+
+// cachedDocument is a document and the plans of its root fields.
+type cachedDocument struct {
+	*ast.QueryDocument
+	plans sync.Map // of *plan by planKey; nil for what has no plan
+}
+
+// planKey names a root field: several operations may have it from one fragment, each
+// merged with other fields.
+type planKey struct {
+	operation *ast.OperationDefinition
+	field     *ast.Field
 }
 
 var _ graphql.Cache[*ast.QueryDocument] = queryCache{}
 
 func newQueryCache() queryCache {
-	return queryCache{newByteCache[*ast.QueryDocument](maxCachedBytes)}
+	return queryCache{newByteCache[*cachedDocument](maxCachedBytes)}
 }
 
 // Get implements graphql.Cache.
 func (c queryCache) Get(_ context.Context, query string) (*ast.QueryDocument, bool) {
-	return c.documents.get(query)
+	d, ok := c.documents.get(query)
+	if !ok {
+		return nil, false
+	}
+	return d.QueryDocument, true
 }
 
 // Add implements graphql.Cache.
 func (c queryCache) Add(_ context.Context, query string, document *ast.QueryDocument) {
 	if size := documentBytes(query); size <= maxCachedQuery {
-		c.documents.add(query, document, size)
+		c.documents.add(query, &cachedDocument{QueryDocument: document}, size)
 	}
+}
+
+// planOf returns the plan of a root field of the operation, nil if it has none.
+func (c queryCache) planOf(op *graphql.OperationContext, field graphql.CollectedField) *plan {
+	d, ok := c.documents.get(op.RawQuery)
+	if !ok || d.QueryDocument != op.Doc { // too large to be kept, or kept once more by another request
+		return newPlan(op, field)
+	}
+	key := planKey{op.Operation, field.Field}
+	if p, ok := d.plans.Load(key); ok {
+		return p.(*plan)
+	}
+	p := newPlan(op, field)
+	d.plans.Store(key, p)
+	return p
 }
 
 // documentBytes is the memory that a document takes at most: its text, which its names

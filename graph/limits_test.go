@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -37,8 +38,8 @@ func TestQueryCacheKeepsWhatWasAskedForLast(t *testing.T) {
 	}
 }
 
-// What the cache counts is no less than the memory that its documents take, whatever
-// they are made of.
+// What the cache counts is no less than the memory that its documents take, with their
+// plans, whatever they are made of.
 func TestQueryCacheIsBoundedInMemory(t *testing.T) {
 	schema := readSchema(t)
 	for name, format := range map[string]string{
@@ -66,6 +67,10 @@ func TestQueryCacheIsBoundedInMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.Add(t.Context(), query, document)
+				op := &graphql.OperationContext{RawQuery: query, Doc: document, Operation: document.Operations[0]}
+				for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, nil) {
+					c.planOf(op, field)
+				}
 			}
 			if c.documents.entries.Len() != documents {
 				t.Fatalf("%d documents are kept", c.documents.entries.Len())

@@ -1,0 +1,199 @@
+package graph
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+	"pgregory.net/rapid"
+)
+
+// unplanned is the edge over the same store without plans.
+func unplanned(t testing.TB, b *blog) http.Handler {
+	t.Helper()
+	h, err := NewHandler(Options{Store: b.store, Verifier: DemoVerifier(), unplanned: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// plansOf makes the plans of a query's root fields, in their order.
+func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan) {
+	t.Helper()
+	document, err := gqlparser.LoadQueryWithRules(schema, query, validationRules())
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	op := &graphql.OperationContext{RawQuery: query, Doc: document, Operation: document.Operations[0], Variables: map[string]any{}}
+	for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Query"}) {
+		plans = append(plans, newPlan(op, field))
+	}
+	return plans
+}
+
+// sameAnswer compares bodies, but for the request's id and for the order of errors,
+// which is that of goroutines.
+func sameAnswer(t rapid.TB, got, want answer) {
+	t.Helper()
+	text := func(a answer) string {
+		if len(a.Errors) == 0 {
+			return a.body
+		}
+		var all []string
+		for _, e := range a.Errors {
+			delete(e.Extensions, "requestId")
+			all = append(all, fmt.Sprint(e))
+		}
+		slices.Sort(all)
+		return fmt.Sprintf("%s %q", a.Data, all)
+	}
+	if text(got) != text(want) {
+		t.Errorf("got  %s\nwant %s", got.body, want.body)
+	}
+}
+
+// What there is a plan for, and that the answer is the executor's.
+func TestPlans(t *testing.T) {
+	b := smallBlog(t, Options{})
+	b.post(t, "ada", "escapes", "\"\\/\n\t\u00a0\u2028 \U0001F600 </script>")
+	executor, schema := unplanned(t, b), readSchema(t)
+	for name, tt := range map[string]struct {
+		query   string
+		planned bool
+	}{
+		"user":                  {`{ user(id: "<user:ada>") { __typename id username createdAt } }`, true},
+		"no user":               {`{ user(id: "<no user>") { id } }`, true},
+		"viewer":                {`{ viewer { id createdAt } }`, true},
+		"by name":               {`{ userByUsername(username: "ADA") { username posts { edges { node { id } } } } }`, true},
+		"post":                  {`{ post(id: "<post:engines>") { id title excerpt content author { id username } commentCount likeCount viewerHasLiked createdAt updatedAt version } }`, true},
+		"escapes":               {`{ post(id: "<post:escapes>") { content excerpt } }`, true},
+		"a user's posts":        {`{ user(id: "<user:ada>") { posts(first: 1) { __typename edges { __typename cursor node { title author { username } } } pageInfo { __typename hasNextPage hasPreviousPage startCursor endCursor } } } }`, true},
+		"none of them":          {`{ user(id: "<user:ada>") { posts(first: 1, after: "") { edges { node { ... on Node { id } } } } } }`, true},
+		"comments":              {`{ post(id: "<post:engines>") { comments(order: OLDEST_FIRST) { edges { cursor node { id content author { id username __typename } createdAt updatedAt } } } } }`, true},
+		"no comments":           {`{ post(id: "<post:notes>") { comments { edges { node { id } } pageInfo { startCursor endCursor } } } }`, true},
+		"likes":                 {`{ post(id: "<post:engines>") { likes { edges { node { id user { id username } createdAt } } } } }`, true},
+		"lists side by side":    {`{ post(id: "<post:moths>") { title a: comments(first: 1) { edges { cursor } } comments { edges { cursor } } likes { edges { cursor } } } }`, true},
+		"feed":                  {`query($n: Int = 3) { feed(first: $n) { edges { node { id title excerpt viewerHasLiked author { username } } } pageInfo { hasNextPage } } }`, true},
+		"several root fields":   {`{ a: feed { edges { cursor } } viewer { id } b: feed(first: 1) { edges { cursor } } }`, true},
+		"merged":                {`{ feed { edges { cursor } } ...F } fragment F on Query { feed { edges { node { title } cursor } pageInfo { endCursor } } }`, true},
+		"node":                  {`{ node(id: "<comment:All of them.>") { __typename id ... on Comment { content } ... on Post { title comments { edges { cursor } } } } }`, true},
+		"node of another type":  {`{ node(id: "<like:ada>") { ... on Post { title } } }`, true},
+		"a whole text":          {`{ feed { edges { node { content } } } }`, true}, // where it is short
+		"a bad cursor":          {`{ feed(after: "x") { edges { cursor } } }`, true},
+		"too many":              {`{ post(id: "<post:engines>") { likes(first: 101) { edges { cursor } } } }`, true},
+		"a bad id":              {`{ post(id: "x") { id } }`, true},
+		"skip":                  {`{ feed { edges { node { id @skip(if: true) title } } } }`, false},
+		"include in a fragment": {`{ feed { edges { node { ...F } } } } fragment F on Post { id ... @include(if: true) { title } }`, false},
+		"a list in a list":      {`{ feed(first: 2) { edges { node { id comments { edges { cursor } } } } } }`, false},
+		"an author's date":      {`{ feed { edges { node { author { createdAt } } } } }`, false},
+		"a comment's post":      {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`, false},
+		"nodes":                 {`{ nodes(ids: ["<post:engines>", "<user:ada>"]) { id } }`, false},
+		"introspection":         {`{ __typename }`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			query := strings.ReplaceAll(b.fill(tt.query), "<no user>", userGlobalID("nobody"))
+			for _, p := range plansOf(t, schema, query) {
+				if (p != nil) != tt.planned {
+					t.Errorf("planned: %t", p != nil)
+				}
+			}
+			for _, token := range []string{"", "demo:ada", "demo:grace"} {
+				for range 2 { // with a plan that is made, and with one that is kept
+					sameAnswer(t, post(t, b, token, query, nil), post(t, executor, token, query, nil))
+				}
+			}
+		})
+	}
+}
+
+// Random queries: with plans and without the answers are the same, byte for byte.
+func TestPlansAnswerAsTheExecutorDoes(t *testing.T) {
+	b := smallBlog(t, Options{})
+	executor, schema := unplanned(t, b), readSchema(t)
+	made, all := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		query := randomQuery(b, schema, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)))
+		token := rapid.SampledFrom([]string{"", "demo:ada", "demo:nobody"}).Draw(rt, "token")
+		for _, p := range plansOf(rt, schema, query) {
+			all++
+			if p != nil {
+				made++
+			}
+		}
+		sameAnswer(rt, post(t, b, token, query, nil), post(t, executor, token, query, nil))
+		if rt.Failed() {
+			rt.Fatalf("%q asks %s", token, query)
+		}
+	})
+	if made < all/4 || made == all {
+		t.Errorf("%d of %d root fields had a plan", made, all)
+	}
+}
+
+// randomQuery makes a valid query of some root fields.
+func randomQuery(b *blog, schema *ast.Schema, r *rand.Rand) string {
+	var ids []string
+	for _, id := range b.names {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	argument := func(f *ast.FieldDefinition) string {
+		switch {
+		case f.Name == "nodes":
+			return fmt.Sprintf("(ids: [%q, %q])", ids[r.IntN(len(ids))], ids[r.IntN(len(ids))])
+		case f.Arguments.ForName("id") != nil: // often of another type
+			return fmt.Sprintf("(id: %q)", ids[r.IntN(len(ids))])
+		case f.Arguments.ForName("username") != nil:
+			return fmt.Sprintf("(username: %q)", []string{"ada", "Grace", "nobody"}[r.IntN(3)])
+		case f.Arguments.ForName("first") != nil && r.IntN(2) == 0:
+			return fmt.Sprintf("(first: %d)", r.IntN(4))
+		}
+		return ""
+	}
+	aliases := 0
+	var selection func(parent *ast.Definition, depth int) string
+	selection = func(parent *ast.Definition, depth int) string {
+		s := "{ __typename "
+		for range 1 + r.IntN(5) {
+			if types := schema.PossibleTypes[parent.Name]; r.IntN(5) == 0 && depth > 0 && len(types) > 0 && parent != schema.Query {
+				kind := types[r.IntN(len(types))]
+				s += "... on " + kind.Name + " " + selection(kind, 0)
+				continue
+			}
+			f := parent.Fields[r.IntN(len(parent.Fields))]
+			inside := schema.Types[f.Type.Name()]
+			if strings.HasPrefix(f.Name, "__") || inside.IsCompositeType() && depth == 0 {
+				continue
+			}
+			aliases++ // so that nothing conflicts
+			s += fmt.Sprintf("f%d: %s%s ", aliases, f.Name, argument(f))
+			if inside.IsCompositeType() {
+				s += selection(inside, depth-1)
+			}
+			if r.IntN(40) == 0 && !inside.IsCompositeType() {
+				s += "@include(if: true) "
+			}
+		}
+		return s + "} "
+	}
+	return selection(schema.Query, 4+r.IntN(3))
+}
+
+// Texts are written as the executor writes them, whatever is in them.
+func TestAppendText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
+		var want strings.Builder
+		graphql.MarshalString(s).MarshalGQL(&want)
+		if got := string(appendText(nil, s)); got != want.String() {
+			t.Errorf("%q is written %s, not %s", s, got, &want)
+		}
+	})
+}
