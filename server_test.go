@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(chaosEngineArgs) != "" {
 		os.Exit(chaosEngine())
 	}
+	if os.Getenv(readyMade) != "" {
+		fmt.Fprintln(os.Stderr, serveReadyMade())
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 

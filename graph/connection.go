@@ -27,33 +27,34 @@ func pagingOf(first *int32, after *string, order *store.Order) store.Paging {
 }
 
 func postConnection(page *store.Page[*store.Post]) *model.PostConnection {
-	c := &model.PostConnection{Edges: make([]*model.PostEdge, len(page.Items)), PageInfo: pageInfo(page.Cursors, page.More)}
+	c := &model.PostConnection{Edges: make([]*model.PostEdge, len(page.Items)), PageInfo: pageInfo(page)}
 	for i, post := range page.Items {
-		c.Edges[i] = &model.PostEdge{Cursor: page.Cursors[i], Node: post}
+		c.Edges[i] = &model.PostEdge{Cursor: page.Cursor(i), Node: post}
 	}
 	return c
 }
 
 func commentConnection(page *store.Page[*store.Comment]) *model.CommentConnection {
-	c := &model.CommentConnection{Edges: make([]*model.CommentEdge, len(page.Items)), PageInfo: pageInfo(page.Cursors, page.More)}
+	c := &model.CommentConnection{Edges: make([]*model.CommentEdge, len(page.Items)), PageInfo: pageInfo(page)}
 	for i, comment := range page.Items {
-		c.Edges[i] = &model.CommentEdge{Cursor: page.Cursors[i], Node: comment}
+		c.Edges[i] = &model.CommentEdge{Cursor: page.Cursor(i), Node: comment}
 	}
 	return c
 }
 
 func likeConnection(page *store.Page[*store.Like]) *model.LikeConnection {
-	c := &model.LikeConnection{Edges: make([]*model.LikeEdge, len(page.Items)), PageInfo: pageInfo(page.Cursors, page.More)}
+	c := &model.LikeConnection{Edges: make([]*model.LikeEdge, len(page.Items)), PageInfo: pageInfo(page)}
 	for i, like := range page.Items {
-		c.Edges[i] = &model.LikeEdge{Cursor: page.Cursors[i], Node: like}
+		c.Edges[i] = &model.LikeEdge{Cursor: page.Cursor(i), Node: like}
 	}
 	return c
 }
 
-func pageInfo(cursors []string, more bool) *model.PageInfo {
-	info := &model.PageInfo{HasNextPage: more}
-	if n := len(cursors); n > 0 {
-		info.StartCursor, info.EndCursor = &cursors[0], &cursors[n-1]
+func pageInfo[T any](page *store.Page[T]) *model.PageInfo {
+	info := &model.PageInfo{HasNextPage: page.More}
+	if n := len(page.Items); n > 0 {
+		first, last := page.Cursor(0), page.Cursor(n-1)
+		info.StartCursor, info.EndCursor = &first, &last
 	}
 	return info
 }

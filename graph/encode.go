@@ -213,14 +213,14 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 	c.inList = true
 	defer func() { c.inList = false }()
 	type edge struct {
-		cursor string
-		node   T
+		page *store.Page[T]
+		i    int
 	}
 	edgeFields := fields[edge]{
-		"cursor": textField(func(e edge) string { return e.cursor }),
+		"cursor": textField(func(e edge) string { return e.page.Cursor(e.i) }),
 		"node": func(c *compiler, f graphql.CollectedField) encoder[edge] {
 			encode := compile(c, typeName, f.Selections, of)
-			return func(dst []byte, a *gathered, e edge) []byte { return encode(dst, a, e.node) }
+			return func(dst []byte, a *gathered, e edge) []byte { return encode(dst, a, e.page.Items[e.i]) }
 		},
 	}
 	return compile(c, typeName+"Connection", selections, fields[*store.Page[T]]{
@@ -228,11 +228,11 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 			encode := compile(c, typeName+"Edge", f.Selections, edgeFields)
 			return func(dst []byte, a *gathered, p *store.Page[T]) []byte {
 				dst = append(dst, '[')
-				for i, item := range p.Items {
+				for i := range p.Items {
 					if i > 0 {
 						dst = append(dst, ',')
 					}
-					dst = encode(dst, a, edge{p.Cursors[i], item})
+					dst = encode(dst, a, edge{p, i})
 				}
 				return append(dst, ']')
 			}
@@ -240,7 +240,7 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 		"pageInfo": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {
 			encode := compile(c, "PageInfo", f.Selections, pageInfoFields)
 			return func(dst []byte, a *gathered, p *store.Page[T]) []byte {
-				return encode(dst, a, pageInfo(p.Cursors, p.More))
+				return encode(dst, a, pageInfo(p))
 			}
 		},
 	})

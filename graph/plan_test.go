@@ -117,23 +117,25 @@ func TestPlans(t *testing.T) {
 func TestPlansAnswerAsTheExecutorDoes(t *testing.T) {
 	b := smallBlog(t, Options{})
 	executor, schema := unplanned(t, b), readSchema(t)
-	made, all := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		query := randomQuery(b, schema, rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)))
 		token := rapid.SampledFrom([]string{"", "demo:ada", "demo:nobody"}).Draw(rt, "token")
-		for _, p := range plansOf(rt, schema, query) {
-			all++
-			if p != nil {
-				made++
-			}
-		}
 		sameAnswer(rt, post(t, b, token, query, nil), post(t, executor, token, query, nil))
 		if rt.Failed() {
 			rt.Fatalf("%q asks %s", token, query)
 		}
 	})
-	if made < all/4 || made == all {
-		t.Errorf("%d of %d root fields had a plan", made, all)
+	made, all := 0, 0
+	for seed := range uint64(300) { // always the same
+		for _, p := range plansOf(t, schema, randomQuery(b, schema, rand.New(rand.NewPCG(seed, 0)))) {
+			all++
+			if p != nil {
+				made++
+			}
+		}
+	}
+	if t.Logf("%d of %d root fields have a plan", made, all); made < 50 || made == all {
+		t.Errorf("%d of %d root fields have a plan", made, all)
 	}
 }
 

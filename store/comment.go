@@ -52,8 +52,10 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*C
 	if p.Order == "" {
 		p.Order = NewestFirst
 	}
-	l := list[Comment]{op: "list comments", container: s.posts, partition: postID, typ: typeComment, decode: decodeComment,
-		place: func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
+	l := list[Comment]{op: "list comments", container: s.posts, partition: postID, typ: typeComment,
+		fields: "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate",
+		decode: func(fields []byte) (*Comment, error) { return decodeFields(fields, &Comment{PostID: postID}) },
+		place:  func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
 }
 

@@ -27,9 +27,18 @@ type Paging struct {
 
 // Page is one page of a list.
 type Page[T any] struct {
-	Items   []T
-	Cursors []string // Cursors[i] is where Items[i] stands
-	More    bool     // whether more follow; exact
+	Items []T
+	More  bool // whether more follow; exact
+
+	list  string // the list's name
+	seen  int    // how many items come before the page
+	place func(T) (Date, string)
+}
+
+// Cursor returns where Items[i] stands.
+func (p *Page[T]) Cursor(i int) string {
+	date, id := p.place(p.Items[i])
+	return cursor{Date: date, ID: id, Seen: p.seen + i + 1}.encode(p.list)
 }
 
 // cursor is a GraphQL connection cursor: the place of an item in a list that is
@@ -47,8 +56,11 @@ const cursorVersion = "1"
 func (c cursor) encode(list string) string {
 	seen := strconv.Itoa(c.Seen)
 	sum := digest(list, seen, string(c.Date), c.ID)
-	tag := base64.RawURLEncoding.EncodeToString(sum[:6])
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{cursorVersion, tag, seen, string(c.Date), c.ID}, "|")))
+	b := append(make([]byte, 0, 128), cursorVersion+"|"...)
+	b = append(base64.RawURLEncoding.AppendEncode(b, sum[:6]), '|')
+	b = append(append(b, seen...), '|')
+	b = append(append(b, c.Date...), '|')
+	return base64.RawURLEncoding.EncodeToString(append(b, c.ID...))
 }
 
 // decodeCursor reads a cursor of the list. A nil result without an error means:

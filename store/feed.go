@@ -26,7 +26,7 @@ const (
 // the feed's one partition.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
 	l := list[Post]{op: "list feed", container: s.feed, partition: feedPartition, limit: feedServed,
-		decode: decodeShort, place: placeOfPost}
+		fields: shortFields, decode: decodeShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }

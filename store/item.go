@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 )
 
@@ -58,11 +60,20 @@ func (e envelope) envelopeOf() envelope { return e }
 // decode reads an item of the given type. It reports false for an item of another
 // type and for a tombstone, and an Error if the item is malformed.
 func decode[T interface{ envelopeOf() envelope }](op, wantType string, raw []byte) (item T, ok bool, err error) {
-	if err := json.Unmarshal(raw, &item); err != nil {
-		return item, false, &Error{Code: Internal, Op: op, Err: fmt.Errorf("malformed %s item: %w", wantType, err)}
+	if err := jsonv2.Unmarshal(raw, &item); err != nil {
+		return item, false, malformed(op, wantType, err)
 	}
 	e := item.envelopeOf()
 	return item, e.Type == wantType && !e.Deleted, nil
+}
+
+// decodeFields reads what a query selected of an item.
+func decodeFields[T any](fields []byte, item T) (T, error) {
+	return item, jsonv2.Unmarshal(fields, item)
+}
+
+func malformed(op, kind string, err error) error {
+	return &Error{Code: Internal, Op: op, Err: fmt.Errorf("malformed %s item: %w", kind, err)}
 }
 
 // encode writes an item. Items are made of texts, numbers and flags: it cannot fail.
@@ -110,11 +121,12 @@ func UserID(issuer, subject string) string {
 
 // digest hashes the parts so that no two lists of parts collide.
 func digest(parts ...string) [sha256.Size]byte {
-	h := sha256.New()
+	b := make([]byte, 0, 256)
 	for _, p := range parts {
-		fmt.Fprintf(h, "%d:%s", len(p), p)
+		b = append(strconv.AppendInt(b, int64(len(p)), 10), ':')
+		b = append(b, p...)
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return sha256.Sum256(b)
 }
 
 // validID reports whether id could be one of ours. Anything else, and so

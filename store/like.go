@@ -66,8 +66,10 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 // Likes is Q5: a post's likes, newest first, by one query of the post's
 // partition. A post that does not exist has none.
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*Like], error) {
-	l := list[Like]{op: "list likes", container: s.posts, partition: postID, typ: typeLike, decode: decodeLike,
-		place: func(l *Like) (Date, string) { return l.CreatedAt, likeID(l.UserID) }}
+	l := list[Like]{op: "list likes", container: s.posts, partition: postID, typ: typeLike,
+		fields: "c.userId, c.userUsername, c.creationDate",
+		decode: func(fields []byte) (*Like, error) { return decodeFields(fields, &Like{PostID: postID}) },
+		place:  func(l *Like) (Date, string) { return l.CreatedAt, likeID(l.UserID) }}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }

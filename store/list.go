@@ -14,7 +14,8 @@ type list[T any] struct {
 	partition string
 	typ       string // "" if the partition holds one type alone
 	limit     int    // how long the list is at most; 0: as long as it gets
-	decode    func(op string, item []byte) (*T, error)
+	fields    string // of an item, that decode needs: nothing else has to travel
+	decode    func(fields []byte) (*T, error)
 	place     func(*T) (Date, string)
 }
 
@@ -37,7 +38,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if l.limit > 0 {
 		first = min(first, l.limit-seen)
 	}
-	page := &Page[*T]{}
+	page := &Page[*T]{list: name, seen: seen, place: l.place}
 	if first <= 0 {
 		return page, nil
 	}
@@ -52,20 +53,14 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		}
 		for _, raw := range r.Items {
 			if len(page.Items) == first {
-				page.More = l.limit == 0 || seen < l.limit
+				page.More = l.limit == 0 || seen+first < l.limit
 				return page, nil
 			}
-			item, err := l.decode(l.op, raw)
+			item, err := l.decode(raw)
 			if err != nil {
-				return nil, err
+				return nil, malformed(l.op, "listed", err)
 			}
-			if item == nil {
-				continue
-			}
-			seen++
-			date, id := l.place(item)
 			page.Items = append(page.Items, item)
-			page.Cursors = append(page.Cursors, cursor{Date: date, ID: id, Seen: seen}.encode(name))
 		}
 	}
 	return page, nil
@@ -91,5 +86,5 @@ func (l *list[T]) query(order Order, after *cursor) (string, *azcosmos.QueryOpti
 		o.QueryParameters = append(o.QueryParameters,
 			azcosmos.QueryParameter{Name: "@date", Value: after.Date}, azcosmos.QueryParameter{Name: "@id", Value: after.ID})
 	}
-	return fmt.Sprintf("SELECT * FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", where, sort, direction, direction), o
+	return fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", l.fields, where, sort, direction, direction), o
 }

@@ -38,11 +38,11 @@ func ids[T any](page *store.Page[T], err error) func(func(T) string) ([]string, 
 		if err != nil {
 			return nil, nil, false, err
 		}
-		var out []string
-		for _, v := range page.Items {
-			out = append(out, id(v))
+		var out, cursors []string
+		for i, v := range page.Items {
+			out, cursors = append(out, id(v)), append(cursors, page.Cursor(i))
 		}
-		return out, page.Cursors, page.More, nil
+		return out, cursors, page.More, nil
 	}
 }
 

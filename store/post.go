@@ -98,13 +98,17 @@ func decodeChangedPost(op string, raw []byte) (*Post, error) {
 	return &item.Post, err
 }
 
-func decodeShort(op string, raw []byte) (*Post, error) {
-	item, ok, err := decode[shortItem](op, typePost, raw)
-	if !ok {
-		return nil, err
+// shortFields are what decodeShort needs of a short form.
+const shortFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision"
+
+func decodeShort(fields []byte) (*Post, error) {
+	type short struct {
+		Post
+		Cut bool `json:"truncated"`
 	}
-	item.Post.Truncated = item.Truncated
-	return &item.Post, nil
+	s, err := decodeFields(fields, &short{})
+	s.Truncated = s.Cut
+	return &s.Post, err
 }
 
 func placeOfPost(p *Post) (Date, string) { return p.CreatedAt, p.ID }
@@ -140,7 +144,7 @@ func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string) (
 // user's partition. A user that does not exist has none.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*Post], error) {
 	l := list[Post]{op: "list posts of user", container: s.users, partition: userID, typ: typePost,
-		decode: decodeShort, place: placeOfPost}
+		fields: shortFields, decode: decodeShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }

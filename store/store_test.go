@@ -221,7 +221,7 @@ func all[T any](t testing.TB, n int, page func(context.Context, store.Paging) (*
 		if !got.More {
 			return items
 		}
-		p.After = got.Cursors[len(got.Cursors)-1]
+		p.After = got.Cursor(len(got.Items) - 1)
 	}
 }
 

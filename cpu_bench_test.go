@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// readyMade makes the test binary a server that has its answers ready: a file of
+// requests and answers, as JSON.
+const readyMade = "BYLINE_TEST_READY_MADE"
+
+// cpuConnections is how many clients ask at once.
+const cpuConnections = 16
+
+// cpuRequest is a request of an access pattern; a function of n, since a write must not
+// repeat another.
+type cpuRequest struct {
+	name string
+	make func(n int) (user, query string)
+}
+
+// BenchmarkCPU measures the CPU that the server's process takes for a request, over
+// HTTP with 16 connections, the embedded engine included; and beside it, in turns, what
+// a net/http server takes that has the same bytes ready.
+//
+//	go test . -run '^$' -bench CPU -benchtime 5000x
+func BenchmarkCPU(b *testing.B) {
+	p := startProcess(b, "--data", b.TempDir(), "--no-demo")
+	requests := cpuRequests(p)
+	for _, r := range requests {
+		b.Run(r.name, func(b *testing.B) {
+			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cpuConnections}}
+			user, query := r.make(0)
+			first := ask(b, client, p.root, user, query)
+			ready := startReadyMade(b, query, first)
+			var took [2]time.Duration
+			var n atomic.Int64
+			measure := func(root string, pid, count int) time.Duration {
+				before := cpuOf(b, pid)
+				var left atomic.Int64
+				left.Store(int64(count))
+				var wg sync.WaitGroup
+				for range cpuConnections {
+					wg.Go(func() {
+						for left.Add(-1) >= 0 {
+							user, query := r.make(int(n.Add(1)))
+							if root != p.root {
+								user, query = r.make(0)
+							}
+							if a := ask(b, client, root, user, query); bytes.Contains(a, []byte(`"errors"`)) {
+								b.Errorf("%s", a)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				return cpuOf(b, pid) - before
+			}
+			measure(p.root, p.cmd.Process.Pid, 500) // warm
+			measure(ready.root, ready.cmd.Process.Pid, 500)
+			b.ResetTimer()
+			const turn = 500
+			for left := b.N; left > 0; left -= turn {
+				took[0] += measure(p.root, p.cmd.Process.Pid, min(turn, left))
+				took[1] += measure(ready.root, ready.cmd.Process.Pid, min(turn, left))
+			}
+			b.ReportMetric(float64(took[0].Microseconds())/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "ready-cpu-µs/op")
+			b.ReportMetric(float64(took[0])/float64(max(took[1], 1)), "times-ready")
+			b.ReportMetric(float64(len(first)), "answer-bytes")
+		})
+	}
+}
+
+// cpuOf is the CPU that a process has taken so far, to 10 ms.
+func cpuOf(b *testing.B, pid int) time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Skip("needs Linux: ", err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+2:]))
+	user, err1 := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	if err1 != nil || err2 != nil {
+		b.Fatalf("%s", stat)
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// ask sends a query and returns the answer's bytes.
+func ask(t testing.TB, client *http.Client, root, user, query string) []byte {
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		t.Error(err)
+	}
+	r, err := http.NewRequest(http.MethodPost, root+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if user != "" {
+		r.Header.Set("Authorization", "Bearer demo:"+user)
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("%s %v", res.Status, err)
+	}
+	return answer
+}
+
+// cpuRequests fills the blog and returns the reads and writes that are measured.
+func cpuRequests(p *process) []cpuRequest {
+	const users, posts = 100, 120
+	name := func(i int) string { return fmt.Sprintf("user%03d", i%users) }
+	text := strings.Repeat("Every read of the front page is one request. ", 30)
+	ids := make([]string, posts)
+	each(users, func(i int) { p.do(name(i), createUser, map[string]any{"name": name(i)}) })
+	each(posts, func(i int) {
+		ids[i] = at(p.t, p.do(name(i/20), createPost, map[string]any{"title": fmt.Sprint("post ", i), "content": text}), "createPost.post.id").(string)
+	})
+	each(users, func(i int) {
+		p.do(name(i), likePost, map[string]any{"post": ids[0]})
+		if i < 25 {
+			p.do(name(i), createComment, map[string]any{"post": ids[0], "content": fmt.Sprint(i, " ", text[:200])})
+		}
+	})
+	user := at(p.t, p.do(name(1), `{ viewer { id } }`, nil), "viewer.id")
+	read := func(query string) func(int) (string, string) {
+		return func(int) (string, string) { return "", query }
+	}
+	const short = `id title excerpt commentCount likeCount createdAt author { id username }`
+	post := ids[0]
+	return []cpuRequest{
+		{"Q1", read(fmt.Sprintf(`{ user(id: %q) { id username createdAt } }`, user))},
+		{"Q2", read(fmt.Sprintf(`{ post(id: %q) { id title content commentCount likeCount createdAt author { id username } } }`, post))},
+		{"Q3", read(fmt.Sprintf(`{ user(id: %q) { posts(first: 20) { edges { node { `+short+` } } pageInfo { hasNextPage endCursor } } } }`, user))},
+		{"Q4", read(fmt.Sprintf(`{ post(id: %q) { comments(first: 25) { edges { node { id content createdAt author { id username } } } pageInfo { hasNextPage endCursor } } } }`, post))},
+		{"Q5", read(fmt.Sprintf(`{ post(id: %q) { likes(first: 100) { edges { node { id createdAt user { id username } } } pageInfo { hasNextPage endCursor } } } }`, post))},
+		{"Q6", read(`{ feed(first: 100) { edges { node { ` + short + ` } } pageInfo { hasNextPage endCursor } } }`)},
+		{"C3", func(n int) (string, string) {
+			return name(n), fmt.Sprintf(`mutation { createComment(input: {postId: %q, content: "%s"}) { comment { id } post { commentCount } } }`, ids[n%posts], text[:200])
+		}},
+		{"C4", func(n int) (string, string) { // a user likes a post once
+			return name(n / posts), fmt.Sprintf(`mutation { likePost(input: {postId: %q}) { like { id } post { likeCount } } }`, ids[n%posts])
+		}},
+	}
+}
+
+// each calls f for the numbers below n, a few at a time.
+func each(n int, f func(int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// startReadyMade starts a server that has the answer to a query ready.
+func startReadyMade(b *testing.B, query string, answer []byte) *process {
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := &process{instance: instance{t: b, log: &output{}}}
+	p.cmd = exec.Command(os.Args[0])
+	p.cmd.Env = append(os.Environ(), readyMade+"="+string(body)+"\n"+string(bytes.TrimSpace(answer)))
+	p.cmd.Stderr = p.log
+	if err := p.cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(p.kill)
+	eventually(b, func() error {
+		_, address, ok := strings.Cut(strings.TrimSuffix(p.log.String(), "\n"), "listening ")
+		if !ok {
+			return fmt.Errorf("not listening: %s", p.log)
+		}
+		p.root = "http://" + address
+		return nil
+	})
+	return p
+}
+
+// serveReadyMade is the process of startReadyMade.
+func serveReadyMade() error {
+	body, answer, _ := strings.Cut(os.Getenv(readyMade), "\n")
+	ready := map[string][]byte{body: []byte(answer + "\n")}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "listening", l.Addr())
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		answer, ok := ready[string(body)]
+		if err != nil || !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		_, _ = w.Write(answer)
+	}))
+}
