@@ -103,13 +103,13 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 	// column is what a column of the status says about each range.
 	column := func(n int) (all []string) {
 		for _, row := range strings.Split(status(), "\n") {
-			if cells := strings.Split(row, "|"); len(cells) > n && (strings.Contains(cells[1], "posts") || strings.Contains(cells[1], "users")) {
+			if cells := strings.Split(row, "|"); len(cells) > n && strings.Contains(cells[1], "projections-") {
 				all = append(all, strings.TrimSpace(cells[n]))
 			}
 		}
 		return all
 	}
-	const ownerColumn, generationColumn = 3, 4
+	const ownerColumn, generationColumn = 4, 5
 	likes := func(i *process, want float64) error {
 		copies := []any{find(i.do("", q6, nil), "feed.edges.0.node.likeCount"), find(i.do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.likeCount")}
 		if copies[0] != want || copies[1] != want {

@@ -92,8 +92,9 @@ func (c viewsCommand) settled(ctx context.Context, blog *store.Store, do func() 
 	return do()
 }
 
-// rangeLine is how far the projections have come with one feed range.
+// rangeLine is how far a processor has come with one feed range.
 type rangeLine struct {
+	Processor     string  `json:"processor"`
 	Container     string  `json:"container"`
 	MinInclusive  string  `json:"minInclusive"`
 	MaxExclusive  string  `json:"maxExclusive"`
@@ -107,9 +108,9 @@ type rangeLine struct {
 // printRanges prints how far the projections have come.
 func (c viewsCommand) printRanges(stdout io.Writer, status []store.ProjectionStatus) error {
 	t := table.NewWriter()
-	t.AppendHeader(table.Row{"container", "range", "owner", "generation", "behind (changes)", "behind (seconds)", "to rebuild (changes)"})
+	t.AppendHeader(table.Row{"processor", "container", "range", "owner", "generation", "behind (changes)", "behind (seconds)", "to rebuild (changes)"})
 	for _, r := range status {
-		l := rangeLine{Container: r.Container, MinInclusive: r.Range.MinInclusive, MaxExclusive: r.Range.MaxExclusive, Owner: r.Owner,
+		l := rangeLine{Processor: r.Processor, Container: r.Container, MinInclusive: r.Range.MinInclusive, MaxExclusive: r.Range.MaxExclusive, Owner: r.Owner,
 			Generation: r.Generation, BehindChanges: r.Lag, ToRebuild: r.Replay}
 		if !r.Since.IsZero() {
 			l.BehindSeconds = max(0, time.Since(r.Since).Round(time.Second).Seconds())
@@ -124,7 +125,7 @@ func (c viewsCommand) printRanges(stdout io.Writer, status []store.ProjectionSta
 		if owner == "" {
 			owner = "nobody"
 		}
-		t.AppendRow(table.Row{l.Container, l.MinInclusive + "-" + l.MaxExclusive, owner, l.Generation, l.BehindChanges, l.BehindSeconds, l.ToRebuild})
+		t.AppendRow(table.Row{l.Processor, l.Container, l.MinInclusive + "-" + l.MaxExclusive, owner, l.Generation, l.BehindChanges, l.BehindSeconds, l.ToRebuild})
 	}
 	return c.print(stdout, t)
 }
@@ -275,8 +276,10 @@ func showRebuild(m *meter, total map[string]int64, status []store.ProjectionStat
 	over := true
 	for _, r := range status {
 		left[r.Container] += r.Replay
-		behind[r.Container] += r.Lag
-		over = over && r.Replay == 0
+		if r.Replay > 0 {
+			behind[r.Container] += r.Lag
+			over = false
+		}
 	}
 	for _, container := range slices.Sorted(maps.Keys(left)) {
 		total[container] = max(total[container], left[container]) // more when a range was split

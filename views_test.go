@@ -37,7 +37,7 @@ func TestViews(t *testing.T) {
 		return out.String()
 	}
 	views(0, "verify")
-	if out := views(0, "status"); !strings.Contains(out, "posts") || !strings.Contains(out, "users") {
+	if out := views(0, "status"); !strings.Contains(out, "projections-posts") || !strings.Contains(out, "projections-users") || !strings.Contains(out, "usernames") {
 		t.Errorf("status prints %s", out)
 	} else {
 		t.Log(out)
@@ -85,12 +85,12 @@ func TestViews(t *testing.T) {
 	out := views(0, "rebuild", "--json")
 	for line := range strings.Lines(out) {
 		var l rangeLine
-		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Container == "" || l.ToRebuild != 0 || l.Generation < 3 {
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Container == "" || l.ToRebuild != 0 || l.Generation < 3 && l.Processor != "usernames" {
 			t.Errorf("rebuild prints %s", out)
 		}
 	}
 	views(0, "verify", "--settle", "0s")
-	if out := views(0, "status", "--json"); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"behindChanges":0`) {
+	if out := views(0, "status", "--json"); strings.Count(out, "\n") != 3 || !strings.Contains(out, `"behindChanges":0`) {
 		t.Errorf("status --json prints %s", out)
 	}
 	if out := views(0, "repair", "--json"); out != "" {

@@ -36,16 +36,7 @@ const (
 // is handled twice, or late, or by two processes, never takes a copy back.
 func (s *Store) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, p := range []struct {
-		name   string
-		source *azcosmos.ContainerClient
-		handle changefeed.Handler
-		poll   time.Duration
-	}{
-		{processorOf(s.background.posts), s.background.posts, s.projectPosts, s.o.PollInterval},
-		{processorOf(s.background.users), s.background.users, s.projectUsers, s.o.PollInterval},
-		{"usernames", s.background.users, s.sweepUsernames, sweepPolls * s.o.PollInterval},
-	} {
+	for _, p := range s.processors() {
 		processor, err := changefeed.New(p.source, s.leases, p.handle, changefeed.Options{
 			Name: p.name, Owner: s.o.Instance, PollInterval: p.poll, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: s.o.Logger})
 		if err != nil {
@@ -58,6 +49,25 @@ func (s *Store) Run(ctx context.Context) error {
 		return cosmosError("run projections", err)
 	}
 	return nil
+}
+
+// processor follows one container for one purpose.
+type processor struct {
+	name   string
+	source *azcosmos.ContainerClient
+	handle changefeed.Handler
+	poll   time.Duration
+}
+
+func (s *Store) projections() []processor {
+	return []processor{
+		{"projections-posts", s.background.posts, s.projectPosts, s.o.PollInterval},
+		{"projections-users", s.background.users, s.projectUsers, s.o.PollInterval},
+	}
+}
+
+func (s *Store) processors() []processor {
+	return append(s.projections(), processor{"usernames", s.background.users, s.sweepUsernames, sweepPolls * s.o.PollInterval})
 }
 
 // When a process is killed, its copies stand still until its leases expire, which is
@@ -76,26 +86,26 @@ const changesAtOnce = 1000
 // looks for is no use to it before the grace has passed.
 const sweepPolls = 10
 
-func processorOf(source *azcosmos.ContainerClient) string { return "projections-" + source.ID() }
-
-// ProjectionStatus is how far the projections have come with one feed range of a
+// ProjectionStatus is how far a processor has come with one feed range of a
 // container.
 type ProjectionStatus struct {
+	Processor string // "projections-posts", "projections-users", or "usernames", the sweep
 	Container string
 	changefeed.RangeStatus
 }
 
-// Projections tells how far the projections have come, and who is at work. It
-// takes part in nothing. Before the projections have ever run it returns nothing.
+// Projections tells how far the projections and the sweep of usernames have come,
+// and who is at work. It takes part in nothing. Before they have ever run it
+// returns nothing.
 func (s *Store) Projections(ctx context.Context) ([]ProjectionStatus, error) {
 	var all []ProjectionStatus
-	for _, source := range s.background.sources() {
-		ranges, err := changefeed.Status(ctx, source, s.leases, processorOf(source))
+	for _, p := range s.processors() {
+		ranges, err := changefeed.Status(ctx, p.source, s.leases, p.name)
 		if err != nil {
 			return nil, cosmosError("read status of projections", err)
 		}
 		for _, r := range ranges {
-			all = append(all, ProjectionStatus{source.ID(), r})
+			all = append(all, ProjectionStatus{p.name, p.source.ID(), r})
 		}
 	}
 	return all, nil

@@ -47,11 +47,11 @@ func (w *world) caughtUp() error {
 	if err != nil {
 		return err
 	}
-	if len(status) != 2 {
+	if len(status) != 3 {
 		return fmt.Errorf("%d ranges", len(status))
 	}
 	for _, r := range status {
-		if r.Lag > 0 {
+		if r.Lag > 0 && r.Processor != "usernames" { // the sweep waits for the grace
 			return fmt.Errorf("%s is %d changes behind", r.Container, r.Lag)
 		}
 	}

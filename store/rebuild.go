@@ -28,8 +28,8 @@ func (s *Store) Rebuild(ctx context.Context) error {
 	if err := s.mend(ctx, all); err != nil {
 		return err
 	}
-	for _, source := range s.background.sources() {
-		if err := changefeed.Reset(ctx, source, s.leases, processorOf(source)); err != nil {
+	for _, p := range s.projections() {
+		if err := changefeed.Reset(ctx, p.source, s.leases, p.name); err != nil {
 			return cosmosError("rebuild", err)
 		}
 	}

@@ -47,11 +47,6 @@ type clients struct {
 	users, posts, feed *azcosmos.ContainerClient
 }
 
-// sources are the containers that the projections follow.
-func (c clients) sources() []*azcosmos.ContainerClient {
-	return []*azcosmos.ContainerClient{c.posts, c.users}
-}
-
 // New returns a Store that serves requests through client and keeps the copies
 // true through background, so that the two can differ in priority, retries and
 // accounting; one client may serve both. It does no I/O, and closes neither.
