@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -104,13 +105,27 @@ func (c cosmosConfig) connect(log *slog.Logger) (*cosmos, error) {
 	})
 }
 
+// waitWhileThrottled has a request that is refused with 429 wait as long as Cosmos DB
+// asks for, again and again until its context ends: nobody waits for background work,
+// and to begin a page or a scan anew costs more than to wait. Everything else is left
+// to azcosmos and to whoever called, so that an outage shows as soon as it would
+// otherwise.
+var waitWhileThrottled = policy.RetryOptions{
+	MaxRetries:    math.MaxInt32 - 1,
+	RetryDelay:    100 * time.Millisecond, // and twice as long each time, if the answer does not say
+	MaxRetryDelay: time.Minute,
+	ShouldRetry: func(resp *http.Response, err error) bool {
+		return err == nil && resp.StatusCode == http.StatusTooManyRequests
+	},
+}
+
 func newCosmos(where string, t policy.Transporter, closer func() error, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	low := azcosmos.PriorityLevelLow
 	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, PerRetryPolicies: []policy.Policy{store.WriteOnce()}}})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}
-	background, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t}, PriorityLevel: &low})
+	background, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, Retry: waitWhileThrottled}, PriorityLevel: &low})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}

@@ -7,8 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
@@ -202,4 +205,64 @@ func (o onFirst) Write(b []byte) (int, error) {
 		o.call()
 	}
 	return o.Writer.Write(b)
+}
+
+// Background work that is refused again and again goes on when it may; what fails
+// otherwise, fails at once.
+func TestViewsWaitWhileThrottled(t *testing.T) {
+	engine, err := emulator.Open(t.TempDir(), emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() {
+		served <- emulatorConfig{HTTP: true, Listen: listener.Addr().String()}.serve(ctx, engine, listener, slog.New(slog.DiscardHandler), nil)
+	}()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	c := cosmosConfig{CosmosEndpoint: "http://" + listener.Addr().String(), CosmosKey: emulator.WellKnownKey}
+	db, err := c.connect(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blog, err := c.open(db, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(blog.Provision(t.Context()), db.close()); err != nil {
+		t.Fatal(err)
+	}
+	byline := func(command ...string) (int, string) {
+		var log output
+		status := run(t.Context(), append(command, "--cosmos-endpoint", c.CosmosEndpoint, "--cosmos-key", c.CosmosKey), io.Discard, &log, nil)
+		return status, log.String()
+	}
+	var refused atomic.Int32
+	engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if o.Kind == emulator.Query && refused.Add(1) <= 20 {
+			return emulator.Fault{Status: http.StatusTooManyRequests}
+		}
+		return emulator.Fault{}
+	})
+	if status, log := byline("views", "verify"); status != 0 || refused.Load() <= 20 {
+		t.Errorf("throttled %d times: status %d: %s", refused.Load(), status, log)
+	}
+	engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if o.Kind == emulator.Query {
+			return emulator.Fault{Status: http.StatusServiceUnavailable}
+		}
+		return emulator.Fault{}
+	})
+	if status, log := byline("views", "verify"); status != 1 || !strings.Contains(log, "UNAVAILABLE") {
+		t.Errorf("unavailable: status %d: %s", status, log)
+	}
 }
