@@ -169,7 +169,7 @@ func (v viewsStatus) run(ctx context.Context, log *slog.Logger, stdout, stderr i
 
 // verify finds what differs.
 func (c viewsCommand) verify(ctx context.Context, blog *store.Store, m *meter, settle time.Duration) (found []store.Difference, err error) {
-	err = blog.Verify(ctx, settle, func(items int) { m.show("reading", int64(items), 0, 0) },
+	err = blog.Verify(ctx, settle, func(done, total int) { m.show("reading", int64(done), int64(total), 0) },
 		func(d store.Difference) { found = append(found, d) })
 	if err != nil && ctx.Err() != nil {
 		return nil, errors.New("interrupted: nothing was compared to the end")

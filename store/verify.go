@@ -41,16 +41,21 @@ type Difference struct {
 // instances that serve: copies that are on their way are not wrong, so what looks
 // different is looked at again until it is equal, or the settle time has passed.
 // It reads everything, and keeps some hundred bytes for each post in memory.
-// progress, if set, is called with the number of items read so far.
-func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(items int), report func(Difference)) error {
+// progress, if set, is called with the number of items read so far, and of how
+// many: 0 until the users container has been read, whose copies tell it well enough.
+func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference)) error {
 	v := verifier{Store: s, progress: progress, users: map[string]string{}, reservations: map[string]string{},
 		posts: map[string]*postSummary{}, copies: map[placeOfCopy]string{}}
 	if err := v.readUsers(ctx); err != nil {
 		return err
 	}
+	v.total = v.items + v.expected + 1 // never reached before the end
+	v.show()
 	if err := v.readPosts(ctx); err != nil {
 		return err
 	}
+	v.total = v.items
+	v.show()
 	suspects, err := v.suspects(ctx)
 	if err != nil {
 		return err
@@ -107,8 +112,10 @@ func (s *Store) stillDifferent(ctx context.Context, suspects []Difference) ([]Di
 // verifier holds what one run of Verify has read.
 type verifier struct {
 	*Store
-	progress     func(int)
-	items        int
+	progress     func(done, total int)
+	items        int               // read so far
+	expected     int               // of posts: what the copies of posts count
+	total        int               // about; 0: not known yet
 	users        map[string]string // name by id
 	reservations map[string]string // owner by key
 	posts        map[string]*postSummary
@@ -141,11 +148,19 @@ func (v *verifier) scan(ctx context.Context, c *azcosmos.ContainerClient, each f
 			}
 		}
 		v.items += len(r.Items)
-		if v.progress != nil {
-			v.progress(v.items)
+		if v.total > 0 {
+			v.total = max(v.total, v.items+1)
 		}
+		v.show()
 	}
 	return nil
+}
+
+// show tells how far the reading has come.
+func (v *verifier) show() {
+	if v.progress != nil {
+		v.progress(v.items, v.total)
+	}
 }
 
 func (v *verifier) readUsers(ctx context.Context) error {
@@ -167,6 +182,7 @@ func (v *verifier) readUsers(ctx context.Context) error {
 		case typePost:
 			if item, _, err := decode[shortItem](op, typePost, raw); err == nil {
 				v.copies[placeOfCopy{item.AuthorID, item.ID}] = describe(item)
+				v.expected += 1 + int(item.CommentCount) + int(item.LikeCount)
 			}
 		}
 		return nil

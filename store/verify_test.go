@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,30 @@ func TestVerifyAndRepair(t *testing.T) {
 	})
 	if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil {
 		t.Errorf("grace is not found: %v", err)
+	}
+}
+
+// How much there is to read is told by what was read first.
+func TestVerifyTellsHowFarItHasCome(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	for i := range 3 {
+		p := w.post(ada, fmt.Sprintf("post %d", i))
+		w.like(grace, p)
+		w.comment(grace, p, "a comment")
+	}
+	defer w.run()()
+	eventually(t, w.caughtUp)
+	type step struct{ done, total int }
+	var steps []step
+	err := w.Verify(t.Context(), 0, func(done, total int) { steps = append(steps, step{done, total}) }, func(store.Difference) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(steps)
+	const users, all = 2 + 2 + 3, 2 + 2 + 3 + 9
+	if n := len(steps); n < 4 || steps[0].total != 0 || steps[n-1] != (step{all, all}) || !slices.Contains(steps, step{users, all + 1}) {
+		t.Errorf("the steps are %v", steps)
 	}
 }
 
