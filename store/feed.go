@@ -33,8 +33,20 @@ func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
 
 // feedEntry is an entry of the feed, as far as its place and its age are concerned.
 type feedEntry struct {
-	ID        string `json:"id"`
-	CreatedAt Date   `json:"creationDate"`
+	ID        string
+	CreatedAt Date
+}
+
+// UnmarshalJSON takes whatever stands for the date: an entry that somebody has
+// spoilt has to be seen to be mended.
+func (e *feedEntry) UnmarshalJSON(b []byte) error {
+	var item struct {
+		ID        string `json:"id"`
+		CreatedAt any    `json:"creationDate"`
+	}
+	err := json.Unmarshal(b, &item)
+	*e = feedEntry{item.ID, Date(fmt.Sprint(item.CreatedAt))}
+	return err
 }
 
 func entryOf(p *Post) feedEntry { return feedEntry{p.ID, p.CreatedAt} }
@@ -147,13 +159,13 @@ func (s *Store) refillFeed(ctx context.Context, entries []feedEntry) error {
 		for _, e := range chunk {
 			ids = append(ids, e.ID)
 		}
-		posts, err := readPosts(ctx, s.background.posts, ids)
+		posts, err := readPosts(ctx, s.background.posts, ids, s.decodeAnyPost)
 		if err != nil {
 			return err
 		}
 		for _, p := range posts {
 			if p == nil {
-				continue // deleted meanwhile
+				continue // deleted meanwhile, or not to be read
 			}
 			if _, err := writeCopy(ctx, s.background.feed, feedPartition, p); err != nil {
 				return err

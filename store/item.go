@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -57,6 +58,10 @@ const tombstoneLife = 30 * 24 * 60 * 60
 
 func (e envelope) envelopeOf() envelope { return e }
 
+// errMalformed says that an item is not what its type has to be: somebody else has
+// written it.
+var errMalformed = errors.New("malformed")
+
 // decode reads an item of the given type. It reports false for an item of another
 // type and for a tombstone, and an Error if the item is malformed.
 func decode[T interface{ envelopeOf() envelope }](op, wantType string, raw []byte) (item T, ok bool, err error) {
@@ -73,7 +78,7 @@ func decodeFields[T any](fields []byte, item T) (T, error) {
 }
 
 func malformed(op, kind string, err error) error {
-	return &Error{Code: Internal, Op: op, Err: fmt.Errorf("malformed %s item: %w", kind, err)}
+	return &Error{Code: Internal, Op: op, Err: fmt.Errorf("%w %s item: %w", errMalformed, kind, err)}
 }
 
 // encode writes an item. Items are made of texts, numbers and flags: it cannot fail.

@@ -129,15 +129,15 @@ func (s *Store) Post(ctx context.Context, id string) (*Post, error) {
 // Posts reads many whole posts in one request: result[i] is nil if ids[i] does
 // not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*Post, error) {
-	return readPosts(ctx, s.posts, ids)
+	return readPosts(ctx, s.posts, ids, decodePost)
 }
 
-func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string) ([]*Post, error) {
+func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string, decode func(string, []byte) (*Post, error)) ([]*Post, error) {
 	return readAll(ctx, "read posts", c, ids,
 		func(id string) azcosmos.ItemIdentity {
 			return azcosmos.ItemIdentity{ID: id, PartitionKey: key(id)}
 		},
-		decodePost, func(p *Post) string { return p.ID })
+		decode, func(p *Post) string { return p.ID })
 }
 
 // UserPosts is Q3: a user's posts in short form, newest first, by one query of the

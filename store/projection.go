@@ -229,12 +229,35 @@ func cascade(ctx context.Context, c *azcosmos.ContainerClient, postID string, ba
 	return nil
 }
 
-func (s *Store) setAside(container string, raw []byte, err error) {
-	var id struct {
+// setAside leaves an item out that cannot be read, and returns its id.
+func (s *Store) setAside(container string, raw []byte, err error) string {
+	var item struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(raw, &id) // best effort: the name of what could not be read
-	s.o.Logger.Error("item set aside: it cannot be projected", logContainer, container, logItem, id.ID, logError, err)
+	_ = json.Unmarshal(raw, &item) // every item has one
+	s.o.Logger.Error("item set aside: it cannot be projected", logContainer, container, logItem, item.ID, logError, err)
+	return item.ID
+}
+
+// decodeAnyUser is decodeUser for work that goes on past a user that cannot be read:
+// it has an id alone.
+func (s *Store) decodeAnyUser(op string, raw []byte) (*User, error) {
+	u, err := decodeUser(op, raw)
+	if err != nil {
+		return &User{ID: s.setAside(usersContainer, raw, err)}, nil
+	}
+	return u, nil
+}
+
+// decodeAnyPost is decodePost for work that goes on past a post that cannot be read:
+// it is absent.
+func (s *Store) decodeAnyPost(op string, raw []byte) (*Post, error) {
+	p, err := decodePost(op, raw)
+	if err != nil {
+		s.setAside(postsContainer, raw, err)
+		return nil, nil
+	}
+	return p, nil
 }
 
 // mendNames compares the author's name on every changed item with the name that
@@ -252,13 +275,13 @@ func (s *Store) mendNames(ctx context.Context, items []authored) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	users, err := readUsers(ctx, s.background.users, ids)
+	users, err := readUsers(ctx, s.background.users, ids, s.decodeAnyUser)
 	if err != nil {
 		return err
 	}
 	names := map[string]string{}
 	for i, u := range users {
-		if u != nil {
+		if u != nil && u.Username != "" {
 			names[ids[i]] = u.Username
 		}
 	}
@@ -290,12 +313,13 @@ func (s *Store) renameItem(ctx context.Context, item authored, name string) erro
 }
 
 // projectUsers handles changes of the users container: a renamed user's new name
-// goes onto everything that the user has written. In a rebuild, it mends whatever
-// passes by.
+// goes onto everything that the user has written, and the name is reserved if it is
+// not: a process that stood still in the middle of a rename may have been taken for
+// dead. In a rebuild, it mends whatever passes by.
 func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 	const op = "project users"
 	renamed := map[string]bool{}
-	var again []Difference
+	var suspects []Difference
 	for _, raw := range items {
 		var e envelope
 		err := json.Unmarshal(raw, &e)
@@ -307,7 +331,9 @@ func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 			continue
 		}
 		if e.Type != typeUser {
-			again = append(again, suspectOf(e, raw)...)
+			if changefeed.Replaying(ctx) {
+				suspects = append(suspects, suspectOf(e, raw)...)
+			}
 			continue
 		}
 		u, err := decodeUser(op, raw)
@@ -315,17 +341,16 @@ func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 			s.setAside(usersContainer, raw, err)
 			continue
 		}
-		if u != nil && u.Revision > 1 { // whoever is new has written nothing
+		if u == nil {
+			continue
+		}
+		if u.Revision > 1 { // whoever is new has written nothing
 			renamed[u.ID] = true
 		}
-		if u != nil {
-			again = append(again, Difference{Kind: Username, Partition: usernameKey(u.Username), ID: u.ID})
-		}
+		suspects = append(suspects, Difference{Kind: Username, Partition: usernameKey(u.Username), ID: u.ID})
 	}
-	if changefeed.Replaying(ctx) {
-		if err := s.mend(ctx, again); err != nil {
-			return err
-		}
+	if err := s.mend(ctx, suspects); err != nil {
+		return err
 	}
 	for id := range renamed {
 		if err := s.sweepName(ctx, id); err != nil {
@@ -343,7 +368,10 @@ func (s *Store) sweepName(ctx context.Context, userID string) error {
 	count := 0
 	for {
 		u, err := readUser(ctx, op, s.background.users, userID)
-		if u == nil || err != nil {
+		if u == nil || errors.Is(err, errMalformed) {
+			return nil // a change that is in the feed, too
+		}
+		if err != nil {
 			return err
 		}
 		items, err := s.misnamed(ctx, u)

@@ -306,6 +306,8 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 		"poison-2": `{"id":"poison-2","postId":"poison-2","type":17}`,
 		"poison-3": `{"id":"poison-3","postId":"poison-3"}`,
 		"poison-4": `{"id":"poison-4","postId":"poison-4","type":"post","userId":"u","creationDate":"yesterday"}`,
+		"poison-7": `{"id":"poison-7","postId":"poison-7","type":"post","userId":"u","creationDate":"1999-13-99"}`,
+		"poison-8": `{"id":"poison-8","postId":"poison-8","type":"post","userId":"u","creationDate":"1999-01-01T00:00:00.000Z","likeCount":"many"}`,
 	} {
 		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
 			t.Fatal(err)
@@ -320,6 +322,10 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	grace, mallory := w.user("grace"), w.user("mallory")
+	strange := w.post(mallory, "by a user that cannot be read")
+	w.corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
+	w.like(ada, strange)
 	p := w.post(ada, "after the poison")
 	w.like(ada, p)
 	defer w.run()()
@@ -327,13 +333,24 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		if got := w.feed(); len(got) == 1 && got[0].AuthorUsername != "Countess" {
+		if got := w.feed(); len(got) == 2 && got[0].AuthorUsername != "Countess" {
 			return errors.New("the renames are stuck")
 		}
-		if got := w.feed(); len(got) != 1 || got[0].LikeCount != 1 {
+		if got := w.feed(); len(got) != 2 || got[0].LikeCount != 1 || got[1].LikeCount != 1 {
 			return fmt.Errorf("the projections are stuck: %v", titles(got))
 		}
 		return nil
+	})
+	// The feed is filled up from among what cannot be read.
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.like(grace, strange)
+	eventually(t, func() error {
+		if got := w.feed(); len(got) != 1 || got[0].LikeCount != 2 {
+			return fmt.Errorf("the projections are stuck: %v", titles(got))
+		}
+		return w.caughtUp()
 	})
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -11,8 +12,9 @@ import (
 
 // Repair mends one difference that Verify has found, as things are now: what has
 // become equal meanwhile is left alone. Every write is conditional on what was
-// read, so that it may run beside instances that serve, and be interrupted. A
-// name that two users carry cannot be mended: Conflict.
+// read, so that it may run beside instances that serve, and be interrupted. What
+// cannot be mended is a Conflict: a name that two users carry, and what is derived
+// from an item that cannot be read.
 func (s *Store) Repair(ctx context.Context, d Difference) error {
 	const op = "repair"
 	for range 10 {
@@ -31,6 +33,9 @@ func (s *Store) Repair(ctx context.Context, d Difference) error {
 			err = s.repairName(ctx, d)
 		case Username:
 			err = s.repairUsername(ctx, d)
+		}
+		if errors.Is(err, errMalformed) {
+			return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
 		}
 		if !hasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
 			if err != nil {
@@ -56,12 +61,12 @@ func (s *Store) repairCopy(ctx context.Context, c *azcosmos.ContainerClient, d D
 	if err != nil {
 		return err
 	}
-	switch wanted := source != nil && (c == s.background.feed || source.AuthorID == d.Partition); {
-	case wanted && etag != "":
+	switch belongs := s.belongs(source, c, d.Partition); {
+	case belongs && etag != "": // a tombstone, too: it keeps changes that arrive late from bringing the post back
 		_, err = c.ReplaceItem(ctx, key(d.Partition), d.ID, encode(source.short()), ifMatch(etag))
-	case wanted:
+	case belongs && !source.deleted:
 		_, err = c.CreateItem(ctx, key(d.Partition), encode(source.short()), nil)
-	case have != nil:
+	case have != absent:
 		_, err = c.DeleteItem(ctx, key(d.Partition), d.ID, ifMatch(etag))
 	}
 	return err
@@ -116,6 +121,14 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	if err != nil && !hasStatus(err, http.StatusNotFound) {
 		return err
 	}
+	var item usernameItem
+	if err == nil {
+		var malformed error
+		if item, _, malformed = decode[usernameItem](op, typeUsername, r.Value); malformed != nil {
+			_, err = letGo(ctx, s.background.users, d.Partition, r.ETag) // and look again
+			return err
+		}
+	}
 	u, uerr := readUser(ctx, op, s.background.users, d.ID)
 	if uerr != nil {
 		return uerr
@@ -126,9 +139,8 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	if err != nil {
 		return nil // nobody has it
 	}
-	item, _, err := decode[usernameItem](op, typeUsername, r.Value)
-	if err != nil || item.OwnerID != d.ID || item.CreatedAt > s.graceBegan() {
-		return err
+	if item.OwnerID != d.ID || item.CreatedAt > s.graceBegan() {
+		return nil
 	}
 	_, err = letGo(ctx, s.background.users, d.Partition, r.ETag)
 	return err

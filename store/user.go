@@ -48,15 +48,15 @@ func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id st
 
 // Users reads many users in one request: result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*User, error) {
-	return readUsers(ctx, s.users, ids)
+	return readUsers(ctx, s.users, ids, decodeUser)
 }
 
-func readUsers(ctx context.Context, c *azcosmos.ContainerClient, ids []string) ([]*User, error) {
+func readUsers(ctx context.Context, c *azcosmos.ContainerClient, ids []string, decode func(string, []byte) (*User, error)) ([]*User, error) {
 	return readAll(ctx, "read users", c, ids,
 		func(id string) azcosmos.ItemIdentity {
 			return azcosmos.ItemIdentity{ID: id, PartitionKey: key(id)}
 		},
-		decodeUser, func(u *User) string { return u.ID })
+		decode, func(u *User) string { return u.ID })
 }
 
 // NewUser is a user to create. ID comes from UserID.

@@ -505,6 +505,33 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 	}
 }
 
+// A process stands still in the middle of a rename, for so long that the sweep lets
+// go of the new name, and then goes on.
+func TestNameThatWasSweptMeanwhileIsReservedAgain(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch {
+			w.wire.intercept(nil)
+			w.remove("users", "username:wanted", "username:wanted")
+		}
+		return nil
+	})
+	if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+		t.Fatal(err)
+	}
+	if owner := w.reservations()["wanted"]; owner != "" {
+		t.Fatalf("reserved for %s", owner)
+	}
+	defer w.run()()
+	eventually(t, func() error {
+		if diff := cmp.Diff(map[string]string{"wanted": ada.ID}, w.reservations()); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+}
+
 // Whatever step of a rename or a creation is the last before a crash: the user is
 // found under the name carried, and the other name becomes free.
 func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {

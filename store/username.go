@@ -285,19 +285,20 @@ type reservedName struct {
 	ETag azcore.ETag `json:"_etag"`
 }
 
-// unused returns the reservations whose owners do not carry the names.
+// unused returns the reservations whose owners do not carry the names, as far as
+// that can be known.
 func (s *Store) unused(ctx context.Context, all []reservedName) ([]reservedName, error) {
 	var owners []string
 	for _, r := range all {
 		owners = append(owners, r.OwnerID)
 	}
-	users, err := readUsers(ctx, s.background.users, owners)
+	users, err := readUsers(ctx, s.background.users, owners, s.decodeAnyUser)
 	if err != nil {
 		return nil, err
 	}
 	var unused []reservedName
 	for i, r := range all {
-		if u := users[i]; u == nil || usernameKey(u.Username) != r.ID {
+		if u := users[i]; u == nil || u.Username != "" && usernameKey(u.Username) != r.ID {
 			unused = append(unused, r)
 		}
 	}

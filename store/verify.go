@@ -292,6 +292,15 @@ func (v *verifier) newest() []string {
 
 // compare looks at one suspect as things are now. It returns nil if all is well.
 func (s *Store) compare(ctx context.Context, d Difference) (*Difference, error) {
+	wrong, err := s.compareAs(ctx, d)
+	if errors.Is(err, errMalformed) {
+		d.Have, d.Want = "", "unknown: the source is malformed"
+		return &d, nil
+	}
+	return wrong, err
+}
+
+func (s *Store) compareAs(ctx context.Context, d Difference) (*Difference, error) {
 	switch d.Kind {
 	case CopyOfPost:
 		return s.compareCopy(ctx, s.background.users, d)
@@ -307,45 +316,57 @@ func (s *Store) compare(ctx context.Context, d Difference) (*Difference, error) 
 	return nil, &Error{Code: Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", d.Kind)}
 }
 
-// sourceOf reads a post as the copies should have it; nil if they should not.
+// sourceOf reads a post, also a tombstone; nil if there is none.
 func (s *Store) sourceOf(ctx context.Context, id string) (*Post, error) {
 	raw, err := readItem(ctx, "verify", s.background.posts, key(id), id)
 	if raw == nil || err != nil {
 		return nil, err
 	}
-	return decodePost("verify", raw)
+	return decodeChangedPost("verify", raw)
 }
 
-// readCopy reads a live copy with its ETag; nil if there is none.
-func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id string) (*shortItem, azcore.ETag, error) {
+// What there is in the place of something, if it is not there or cannot be read.
+const (
+	absent     = "absent"
+	unreadable = "malformed"
+)
+
+// readCopy describes a copy, and returns the ETag of what is in its place, "" if
+// that is nothing.
+func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id string) (have string, etag azcore.ETag, err error) {
 	r, err := c.ReadItem(ctx, key(partition), id, nil)
 	if hasStatus(err, http.StatusNotFound) && substatus(err) != ownerMissing {
-		return nil, "", nil
+		return absent, "", nil
 	}
 	if err != nil {
-		return nil, "", cosmosError("verify", err)
+		return "", "", cosmosError("verify", err)
 	}
 	item, ok, err := decode[shortItem]("verify", typePost, r.Value)
-	if !ok {
-		return nil, r.ETag, err
+	switch {
+	case err != nil:
+		return unreadable, r.ETag, nil
+	case !ok:
+		return absent, r.ETag, nil
 	}
-	return &item, r.ETag, nil
+	return describe(item), r.ETag, nil
+}
+
+// belongs reports whether a post's copy, or its tombstone, may be in a partition.
+func (s *Store) belongs(source *Post, c *azcosmos.ContainerClient, partition string) bool {
+	return source != nil && (c == s.background.feed || source.AuthorID == partition)
 }
 
 func (s *Store) compareCopy(ctx context.Context, c *azcosmos.ContainerClient, d Difference) (*Difference, error) {
-	have, _, err := readCopy(ctx, c, d.Partition, d.ID)
-	if err != nil {
+	var err error
+	if d.Have, _, err = readCopy(ctx, c, d.Partition, d.ID); err != nil {
 		return nil, err
 	}
 	source, err := s.sourceOf(ctx, d.ID)
 	if err != nil {
 		return nil, err
 	}
-	d.Have, d.Want = "absent", "absent"
-	if have != nil {
-		d.Have = describe(*have)
-	}
-	if source != nil && (c == s.background.feed || source.AuthorID == d.Partition) {
+	d.Want = absent
+	if s.belongs(source, c, d.Partition) && !source.deleted {
 		d.Want = describe(source.short())
 	}
 	if d.Have == d.Want {
@@ -365,11 +386,11 @@ func describe(item shortItem) string {
 // newest need not be there, but what is there must be true.
 func (s *Store) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
 	wrong, err := s.compareCopy(ctx, s.background.feed, d)
-	if wrong == nil || err != nil || wrong.Have != "absent" {
+	if wrong == nil || err != nil || wrong.Have != absent {
 		return wrong, err
 	}
 	source, err := s.sourceOf(ctx, d.ID)
-	if source == nil || err != nil {
+	if source == nil || source.deleted || err != nil {
 		return nil, err
 	}
 	entries, err := s.feedEntries(ctx)
@@ -387,7 +408,7 @@ func (s *Store) countOf(ctx context.Context, id string) (post *Post, comments, l
 	const op = "count comments and likes"
 	for range 10 {
 		before, err := s.sourceOf(ctx, id)
-		if before == nil || err != nil {
+		if before == nil || before.deleted || err != nil {
 			return nil, 0, 0, err
 		}
 		types, err := readPages[envelope](ctx, op, s.background.posts.NewQueryItemsPager(
@@ -407,7 +428,7 @@ func (s *Store) countOf(ctx context.Context, id string) (post *Post, comments, l
 		if err != nil {
 			return nil, 0, 0, err
 		}
-		if after != nil && after.Revision == before.Revision {
+		if after != nil && !after.deleted && after.Revision == before.Revision {
 			return after, comments, likes, nil
 		}
 	}
@@ -435,7 +456,7 @@ func (s *Store) readAuthored(ctx context.Context, d Difference) (*authored, erro
 	}
 	var item authored
 	if err := json.Unmarshal(raw, &item); err != nil {
-		return nil, &Error{Code: Internal, Op: "verify", Err: err}
+		return nil, &Error{Code: Internal, Op: "verify", Err: fmt.Errorf("%w: %w", errMalformed, err)}
 	}
 	if item.Deleted {
 		return nil, nil
@@ -475,7 +496,8 @@ func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference,
 	if raw != nil {
 		r, _, err := decode[usernameItem]("verify", typeUsername, raw)
 		if err != nil {
-			return nil, err
+			d.Have = unreadable
+			return &d, nil
 		}
 		d.Have = r.OwnerID
 		if r.OwnerID != d.ID && !carries || !carries && r.CreatedAt > s.graceBegan() {

@@ -121,6 +121,91 @@ func TestVerifyAndRepair(t *testing.T) {
 	}
 }
 
+// A copy of a deleted post is mended into a tombstone, so that a change that arrives
+// late cannot bring it back.
+func TestRepairedDeleteStaysDeleted(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "one")
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	live := `{"id":"` + p.ID + `","userId":"` + ada.ID + `","postId":"` + p.ID +
+		`","type":"post","title":"one","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"` + string(p.CreatedAt) + `","version":1,"revision":1}`
+	w.upsert("users", ada.ID, live)
+	w.upsert("feed", "post", live)
+	found := w.verify(0)
+	if len(found) != 2 {
+		t.Fatalf("found %+v", found)
+	}
+	for _, d := range found {
+		if err := w.Repair(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := w.ProjectCopies(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if posts, feed := w.userPosts(ada), w.feed(); len(posts) != 0 || len(feed) != 0 {
+		t.Errorf("it is back: %v, %v", titles(posts), titles(feed))
+	}
+}
+
+// Copies and reservations that nobody can read are mended like others. What is
+// derived from a post that nobody can read is shown, and cannot be.
+func TestVerifyAndRepairOfWhatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	stop := w.run()
+	ada, grace, mallory := w.user("ada"), w.user("grace"), w.user("mallory")
+	var posts []*store.Post
+	for i := range 6 {
+		posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+	}
+	eventually(t, w.caughtUp)
+	stop()
+	w.clock.ms.Add(61_000)
+	w.corrupt("users", ada.ID, posts[0].ID, "/title", 5)
+	w.corrupt("feed", "post", posts[1].ID, "/likeCount", "many")
+	w.corrupt("feed", "post", posts[2].ID, "/creationDate", "yesterday")
+	w.corrupt("feed", "post", posts[3].ID, "/creationDate", 7)
+	w.corrupt("users", "username:grace", "username:grace", "/creationDate", 5)
+	found := w.verify(0)
+	if len(found) != 5 {
+		t.Fatalf("found %+v", found)
+	}
+	for _, d := range found {
+		t.Logf("%+v", d)
+		if err := w.Repair(t.Context(), d); err != nil {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	if found := w.verify(0); found != nil {
+		t.Errorf("still %+v", found)
+	}
+	if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil || u.ID != grace.ID {
+		t.Errorf("grace is not found: %v", err)
+	}
+
+	w.corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", "many")
+	w.corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
+	found = w.verify(0)
+	if len(found) != 3 { // two copies of the post, and the reservation of the user
+		t.Fatalf("found %+v", found)
+	}
+	for _, d := range found {
+		t.Logf("%+v", d)
+		wantCode(t, w.Repair(t.Context(), d), store.Conflict, "")
+	}
+	if err := w.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	w.rebuilt()
+	if name := w.reservations()["mallory"]; name != mallory.ID {
+		t.Errorf("the name of a user that cannot be read is reserved for %q", name)
+	}
+}
+
 // How much there is to read is told by what was read first.
 func TestVerifyTellsHowFarItHasCome(t *testing.T) {
 	w := newWorld(t)
