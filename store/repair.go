@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -90,6 +91,9 @@ func (s *Store) repairCount(ctx context.Context, d Difference) error {
 	p, comments, likes, err := s.countOf(ctx, d.ID)
 	if p == nil || err != nil {
 		return err
+	}
+	if p.deleted {
+		return cascade(ctx, s.background.posts, d.ID, math.MaxInt)
 	}
 	var o azcosmos.PatchOperations
 	o.SetCondition(fmt.Sprintf("from c where c.revision = %d", p.Revision))

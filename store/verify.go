@@ -22,7 +22,7 @@ type Kind string
 const (
 	CopyOfPost Kind = "copy of post" // in the author's partition
 	FeedEntry  Kind = "feed entry"
-	Count      Kind = "count"    // of comments or likes, on a post
+	Count      Kind = "count"    // of comments or likes, on a post; or of those that a deleted post has left
 	Name       Kind = "name"     // of the author, on a post, comment or like
 	Username   Kind = "username" // a user without the reservation, or a reservation without the user
 )
@@ -127,7 +127,7 @@ type postSummary struct {
 	entry          feedEntry
 	author         string
 	short          string // described
-	comments       int32  // as counted on the post, less what is there
+	comments       int32  // as counted on the post, if it is not deleted, less what is there
 	likes          int32
 	there, deleted bool
 }
@@ -209,8 +209,10 @@ func (v *verifier) readPosts(ctx context.Context) error {
 			}
 			summary.there, summary.deleted = true, p.deleted
 			summary.entry, summary.author, summary.short = entryOf(p), p.AuthorID, describe(p.short())
-			summary.comments += p.CommentCount
-			summary.likes += p.LikeCount
+			if !p.deleted {
+				summary.comments += p.CommentCount
+				summary.likes += p.LikeCount
+			}
 		case item.Deleted:
 			return nil
 		case item.Type == typeComment:
@@ -229,11 +231,14 @@ func (v *verifier) readPosts(ctx context.Context) error {
 func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	found := v.wrongNames
 	for id, p := range v.posts {
-		if !p.there || p.deleted {
+		if !p.there {
 			continue
 		}
 		if p.comments != 0 || p.likes != 0 {
 			found = append(found, Difference{Kind: Count, Partition: id, ID: id})
+		}
+		if p.deleted {
+			continue
 		}
 		if v.copies[placeOfCopy{p.author, id}] != p.short {
 			found = append(found, Difference{Kind: CopyOfPost, Partition: p.author, ID: id})
@@ -403,12 +408,13 @@ func (s *Store) compareFeedEntry(ctx context.Context, d Difference) (*Difference
 	return wrong, nil
 }
 
-// countOf counts what is in a post's partition while the post does not change.
+// countOf counts what is in a post's partition while the post, or its tombstone,
+// does not change.
 func (s *Store) countOf(ctx context.Context, id string) (post *Post, comments, likes int32, err error) {
 	const op = "count comments and likes"
 	for range 10 {
 		before, err := s.sourceOf(ctx, id)
-		if before == nil || before.deleted || err != nil {
+		if before == nil || err != nil {
 			return nil, 0, 0, err
 		}
 		types, err := readPages[envelope](ctx, op, s.background.posts.NewQueryItemsPager(
@@ -428,7 +434,7 @@ func (s *Store) countOf(ctx context.Context, id string) (post *Post, comments, l
 		if err != nil {
 			return nil, 0, 0, err
 		}
-		if after != nil && !after.deleted && after.Revision == before.Revision {
+		if after != nil && after.Revision == before.Revision {
 			return after, comments, likes, nil
 		}
 	}
@@ -440,11 +446,13 @@ func (s *Store) compareCount(ctx context.Context, d Difference) (*Difference, er
 	if p == nil || err != nil {
 		return nil, err
 	}
-	if p.CommentCount == comments && p.LikeCount == likes {
+	there := fmt.Sprintf("%d comments, %d likes", comments, likes)
+	if d.Have, d.Want = fmt.Sprintf("%d comments, %d likes", p.CommentCount, p.LikeCount), there; p.deleted {
+		d.Have, d.Want = there, "0 comments, 0 likes"
+	}
+	if d.Have == d.Want {
 		return nil, nil
 	}
-	d.Have = fmt.Sprintf("%d comments, %d likes", p.CommentCount, p.LikeCount)
-	d.Want = fmt.Sprintf("%d comments, %d likes", comments, likes)
 	return &d, nil
 }
 

@@ -76,6 +76,7 @@ func TestVerifyAndRepair(t *testing.T) {
 	w.corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
 	w.corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
 	w.corrupt("posts", posts[0].ID, c.ID, "/userUsername", "somebody")
+	w.upsert("posts", posts[11].ID, `{"id":"left","postId":"`+posts[11].ID+`","type":"comment","userId":"`+grace.ID+`","userUsername":"grace","content":"x","creationDate":"2026-01-01T00:00:00.000Z"}`)
 	w.remove("users", ada.ID, posts[5].ID)
 	w.remove("feed", "post", posts[6].ID)
 	w.remove("users", "username:grace", "username:grace")
@@ -99,7 +100,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		kinds = append(kinds, string(d.Kind))
 		t.Logf("%+v", d)
 	}
-	want := []string{"copy of post", "copy of post", "copy of post", "copy of post", "count",
+	want := []string{"copy of post", "copy of post", "copy of post", "copy of post", "count", "count",
 		"feed entry", "feed entry", "feed entry", "feed entry", "name", "username", "username"}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Fatal(diff)
