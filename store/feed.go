@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -136,22 +137,12 @@ func (s *Store) trimFeed(ctx context.Context, entries []feedEntry) error {
 }
 
 // refillFeed appends the newest posts that are older than the feed's last entry.
-// It looks for them in all partitions: never on the request path.
 func (s *Store) refillFeed(ctx context.Context, entries []feedEntry) error {
 	const op = "refill feed"
 	missing := feedKept - len(entries)
-	query := "SELECT c.id, c.creationDate FROM c WHERE c.type = 'post' AND NOT IS_DEFINED(c.deleted)"
-	o := &azcosmos.QueryOptions{}
-	if len(entries) > 0 {
-		query += " AND c.creationDate <= @last"
-		o.QueryParameters = []azcosmos.QueryParameter{{Name: "@last", Value: entries[len(entries)-1].CreatedAt}}
-	}
-	candidates, err := readPages[feedEntry](ctx, op, s.background.posts.NewQueryItemsPager(query, azcosmos.NewPartitionKey(), o))
+	candidates, err := s.olderPosts(ctx, op, entries, missing)
 	if err != nil {
 		return err
-	}
-	if len(entries) > 0 {
-		candidates = slices.DeleteFunc(candidates, func(e feedEntry) bool { return newestFirst(e, entries[len(entries)-1]) <= 0 })
 	}
 	slices.SortFunc(candidates, newestFirst)
 	for chunk := range slices.Chunk(candidates[:min(missing, len(candidates))], 100) {
@@ -173,6 +164,45 @@ func (s *Store) refillFeed(ctx context.Context, entries []feedEntry) error {
 		}
 	}
 	return nil
+}
+
+// olderPosts finds the newest posts that are older than the feed's last entry: as
+// many as are wanted if there are so many, and perhaps more. It looks in all
+// partitions, which is never for the request path. They cannot be asked for the
+// newest among them all, and what they return is paid for, so it looks only as far
+// back as it must.
+func (s *Store) olderPosts(ctx context.Context, op string, entries []feedEntry, wanted int) (found []feedEntry, err error) {
+	last := feedEntry{CreatedAt: "9"}
+	if n := len(entries); n > 0 {
+		last = entries[n-1]
+	}
+	for _, since := range lookBack(entries) {
+		found, err = readPages[feedEntry](ctx, op, s.background.posts.NewQueryItemsPager(
+			"SELECT c.id, c.creationDate FROM c WHERE c.type = 'post' AND c.creationDate >= @since AND c.creationDate <= @last AND NOT IS_DEFINED(c.deleted)",
+			azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@since", Value: since}, {Name: "@last", Value: last.CreatedAt}}}))
+		if err != nil {
+			return nil, err
+		}
+		found = slices.DeleteFunc(found, func(e feedEntry) bool { return newestFirst(e, last) <= 0 })
+		if len(found) >= wanted {
+			break
+		}
+	}
+	return found, nil
+}
+
+// lookBack says since when to look for posts that are older than the entries: not
+// much longer ago than these, then much longer, then ever.
+func lookBack(entries []feedEntry) []Date {
+	if len(entries) > 0 {
+		newest, err := time.Parse(dateLayout, string(entries[0].CreatedAt))
+		oldest, err2 := time.Parse(dateLayout, string(entries[len(entries)-1].CreatedAt))
+		if err == nil && err2 == nil {
+			span := min(max(newest.Sub(oldest), time.Minute), 365*24*time.Hour)
+			return []Date{NewDate(oldest.Add(-4 * span)), NewDate(oldest.Add(-64 * span)), ""}
+		}
+	}
+	return []Date{""}
 }
 
 // writeCopy writes the short form of a post into a partition of copies, unless a

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
@@ -118,6 +119,44 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Filling the feed up costs what it lacks, not what the blog holds.
+func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	posts, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 3_000
+	for i := range many {
+		id := fmt.Sprint("post-", i)
+		item := fmt.Sprintf(`{"id":%q,"postId":%q,"type":"post","userId":%q,"userUsername":"ada","title":%q,"content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
+			id, id, ada.ID, id, store.NewDate(epoch().Add(time.Duration(i)*time.Minute)))
+		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer w.run()()
+	eventually(t, w.caughtUp)
+	var read atomic.Int64 // bytes that queries of all partitions have returned
+	w.wire.after(func(r *http.Response) {
+		if strings.HasSuffix(r.Request.URL.Path, "/colls/posts/docs") && strings.HasPrefix(r.Request.Header.Get("Content-Type"), "application/query+json") &&
+			r.Request.Header.Get("x-ms-documentdb-partitionkey") == "" {
+			read.Add(r.ContentLength)
+		}
+	})
+	for i := many - 1; i >= many-30; i-- {
+		if err := w.DeletePost(t.Context(), ada.ID, fmt.Sprint("post-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, w.caughtUp)
+	w.wire.after(nil)
+	if n := read.Load() / int64(len(`{"id":"post-1234","creationDate":"2026-03-01T00:00:00.000Z"}`)); n < 25 || n > 2*600 {
+		t.Errorf("%d of %d posts were looked at", n, many)
+	}
 }
 
 func TestCopiesNeverGoBack(t *testing.T) {
