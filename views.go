@@ -223,8 +223,10 @@ func (v viewsRepair) run(ctx context.Context, log *slog.Logger, stdout, stderr i
 	if failed != nil {
 		err = errors.Join(err, fmt.Errorf("%d of %d could not be mended: %w", len(found)-len(mended), len(found), failed))
 	}
-	if err == nil {
-		log.Info("every copy is equal to its source", logDone, len(mended))
+	if err == nil && len(found) == 0 {
+		log.Info("every copy is equal to its source")
+	} else if err == nil {
+		log.Info("mended; the copies of posts whose counts were wrong follow through the change feed", logDone, len(mended))
 	}
 	return err
 }

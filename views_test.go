@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -207,29 +208,22 @@ func (o onFirst) Write(b []byte) (int, error) {
 	return o.Writer.Write(b)
 }
 
-// Background work that is refused again and again goes on when it may; what fails
-// otherwise, fails at once.
+// Background work leaves requests the precedence. What is refused again and again for
+// that goes on when it may; what fails otherwise, fails at once.
 func TestViewsWaitWhileThrottled(t *testing.T) {
 	engine, err := emulator.Open(t.TempDir(), emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() {
-		served <- emulatorConfig{HTTP: true, Listen: listener.Addr().String()}.serve(ctx, engine, listener, slog.New(slog.DiscardHandler), nil)
-	}()
-	defer func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
+	defer engine.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Content-Type") == "application/query+json" && r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
+			t.Error("a query that looks at everything has no low priority")
 		}
-	}()
-	c := cosmosConfig{CosmosEndpoint: "http://" + listener.Addr().String(), CosmosKey: emulator.WellKnownKey}
+		engine.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	c := cosmosConfig{CosmosEndpoint: server.URL, CosmosKey: emulator.WellKnownKey}
 	db, err := c.connect(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
