@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -212,6 +213,28 @@ func TestPausedOwnerChangesNothing(t *testing.T) {
 	time.Sleep(clusterExpiry)
 	if after := w.leaseItems()[0]; after != before || after.Owner != "two" {
 		t.Errorf("the lease was %+v and is %+v", before, after)
+	}
+}
+
+// How long a lease is good for is up to its owner, whatever others would do.
+func TestLeaseOfASlowerOwnerIsLeftInPeace(t *testing.T) {
+	w := newWorld(t)
+	w.run("slow", w.handle, time.Hour)
+	w.write("a")
+	w.waitFor("a")
+	before := w.checkpoint()
+	fast := w.process()
+	var lists atomic.Int32
+	fast.answer(func(r *http.Request) *http.Response {
+		if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && strings.Contains(r.Header.Get("Content-Type"), "query") {
+			lists.Add(1)
+		}
+		return nil
+	})
+	w.runOn(fast, "fast", w.handle, 30*time.Millisecond)
+	w.wait(func() bool { return lists.Load() > 20 })
+	if after := w.checkpoint(); after["owner"] != "slow" || after["generation"] != before["generation"] {
+		t.Errorf("the lease was %v and is %v", before, after)
 	}
 }
 

@@ -13,7 +13,7 @@
 //
 //   - Processes balance the leases: they take those that are free or have expired,
 //     or else steal one from who has too many. A lease has expired if it has not
-//     changed for Options.Expiry, by the clock of who wants it.
+//     changed for its owner's Options.Expiry, by the clock of who wants it.
 //   - An owner that finds its lease changed by another stops working on the range,
 //     and so does one that could not renew it in time. Its handler's context ends.
 //     A process that was paused and wakes up can save nothing.

@@ -28,6 +28,10 @@ type lease struct {
 	Generation   int64  `json:"generation"` // raised by every change of owner
 	Renewals     int64  `json:"renewals"`   // raised by every write, so that observers see a sign of life
 
+	// Expiry is how long the owner lets the lease go without a sign of life, in
+	// nanoseconds. Owners may differ in it.
+	Expiry time.Duration `json:"expiry,omitempty"`
+
 	// Merging says that the lease replaces all finer ones within its range, which
 	// its owner removes before anything else.
 	Merging bool `json:"merging,omitempty"`
@@ -182,10 +186,10 @@ func (l leases) sendBack(ctx context.Context, v *lease) error {
 // somebody was faster. A lease that nobody renews must be as it was seen; one
 // that is stolen must only have the owner that it was seen with, who may be
 // writing checkpoints all the time.
-func (l leases) take(ctx context.Context, seen *lease, owner string, steal bool) (*lease, error) {
+func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time.Duration, steal bool) (*lease, error) {
 	v := *seen
 	for range 5 {
-		v.Owner = owner
+		v.Owner, v.Expiry = owner, expiry
 		v.Generation++
 		err := l.save(ctx, &v)
 		if err == nil {
@@ -319,11 +323,12 @@ type sighting struct {
 	since time.Time
 }
 
-func (s *sighting) expired(v *lease, now time.Time, after time.Duration) bool {
+// remains is how long, unless it changes, the lease is still its owner's.
+func (s *sighting) remains(v *lease, now time.Time) time.Duration {
 	if s.etag != v.etag {
 		s.etag, s.since = v.etag, now
 	}
-	return now.Sub(s.since) >= after
+	return v.Expiry - now.Sub(s.since)
 }
 
 func hasStatus(err error, statuses ...int) bool {

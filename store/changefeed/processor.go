@@ -36,9 +36,9 @@ type Options struct {
 	// MaxItems is how many changes a page has at most. Default 100.
 	MaxItems int32
 
-	// Expiry is how long the lease of another process must show no sign of life
-	// before it is taken. Owners renew three times as often, also while a handler
-	// is at work, and stop work that they could not renew for so long. The leases
+	// Expiry is how long a lease of this process must show no sign of life before
+	// others take it. It is renewed three times as often, also while a handler is at
+	// work, and work whose lease could not be renewed for so long ends. The leases
 	// are balanced as often as they are renewed. Default 15 s.
 	Expiry time.Duration
 
@@ -171,14 +171,14 @@ func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error)
 			seen = &sighting{}
 		}
 		sightings[v.ID] = seen
-		expired := seen.expired(v, now, p.o.Expiry)
+		remains := seen.remains(v, now)
 		switch {
 		case v.Owner == "":
 		case v.Owner == p.o.Owner:
 			live[v.ID] = p.works(v.ID)
-		case !expired:
+		case remains > 0:
 			live[v.ID] = true
-			expiry = min(expiry, p.o.Expiry-now.Sub(seen.since))
+			expiry = min(expiry, remains)
 		}
 	}
 	p.sightings = sightings
@@ -197,7 +197,7 @@ func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error)
 		if p.works(v.ID) {
 			continue // a split has begun with it since the listing
 		}
-		taken, err := p.leases.take(ctx, v, p.o.Owner, v == steal)
+		taken, err := p.leases.take(ctx, v, p.o.Owner, p.o.Expiry, v == steal)
 		if err != nil {
 			return 0, err
 		}

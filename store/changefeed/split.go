@@ -52,7 +52,7 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 	}()
 	for _, r := range ranges {
 		r = common(r, h.r)
-		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner,
+		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry,
 			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo}
 		v.ID = p.leases.id(r)
 		made := false
@@ -127,7 +127,7 @@ func (p *Processor) merge(ctx context.Context, ranges []azcosmos.FeedRange, all 
 }
 
 func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts []*lease, live map[string]bool) error {
-	whole := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Merging: true}
+	whole := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry, Merging: true}
 	whole.ID = p.leases.id(r)
 	merged := continuation{}
 	beginning := false
@@ -137,7 +137,7 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 			return nil // it worked on without knowing: once more in the next round
 		}
 		if w == nil {
-			taken, err := p.leases.take(ctx, v, p.o.Owner, live[v.ID])
+			taken, err := p.leases.take(ctx, v, p.o.Owner, p.o.Expiry, live[v.ID])
 			if err != nil || taken == nil {
 				return err // once more in the next round, in which the paused ones are taken up again
 			}
