@@ -8,8 +8,9 @@
 // are kept true by Run, which follows the change feed.
 //
 // The package talks to Cosmos DB through azcosmos alone and knows nothing of
-// GraphQL or of the embedded engine. It keeps no state but its clients: a Store
-// is safe for concurrent use, and any number of processes may share an account.
+// GraphQL or of the embedded engine. It keeps no state but its clients and the
+// streams that are being read: a Store is safe for concurrent use, and any number of
+// processes may share an account. Streams tell of what happens, in any of them.
 //
 // Lifecycle: New does no I/O; Provision creates what is missing and comes before
 // everything else; Run blocks until its context ends. Every error that leaves
