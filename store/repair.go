@@ -23,6 +23,7 @@ func (s *Store) Repair(ctx context.Context, d Difference) error {
 		if now == nil || err != nil {
 			return err
 		}
+		d = *now
 		switch d.Kind {
 		case CopyOfPost:
 			err = s.repairCopy(ctx, s.background.users, d)
@@ -54,7 +55,7 @@ func ifMatch(etag azcore.ETag) *azcosmos.ItemOptions {
 
 // repairCopy makes a copy equal to its source, whatever revision it claims.
 func (s *Store) repairCopy(ctx context.Context, c *azcosmos.ContainerClient, d Difference) error {
-	have, etag, err := readCopy(ctx, c, d.Partition, d.ID)
+	have, _, etag, err := readCopy(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return err
 	}

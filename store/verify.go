@@ -34,12 +34,16 @@ type Difference struct {
 	ID        string `json:"id"`        // of the item that is wrong, or missing
 	Have      string `json:"have"`
 	Want      string `json:"want"`
+
+	revision int64 // of the source of a copy, when the two were first compared
 }
 
 // Verify compares every copy, every count, every name and the feed with what they
 // are derived from, and calls report with each difference. It may run beside
 // instances that serve: copies that are on their way are not wrong, so what looks
-// different is looked at again until it is equal, or the settle time has passed.
+// different is looked at again until it is equal, or the settle time has passed. A
+// copy of a post that changes all the time is well if it has become as new as the
+// post was at first.
 // It reads everything, and keeps some hundred bytes for each post in memory.
 // progress, if set, is called with the number of items read so far, and of how
 // many: 0 until the users container has been read, whose copies tell it well enough.
@@ -298,8 +302,12 @@ func (v *verifier) newest() []string {
 // compare looks at one suspect as things are now. It returns nil if all is well.
 func (s *Store) compare(ctx context.Context, d Difference) (*Difference, error) {
 	wrong, err := s.compareAs(ctx, d)
-	if errors.Is(err, errMalformed) {
+	switch {
+	case errors.Is(err, errMalformed):
 		d.Have, d.Want = "", "unknown: the source is malformed"
+		return &d, nil
+	case CodeOf(err) == Conflict:
+		d.Have, d.Want = "", "unknown: the post does not stand still"
 		return &d, nil
 	}
 	return wrong, err
@@ -336,24 +344,24 @@ const (
 	unreadable = "malformed"
 )
 
-// readCopy describes a copy, and returns the ETag of what is in its place, "" if
-// that is nothing.
-func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id string) (have string, etag azcore.ETag, err error) {
+// readCopy describes a copy, and returns its revision and the ETag of what is in its
+// place, "" if that is nothing.
+func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id string) (have string, revision int64, etag azcore.ETag, err error) {
 	r, err := c.ReadItem(ctx, key(partition), id, nil)
 	if hasStatus(err, http.StatusNotFound) && substatus(err) != ownerMissing {
-		return absent, "", nil
+		return absent, 0, "", nil
 	}
 	if err != nil {
-		return "", "", cosmosError("verify", err)
+		return "", 0, "", cosmosError("verify", err)
 	}
 	item, ok, err := decode[shortItem]("verify", typePost, r.Value)
 	switch {
 	case err != nil:
-		return unreadable, r.ETag, nil
+		return unreadable, 0, r.ETag, nil
 	case !ok:
-		return absent, r.ETag, nil
+		return absent, 0, r.ETag, nil
 	}
-	return describe(item), r.ETag, nil
+	return describe(item), item.Revision, r.ETag, nil
 }
 
 // belongs reports whether a post's copy, or its tombstone, may be in a partition.
@@ -362,17 +370,22 @@ func (s *Store) belongs(source *Post, c *azcosmos.ContainerClient, partition str
 }
 
 func (s *Store) compareCopy(ctx context.Context, c *azcosmos.ContainerClient, d Difference) (*Difference, error) {
-	var err error
-	if d.Have, _, err = readCopy(ctx, c, d.Partition, d.ID); err != nil {
+	have, revision, _, err := readCopy(ctx, c, d.Partition, d.ID)
+	if err != nil {
 		return nil, err
 	}
 	source, err := s.sourceOf(ctx, d.ID)
 	if err != nil {
 		return nil, err
 	}
-	d.Want = absent
+	d.Have, d.Want = have, absent
 	if s.belongs(source, c, d.Partition) && !source.deleted {
 		d.Want = describe(source.short())
+		if d.revision == 0 {
+			d.revision = source.Revision
+		} else if d.revision <= revision && revision < source.Revision {
+			return nil, nil // written since, and on its way again
+		}
 	}
 	if d.Have == d.Want {
 		return nil, nil

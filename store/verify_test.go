@@ -1,9 +1,13 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -258,6 +262,47 @@ func TestVerifyBesideWrites(t *testing.T) {
 			return
 		case <-time.After(time.Millisecond):
 		}
+	}
+}
+
+// The copies of a post that is liked all the time are never as new as the post.
+func TestVerifyBesideAPostThatNeverStandsStill(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "one")
+	w.corrupt("users", ada.ID, p.ID, "/title", "not the title")
+	w.corrupt("feed", "post", p.ID, "/revision", 1_000_000)
+	type mover struct{}
+	ctx := context.WithValue(context.Background(), mover{}, true)
+	var likes atomic.Int32
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/docs/"+p.ID) || r.Context().Value(mover{}) != nil {
+			return nil
+		}
+		if !strings.Contains(r.URL.Path, "/colls/posts/") { // a copy becomes as new as the post,
+			now, err := w.Post(ctx, p.ID)
+			if err != nil {
+				return err
+			}
+			return w.ProjectCopies(ctx, now)
+		}
+		var err error // which then becomes newer
+		if likes.Add(1)%2 == 1 {
+			_, _, err = w.LikePost(ctx, ada.ID, p.ID)
+		} else {
+			_, err = w.UnlikePost(ctx, ada.ID, p.ID)
+		}
+		return err
+	})
+	found := w.verify(200 * time.Millisecond)
+	if len(found) != 1 || found[0].Kind != store.FeedEntry {
+		t.Fatalf("found %+v", found)
+	}
+	if err := w.Repair(t.Context(), found[0]); err != nil {
+		t.Error(err)
+	}
+	if found := w.verify(10 * time.Second); found != nil {
+		t.Errorf("still %+v", found)
 	}
 }
 
