@@ -6,3 +6,12 @@ import "context"
 func (s *Store) ProjectCopies(ctx context.Context, p *Post) error {
 	return s.projectCopies(ctx, map[string]*Post{p.ID: p})
 }
+
+// RefillFeed fills the feed up.
+func (s *Store) RefillFeed(ctx context.Context) error {
+	entries, err := s.feedEntries(ctx)
+	if err != nil {
+		return err
+	}
+	return s.refillFeed(ctx, entries)
+}

@@ -129,7 +129,7 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const many = 3_000
+	const many, kept = 600, 60
 	for i := range many {
 		id := fmt.Sprint("post-", i)
 		item := fmt.Sprintf(`{"id":%q,"postId":%q,"type":"post","userId":%q,"userUsername":"ada","title":%q,"content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
@@ -137,24 +137,26 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
 			t.Fatal(err)
 		}
+		if i >= many-kept {
+			w.upsert("feed", "post", item)
+		}
 	}
-	defer w.run()()
-	eventually(t, w.caughtUp)
 	var read atomic.Int64 // bytes that queries of all partitions have returned
 	w.wire.after(func(r *http.Response) {
 		if strings.HasSuffix(r.Request.URL.Path, "/colls/posts/docs") && strings.HasPrefix(r.Request.Header.Get("Content-Type"), "application/query+json") &&
-			r.Request.Header.Get("x-ms-documentdb-partitionkey") == "" {
+			r.Request.Header.Get("x-ms-documentdb-partitionkey") == "" && r.Request.Header.Get("x-ms-documentdb-partitionkeyrangeid") == "" {
 			read.Add(r.ContentLength)
 		}
 	})
-	for i := many - 1; i >= many-30; i-- {
-		if err := w.DeletePost(t.Context(), ada.ID, fmt.Sprint("post-", i)); err != nil {
-			t.Fatal(err)
-		}
+	if err := w.RefillFeed(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	eventually(t, w.caughtUp)
 	w.wire.after(nil)
-	if n := read.Load() / int64(len(`{"id":"post-1234","creationDate":"2026-03-01T00:00:00.000Z"}`)); n < 25 || n > 2*600 {
+	if n := w.feedEntries(); n != 150 {
+		t.Errorf("%d entries", n)
+	}
+	// Four times as far back as the feed goes already.
+	if n := read.Load() / int64(len(`{"id":"post-123","creationDate":"2026-03-01T00:00:00.000Z"}`)); n < 150-kept || n > 5*kept {
 		t.Errorf("%d of %d posts were looked at", n, many)
 	}
 }
