@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -37,7 +38,7 @@ type scaled struct {
 	n      int
 	dir    string
 	engine *Engine
-	client *azcosmos.ContainerClient
+	client *azcosmos.ContainerClient // in process, or over HTTP
 	random *rand.Rand
 	runs   int    // of batch
 	feed   string // a continuation of the change feed
@@ -77,9 +78,33 @@ func (s *scaled) open(b *testing.B) {
 	if s.engine, err = Open(s.dir, Options{}); err != nil {
 		b.Fatal(err)
 	}
-	if s.client, err = newClient(b, s.engine).NewContainer("db", "c"); err != nil {
+	s.connect(b, newClient(b, s.engine))
+}
+
+func (s *scaled) connect(b *testing.B, client *azcosmos.Client) {
+	b.Helper()
+	var err error
+	if s.client, err = client.NewContainer("db", "c"); err != nil {
 		b.Fatal(err)
 	}
+	s.feed = "" // it names the account
+}
+
+// serve connects over HTTP, as another process would.
+func (s *scaled) serve(b *testing.B) {
+	b.Helper()
+	server := httptest.NewServer(s.engine)
+	b.Cleanup(server.Close)
+	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
+	if err != nil {
+		b.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(server.URL, cred, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(client.Close)
+	s.connect(b, client)
 }
 
 // item chooses an item: its partition key, its id and its number.
@@ -140,9 +165,29 @@ func (s *scaled) batch() error {
 // BenchmarkScale runs each operation on a thousand items and on -scale of them, in
 // turns, so that both see the same machine, and each time on other items. It
 // reports the percentiles on the larger set and by what factor they are above those
-// on the smaller one.
+// on the smaller one: in process, as the gateway asks its own engine, and over HTTP, as
+// every other client does.
 func BenchmarkScale(b *testing.B) {
 	small, large := newScaled(b, smallScale), newScaled(b, *scale)
+	b.Run("in process", func(b *testing.B) { benchmarkGrowth(b, small, large) })
+	small.serve(b)
+	large.serve(b)
+	b.Run("HTTP", func(b *testing.B) { benchmarkGrowth(b, small, large) })
+	for _, s := range []*scaled{small, large} {
+		b.Run(fmt.Sprintf("start/n=%d", s.n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				if err := s.engine.Close(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				s.open(b)
+			}
+		})
+	}
+}
+
+func benchmarkGrowth(b *testing.B, small, large *scaled) {
 	for _, op := range []struct {
 		name string
 		run  func(*scaled) error
@@ -171,18 +216,6 @@ func BenchmarkScale(b *testing.B) {
 				}
 				b.ReportMetric(at[1], fmt.Sprintf("p%d-ns", p))
 				b.ReportMetric(at[1]/at[0], fmt.Sprintf("p%d-growth", p))
-			}
-		})
-	}
-	for _, s := range []*scaled{small, large} {
-		b.Run(fmt.Sprintf("start/n=%d", s.n), func(b *testing.B) {
-			for b.Loop() {
-				b.StopTimer()
-				if err := s.engine.Close(); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-				s.open(b)
 			}
 		})
 	}
