@@ -169,6 +169,9 @@ func (e *Engine) changeMeta(fn func(*metaChange) error) error {
 		fn()
 	}
 	e.catalog.Store(m.cat)
+	if e.replica != nil {
+		e.replica.catchUp()
+	}
 	return nil
 }
 

@@ -30,7 +30,8 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSession(p, q.get("X-Ms-Session-Token")); err != nil {
+	token := q.get("X-Ms-Session-Token")
+	if err := checkSession(p, p.applied.Load(), token); err != nil {
 		return &response{container: c, partition: p}, err
 	}
 	size, err := pageSize(q)
@@ -47,7 +48,13 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if f.high, err = epkHeader(q, "X-Ms-End-Epk"); err != nil {
 		return nil, err
 	}
-	if f.items, err = e.db.NewIter(nil); err != nil {
+	view, err := e.viewLocked(c, []*partition{p}, token)
+	if err != nil {
+		return &response{container: c, partition: p}, err
+	}
+	f.items, err = view.NewIter(nil)
+	view.release()
+	if err != nil {
 		return nil, err
 	}
 	defer f.items.Close()

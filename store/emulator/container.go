@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -15,8 +14,6 @@ import (
 	"unicode/utf8"
 
 	"byline/store/emulator/internal/sql"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // container is one container. Every operation on its items holds mu for reading, a
@@ -257,18 +254,13 @@ func (r containerRecord) open(d *database) (*container, error) {
 
 func (e *Engine) recoverLSNs(c *container) error {
 	for _, p := range c.ranges {
-		v, closer, err := e.db.Get(lsnKey(c.no, p.no))
-		if errors.Is(err, pebble.ErrNotFound) {
-			continue
-		} else if err != nil {
+		lsn, err := storedLSN(e.db, c, p)
+		if err != nil {
 			return err
 		}
-		p.lsn = binary.BigEndian.Uint64(v)
+		p.lsn = lsn
 		p.applied.Store(p.lsn)
 		p.synced.Store(p.lsn)
-		if err := closer.Close(); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -25,7 +25,8 @@
 //
 // A container has one or more physical partitions, each with its own LSNs and,
 // with Options.RUs, its own budget of request units. Split splits one while
-// clients work. Inject makes requests slow or fail, for tests.
+// clients work. Inject makes requests slow or fail, and Options.ReplicaLag makes reads
+// see what was, for tests.
 //
 // # Concurrency and lifecycle
 //

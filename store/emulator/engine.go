@@ -52,6 +52,11 @@ type Options struct {
 	// crashed machine may lose those of the last seconds, and never half a write.
 	// For bulk loads.
 	NoSync bool
+	// ReplicaLag makes reads see a state that is this old, unless their session token
+	// asks for a newer one: what clients meet, now and then, where the service keeps
+	// several replicas. Transactional batches always see the newest. The default, 0, is
+	// that all reads do. For tests.
+	ReplicaLag time.Duration
 	// Logger receives one line for each failure of the engine itself and, at
 	// debug level, Pebble's log. The default discards everything.
 	Logger *slog.Logger
@@ -78,6 +83,7 @@ type Engine struct {
 	catalog atomic.Pointer[catalog] // replaced as a whole, under metaMu
 
 	durable *durability
+	replica *replica                              // nil without Options.ReplicaLag
 	inject  atomic.Pointer[func(Operation) Fault] // nil but in tests
 	queries *lru.Cache[string, *sql.Query]
 
@@ -104,6 +110,9 @@ func Open(dir string, o Options) (*Engine, error) {
 	if o.Partitions < 1 || o.Partitions > maxNewRanges {
 		return nil, fmt.Errorf("%d physical partitions: there can be 1 to %d", o.Partitions, maxNewRanges)
 	}
+	if o.ReplicaLag < 0 {
+		return nil, fmt.Errorf("a replica lag of %v: it cannot be negative", o.ReplicaLag)
+	}
 	if o.RUs < 0 {
 		return nil, fmt.Errorf("%d RU/s: it cannot be negative", o.RUs)
 	}
@@ -125,14 +134,20 @@ func Open(dir string, o Options) (*Engine, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
+	if o.ReplicaLag > 0 {
+		e.replica = newReplica(e.db, o.ReplicaLag)
+	}
 	go func() {
 		defer close(e.done)
-		var syncing sync.WaitGroup
+		var others sync.WaitGroup
 		if o.NoSync {
-			syncing.Go(func() { e.syncLoop(ctx) })
+			others.Go(func() { e.syncLoop(ctx) })
+		}
+		if e.replica != nil {
+			others.Go(func() { e.replica.run(ctx) })
 		}
 		e.purgeLoop(ctx)
-		syncing.Wait()
+		others.Wait()
 	}()
 	return e, nil
 }
@@ -222,6 +237,9 @@ func (e *Engine) Close() error {
 	e.closed = true
 	e.stop()
 	<-e.done
+	if e.replica != nil {
+		e.replica.close()
+	}
 	return errors.Join(e.db.Close(), e.lock.Close())
 }
 

@@ -381,15 +381,21 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	if err := e.admit(q, p); err != nil {
 		return resp, err
 	}
-	if err := checkSession(p, q.get("X-Ms-Session-Token")); err != nil {
+	token := q.get("X-Ms-Session-Token")
+	if err := checkSession(p, p.applied.Load(), token); err != nil {
 		return resp.at(p.synced.Load()), err
 	}
-	v, closer, err := e.db.Get(append(k, id...))
+	view, err := e.viewLocked(c, []*partition{p}, token)
+	if err != nil {
+		return resp.at(view.at(p)), err
+	}
+	v, closer, err := view.Get(append(k, id...))
+	view.release()
 	if errors.Is(err, pebble.ErrNotFound) {
 		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil { // it may be a delete that was seen
 			return nil, err
 		}
-		return resp.at(p.synced.Load()), itemNotFound()
+		return resp.at(view.at(p)), itemNotFound()
 	} else if err != nil {
 		return nil, err
 	}
@@ -401,7 +407,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	if err := e.durable.waitSynced(q.ctx, p, r.lsn); err != nil {
 		return nil, err
 	}
-	resp.at(p.synced.Load())
+	resp.at(view.at(p))
 	if c.def.expired(&r, e.clock) {
 		return resp, itemNotFound()
 	}

@@ -269,8 +269,8 @@ func sessionToken(p *partition, lsn uint64) string {
 	return string(strconv.AppendUint(b, lsn, 10))
 }
 
-// checkSession answers 404/1002 when a client's session token is ahead of p.
-func checkSession(p *partition, header string) error {
+// checkSession answers 404/1002 when a client's session token is ahead of an LSN of p.
+func checkSession(p *partition, have uint64, header string) error {
 	for header != "" {
 		var one string
 		one, header, _ = strings.Cut(header, ",")
@@ -286,7 +286,7 @@ func checkSession(p *partition, header string) error {
 		if err != nil {
 			return badRequest("The session token %q is invalid.", one)
 		}
-		if lsn > p.applied.Load() {
+		if lsn > have {
 			return sessionNotAvailable()
 		}
 	}

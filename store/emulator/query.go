@@ -209,11 +209,11 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 	if err != nil {
 		return nil, err
 	}
-	resp = (&response{container: c, partition: p}).at(p.synced.Load())
+	resp = (&response{container: c, partition: p}).at(r.state.at(p))
 	if err := e.admit(q, p); err != nil {
 		return resp, err
 	}
-	if err := checkSession(p, q.get("X-Ms-Session-Token")); err != nil {
+	if err := checkSession(p, p.applied.Load(), q.get("X-Ms-Session-Token")); err != nil {
 		return resp, err
 	}
 	if err := r.run(); err != nil {
@@ -224,7 +224,7 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 			return nil, err
 		}
 	}
-	resp.at(p.synced.Load())
+	resp.at(r.state.at(p))
 	out := finishPage(r.out, r.rows)
 	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
 	if b.Aggregates() { // they are computed from the index

@@ -23,7 +23,8 @@ type queryRun struct {
 	plan  plan
 	size  int
 	from  continuation
-	view  *pebble.Iterator // the first one; the others are clones, and see the same
+	state view
+	view  *pebble.Iterator // of state; the first one: the others are clones, and see the same
 	taken bool             // view is in use
 	items *pebble.Iterator // over all items, for lookups; nil until the first
 
@@ -47,11 +48,16 @@ func (r *queryRun) begin() (*partition, error) {
 		return nil, ownerNotFound()
 	}
 	r.def = r.c.def
-	var err error
-	if r.view, err = r.e.db.NewIter(nil); err != nil {
+	if err := r.resolveScope(); err != nil {
 		return nil, err
 	}
-	if err := r.resolveScope(); err != nil {
+	var err error
+	if r.state, err = r.e.viewLocked(r.c, r.scope.ranges, r.q.get("X-Ms-Session-Token")); err != nil {
+		return nil, err
+	}
+	r.view, err = r.state.NewIter(nil)
+	r.state.release()
+	if err != nil {
 		return nil, err
 	}
 	if err := r.choosePlan(); err != nil {

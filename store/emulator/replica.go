@@ -1,0 +1,159 @@
+package emulator
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// replicaSteps is in how many steps a replica follows within its lag. It holds one
+// snapshot more than that.
+const replicaSteps = 8
+
+// replica answers reads from a state of the past, as a replica does that has not yet
+// received the last writes. It shows a write not before the lag has passed, and soon
+// after. Changes of metadata, splits among them, reach it at once, and all of the
+// writes before them.
+//
+// A read whose session token is ahead of it is answered from the newest state; every
+// other such read is refused instead (404, substatus 1002), as the service does when
+// none of the replicas that it asked has come that far.
+type replica struct {
+	db    *pebble.DB
+	lag   time.Duration
+	ahead atomic.Uint64 // reads whose session was ahead
+
+	mu     sync.RWMutex
+	states []pastState // guarded by mu; oldest first, which is the one that is shown
+}
+
+type pastState struct {
+	snapshot *pebble.Snapshot
+	taken    time.Time
+}
+
+func newReplica(db *pebble.DB, lag time.Duration) *replica {
+	r := &replica{db: db, lag: lag}
+	r.catchUp()
+	return r
+}
+
+// run follows until ctx ends.
+func (r *replica) run(ctx context.Context) {
+	ticker := time.NewTicker(max(r.lag/replicaSteps, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.follow()
+		}
+	}
+}
+
+func (r *replica) follow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.states = append(r.states, pastState{r.db.NewSnapshot(), time.Now()})
+	for time.Since(r.states[1].taken) >= r.lag {
+		r.states[0].snapshot.Close() // never fails; iterators on it go on
+		r.states = r.states[1:]
+		if len(r.states) == 1 {
+			return
+		}
+	}
+}
+
+// catchUp shows the newest state.
+func (r *replica) catchUp() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closeLocked()
+	r.states = []pastState{{r.db.NewSnapshot(), time.Now()}}
+}
+
+func (r *replica) closeLocked() {
+	for _, s := range r.states {
+		s.snapshot.Close()
+	}
+	r.states = nil
+}
+
+func (r *replica) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closeLocked()
+}
+
+// view is the state that a read sees: the newest, or that of the replica.
+type view struct {
+	pebble.Reader // until release; iterators outlive it
+	release       func()
+	lsns          map[*partition]uint64 // of the replica; nil for the newest state
+}
+
+// at is the LSN of p in this view, as far as it is durable.
+func (v view) at(p *partition) uint64 {
+	lsn, past := v.lsns[p]
+	if !past {
+		lsn = math.MaxUint64
+	}
+	return min(lsn, p.synced.Load())
+}
+
+// viewLocked returns what a read of some partitions of a container sees under a session
+// token. The caller holds c.mu.
+func (e *Engine) viewLocked(c *container, ranges []*partition, token string) (view, error) {
+	newest := view{Reader: e.db, release: func() {}}
+	if e.replica == nil {
+		return newest, nil
+	}
+	past, err := e.replica.view(c, ranges)
+	if err != nil {
+		return newest, err
+	}
+	for _, p := range ranges {
+		err := checkSession(p, past.lsns[p], token)
+		if err == nil {
+			continue
+		}
+		past.release()
+		if refused := e.replica.ahead.Add(1)%2 == 1; refused {
+			return newest, err
+		}
+		return newest, nil
+	}
+	return past, nil
+}
+
+func (r *replica) view(c *container, ranges []*partition) (view, error) {
+	r.mu.RLock()
+	v := view{r.states[0].snapshot, r.mu.RUnlock, make(map[*partition]uint64, len(ranges))}
+	for _, p := range ranges {
+		lsn, err := storedLSN(v, c, p)
+		if err != nil {
+			v.release()
+			return view{}, err
+		}
+		v.lsns[p] = lsn
+	}
+	return v, nil
+}
+
+// storedLSN returns the last LSN of a partition.
+func storedLSN(db pebble.Reader, c *container, p *partition) (uint64, error) {
+	v, closer, err := db.Get(lsnKey(c.no, p.no))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(v), closer.Close()
+}

@@ -1,0 +1,154 @@
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// lagging is an engine whose replica never catches up while a test runs, and a
+// container that holds the item "old" in the partition "p".
+func lagging(t *testing.T) (*Engine, *azcosmos.ContainerClient) {
+	t.Helper()
+	e := newEngine(t, Options{ReplicaLag: time.Hour})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	create(t, c, "old")
+	e.replica.catchUp()
+	return e, c
+}
+
+func create(t *testing.T, c *azcosmos.ContainerClient, id string) (session string) {
+	t.Helper()
+	r, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":%q,"pk":"p","n":1}`, id), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *r.SessionToken
+}
+
+// ids lists the ids of "p" under a session token.
+func ids(t *testing.T, c *azcosmos.ContainerClient, session string) (ids, at string, err error) {
+	t.Helper()
+	o := &azcosmos.QueryOptions{}
+	if session != "" {
+		o.SessionToken = &session
+	}
+	r, err := c.NewQueryItemsPager("SELECT VALUE c.id FROM c", pk("p"), o).NextPage(t.Context())
+	if err != nil {
+		return "", "", err
+	}
+	var all []string
+	for _, item := range r.Items {
+		all = append(all, strings.Trim(string(item), `"`))
+	}
+	return strings.Join(all, " "), r.RawResponse.Header.Get("x-ms-session-token"), nil
+}
+
+// Without a session token every kind of read sees what was, and says so in the token
+// that it returns; with one, it sees at least what the token asks for.
+func TestReplicaLag(t *testing.T) {
+	ctx := t.Context()
+	e, c := lagging(t)
+	before := "0:-1#1"
+	after := create(t, c, "new")
+	if _, err := c.PatchItem(ctx, pk("p"), "old", patchOf("/n", 2), nil); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("point read of a new item -> not there", func(t *testing.T) {
+		_, err := c.ReadItem(ctx, pk("p"), "new", nil)
+		wantStatus(t, err, http.StatusNotFound, "")
+	})
+	t.Run("point read of a changed item -> as it was", func(t *testing.T) {
+		for _, session := range []*string{nil, &before} {
+			r, err := c.ReadItem(ctx, pk("p"), "old", &azcosmos.ItemOptions{SessionToken: session})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(r.Value), `"n":1`) || *r.SessionToken != before {
+				t.Errorf("%s at %s", r.Value, *r.SessionToken)
+			}
+		}
+	})
+	t.Run("query -> as it was", func(t *testing.T) {
+		if got, at, err := ids(t, c, ""); got != "old" || at != before || err != nil {
+			t.Errorf("%s at %s: %v", got, at, err)
+		}
+	})
+	t.Run("change feed -> as it was", func(t *testing.T) {
+		r, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+		if err != nil || len(r.Items) != 1 || r.RawResponse.Header.Get("x-ms-session-token") != before {
+			t.Errorf("%d documents: %v", len(r.Items), err)
+		}
+	})
+	t.Run("with the token of the write -> refused once, then the newest", func(t *testing.T) {
+		read := func() *http.Response {
+			return do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/old", "", "x-ms-documentdb-partitionkey", `["p"]`, "x-ms-session-token", after)
+		}
+		if r := read(); r.StatusCode != http.StatusNotFound || r.Header.Get("x-ms-substatus") != "1002" {
+			t.Errorf("%s, substatus %s", r.Status, r.Header.Get("x-ms-substatus"))
+		}
+		if r := read(); r.StatusCode != http.StatusOK || r.Header.Get("x-ms-session-token") != "0:-1#3" {
+			t.Errorf("%s at %s", r.Status, r.Header.Get("x-ms-session-token"))
+		}
+		// azcosmos asks again, once.
+		o := &azcosmos.ItemOptions{SessionToken: &after}
+		if r, err := c.ReadItem(ctx, pk("p"), "old", o); err != nil || !strings.Contains(string(r.Value), `"n":3`) {
+			t.Errorf("%s: %v", r.Value, err)
+		}
+		if got, at, err := ids(t, c, after); got != "new old" || at != "0:-1#3" || err != nil {
+			t.Errorf("%s at %s: %v", got, at, err)
+		}
+	})
+	t.Run("with the token of another range -> as it was", func(t *testing.T) {
+		if got, _, err := ids(t, c, "7:-1#99"); got != "old" || err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+	})
+	t.Run("after a split -> nothing is lost, and what follows lags again", func(t *testing.T) {
+		if err := e.Split("db", "c", "0"); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := ids(t, c, ""); got != "new old" || err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+		newest := create(t, c, "newest")
+		if got, _, err := ids(t, c, ""); got != "new old" || err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+		if got, _, err := ids(t, c, "0:-1#1,"+newest); got != "new newest old" || err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+	})
+}
+
+// A replica shows a write once its lag has passed, and holds a bounded number of
+// snapshots.
+func TestReplicaFollows(t *testing.T) {
+	e := newEngine(t, Options{ReplicaLag: 20 * time.Millisecond})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	wrote := time.Now()
+	create(t, c, "new")
+	for deadline := wrote.Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		_, err := c.ReadItem(context.Background(), pk("p"), "new", nil)
+		if took := time.Since(wrote); err == nil && took < e.replica.lag {
+			t.Errorf("shown after %v", took)
+		}
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("never shown")
+		}
+	}
+	e.replica.mu.RLock()
+	defer e.replica.mu.RUnlock()
+	if n := len(e.replica.states); n > replicaSteps+2 {
+		t.Errorf("%d snapshots", n)
+	}
+}
