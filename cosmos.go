@@ -121,11 +121,12 @@ var waitWhileThrottled = policy.RetryOptions{
 
 func newCosmos(where string, t policy.Transporter, closer func() error, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	low := azcosmos.PriorityLevelLow
-	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, PerRetryPolicies: []policy.Policy{store.WriteOnce()}}})
+	sessions := &store.Sessions{}
+	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, PerRetryPolicies: []policy.Policy{store.WriteOnce(), sessions}}})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}
-	background, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, Retry: waitWhileThrottled}, PriorityLevel: &low})
+	background, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, Retry: waitWhileThrottled, PerRetryPolicies: []policy.Policy{sessions}}, PriorityLevel: &low})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -60,7 +59,7 @@ const (
 // place, "" if that is nothing.
 func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id string) (have string, revision int64, etag azcore.ETag, err error) {
 	r, err := c.ReadItem(ctx, key(partition), id, nil)
-	if hasStatus(err, http.StatusNotFound) && substatus(err) != ownerMissing {
+	if isMissing(err) {
 		return absent, 0, "", nil
 	}
 	if err != nil {

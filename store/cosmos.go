@@ -34,6 +34,15 @@ func substatus(err error) string {
 	return r.RawResponse.Header.Get("x-ms-substatus")
 }
 
+// isMissing reports whether err is Cosmos DB's answer that there is no such item.
+func isMissing(err error) bool {
+	if !hasStatus(err, http.StatusNotFound) {
+		return false
+	}
+	s := substatus(err)
+	return s != ownerMissing && s != sessionAhead
+}
+
 // cosmosError turns what azcosmos returned into an Error. Statuses that mean
 // something to the operation (404, 409, 412) are for the caller to handle first;
 // what is left of them here is a surprise.
@@ -49,7 +58,7 @@ func cosmosError(op string, err error) error {
 		e.Code = Canceled
 	case !errors.As(err, &r):
 		e.Code = Unavailable // no answer: dialling, TLS, a connection that broke, a deadline
-	case substatus(err) == ownerMissing:
+	case substatus(err) == ownerMissing, r.StatusCode == http.StatusNotFound && substatus(err) == sessionAhead:
 		e.Code = Unavailable
 	default:
 		e.Code = codeOfStatus(r.StatusCode)

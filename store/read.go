@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -10,7 +9,7 @@ import (
 // readItem is a point read; nil if there is no such item.
 func readItem(ctx context.Context, op string, c *azcosmos.ContainerClient, pk azcosmos.PartitionKey, id string) ([]byte, error) {
 	r, err := c.ReadItem(ctx, pk, id, nil)
-	if hasStatus(err, http.StatusNotFound) && substatus(err) != ownerMissing {
+	if isMissing(err) {
 		return nil, nil
 	}
 	if err != nil {

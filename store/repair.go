@@ -123,7 +123,7 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	const op = "repair username"
 	// The reservation first: whoever reserves it before changing the user changes it.
 	r, err := s.background.users.ReadItem(ctx, key(d.Partition), d.Partition, nil)
-	if err != nil && !hasStatus(err, http.StatusNotFound) {
+	if err != nil && !isMissing(err) {
 		return err
 	}
 	var item usernameItem

@@ -72,7 +72,7 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*User, err
 func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem, azcore.ETag, error) {
 	k := usernameKey(name)
 	r, err := s.users.ReadItem(ctx, key(k), k, nil)
-	if hasStatus(err, http.StatusNotFound) && substatus(err) != ownerMissing {
+	if isMissing(err) {
 		return nil, "", nil
 	}
 	if err != nil {

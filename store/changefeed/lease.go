@@ -100,7 +100,7 @@ func (l leases) list(ctx context.Context) ([]*lease, error) {
 // read returns a lease, nil if there is none.
 func (l leases) read(ctx context.Context, id string) (*lease, error) {
 	r, err := l.container.ReadItem(ctx, azcosmos.NewPartitionKeyString(id), id, nil)
-	if hasStatus(err, http.StatusNotFound) {
+	if hasStatus(err, http.StatusNotFound) && !sessionAhead(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -329,6 +329,13 @@ func (s *sighting) remains(v *lease, now time.Time) time.Duration {
 		s.etag, s.since = v.etag, now
 	}
 	return v.Expiry - now.Sub(s.since)
+}
+
+// sessionAhead reports whether a 404 means that no replica has come as far as the
+// session token asks, so that nobody knows whether there is such an item.
+func sessionAhead(err error) bool {
+	var r *azcore.ResponseError
+	return errors.As(err, &r) && r.RawResponse.Header.Get("X-Ms-Substatus") == "1002"
 }
 
 func hasStatus(err error, statuses ...int) bool {

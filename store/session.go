@@ -1,0 +1,367 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+const (
+	instanceRanges = 256 // of a container, that an instance remembers
+	sessionRanges  = 64  // of a container, that a session's token has room for
+
+	// A read that no replica can serve yet is repeated, after a pause that doubles.
+	sessionPause    = 5 * time.Millisecond
+	sessionPatience = time.Second // for all the pauses of an attempt
+)
+
+const (
+	sessionHeader     = "X-Ms-Session-Token"
+	contentPathHeader = "X-Ms-Content-Path" // the container's resource id
+	substatusHeader   = "X-Ms-Substatus"
+)
+
+// sessionAhead is the substatus of a 404 that means: no replica has come as far as
+// the session token asks.
+const sessionAhead = "1002"
+
+// Sessions is a policy, per try, that keeps what azcosmos does not: it remembers the
+// newest session token of each container and partition key range that it has seen,
+// and sends it with every read, so that whoever wrote through its clients reads what
+// they wrote, and nobody sees time go backwards. It also serves the Session of a
+// request's context. Clients of one database share one Sessions.
+//
+// It is safe for concurrent use. The zero value works.
+type Sessions struct{ known sessionState }
+
+// sessionState is how far containers have come.
+type sessionState struct {
+	mu         sync.Mutex
+	containers map[string]*tokens // guarded by mu; by path
+}
+
+func (s *sessionState) learn(container string, rid uint32, header string, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.containers[container]
+	if t == nil {
+		if s.containers == nil {
+			s.containers = map[string]*tokens{}
+		}
+		t = &tokens{}
+		s.containers[strings.Clone(container)] = t
+	}
+	t.learn(rid, header, most)
+}
+
+// of returns a copy of what is known of a container, nil if that is nothing.
+func (s *sessionState) of(container string) *tokens {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.containers[container]
+	if t == nil {
+		return nil
+	}
+	return &tokens{rid: t.rid, ranges: slices.Clone(t.ranges), clock: t.clock}
+}
+
+// header is what a request to a container sends, which may be nothing.
+func (s *sessionState) header(container string, session *Session) string {
+	var asked *tokens
+	if session != nil {
+		asked = session.known.of(container)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.containers[container]
+	switch {
+	case t == nil && asked == nil:
+		return ""
+	case t == nil:
+		return asked.header()
+	case asked == nil:
+		return t.header()
+	}
+	return t.with(asked).header()
+}
+
+// Do implements policy.Policy.
+func (s *Sessions) Do(req *policy.Request) (*http.Response, error) {
+	r := req.Raw()
+	container := containerPath(r.URL.EscapedPath())
+	if container == "" {
+		return req.Next()
+	}
+	session, _ := r.Context().Value(sessionKey{}).(*Session)
+	write := isWrite(r)
+	if write && session != nil {
+		session.wrote.Store(true)
+	}
+	asks := !write || r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" // which may be a batch of reads
+	pause, waited := sessionPause, time.Duration(0)
+	for {
+		r.Header.Del(sessionHeader)
+		if asks {
+			if token := s.known.header(container, session); token != "" {
+				r.Header.Set(sessionHeader, token)
+			}
+		}
+		resp, err := req.Next()
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode != http.StatusNotFound || resp.Header.Get(substatusHeader) != sessionAhead {
+			s.learn(resp, container, session)
+			return resp, nil
+		}
+		s.known.learn(container, hashRID(resp.Header.Get(contentPathHeader)), "", instanceRanges) // it may be a new container
+		if waited+pause > sessionPatience || !sleep(r.Context(), pause) {
+			return resp, nil
+		}
+		waited, pause = waited+pause, 2*pause
+		if err := req.RewindBody(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// learn remembers how far the range of an answer had come.
+func (s *Sessions) learn(resp *http.Response, container string, session *Session) {
+	switch {
+	case resp.StatusCode < http.StatusBadRequest:
+	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode): // they rest on what is there
+	default:
+		return
+	}
+	header := resp.Header.Get(sessionHeader)
+	if header == "" {
+		return
+	}
+	rid := hashRID(resp.Header.Get(contentPathHeader))
+	s.known.learn(container, rid, header, instanceRanges)
+	if session != nil && session.wrote.Load() {
+		session.known.learn(container, rid, header, sessionRanges)
+	}
+}
+
+// sleep reports whether it slept as long as it should.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// containerPath returns the path of the container whose items a request is about, ""
+// if it is about something else.
+func containerPath(path string) string {
+	end := strings.Index(path, "/docs")
+	if end < 0 || !strings.HasPrefix(path, "/dbs/") || strings.Count(path[:end], "/") != 4 {
+		return ""
+	}
+	return path[:end]
+}
+
+// Session is how far Cosmos DB must have come for a client to see what it wrote.
+// Requests whose context has it (see WithSession) see at least that, on any instance.
+//
+// A nil Session asks for nothing. A Session is safe for concurrent use.
+type Session struct {
+	store *Store
+	known sessionState
+	wrote atomic.Bool
+}
+
+type sessionKey struct{}
+
+// WithSession returns a context whose requests belong to a session.
+func WithSession(ctx context.Context, s *Session) context.Context {
+	return context.WithValue(ctx, sessionKey{}, s)
+}
+
+// sessionFormat begins every token of a session. It changes with the format.
+const sessionFormat = 1
+
+// maxSessionToken is the length of the longest token that is looked at.
+const maxSessionToken = 8 << 10
+
+var errSession = errors.New("malformed")
+
+// sessionContainers are those of the request path, in the order of their numbers in
+// tokens.
+var sessionContainers = []string{usersContainer, postsContainer, feedContainer}
+
+func (s *Store) containerPath(name string) string {
+	return "/dbs/" + url.PathEscape(s.o.Database) + "/colls/" + name
+}
+
+// sessionRealm tells the tokens of this account and database from those of others.
+func (s *Store) sessionRealm() uint32 {
+	host := s.client.Endpoint()
+	if u, err := url.Parse(host); err == nil {
+		host = u.Host
+	}
+	return crc32.ChecksumIEEE([]byte(strings.ToLower(host) + "\x00" + s.o.Database))
+}
+
+// NewSession returns the session that goes on where one ended whose Token is given,
+// or a new one if that is "". A token of another account or database, or of a
+// container that has been made anew, asks for nothing. Invalid if it is no token.
+func (s *Store) NewSession(token string) (*Session, error) {
+	session := &Session{store: s}
+	if token == "" {
+		return session, nil
+	}
+	if err := session.decode(token); err != nil {
+		return nil, &Error{Code: Invalid, Op: "read session", Message: "not a token of a session", Err: err}
+	}
+	return session, nil
+}
+
+// Token returns the token with which other instances see what the session has
+// written, in characters that URLs and headers may have; "" if it has not written.
+func (s *Session) Token() string {
+	if s == nil || !s.wrote.Load() {
+		return ""
+	}
+	b := binary.BigEndian.AppendUint32([]byte{sessionFormat}, s.store.sessionRealm())
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	for i, name := range sessionContainers {
+		t := s.known.containers[s.store.containerPath(name)]
+		if t == nil || len(t.ranges) == 0 {
+			continue
+		}
+		b = binary.BigEndian.AppendUint32(append(b, byte(i)), t.rid)
+		b = binary.AppendUvarint(b, uint64(len(t.ranges)))
+		for _, r := range t.ranges {
+			b = binary.AppendVarint(binary.AppendUvarint(b, r.id), r.version)
+			b = binary.AppendUvarint(binary.AppendUvarint(b, r.lsn), uint64(len(r.regions)))
+			for _, region := range r.regions {
+				b = binary.AppendUvarint(binary.AppendUvarint(b, region.region), region.lsn)
+			}
+		}
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// decode reads a token.
+func (s *Session) decode(token string) error {
+	if len(token) > maxSessionToken {
+		return errSession
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(b) < 5 || b[0] != sessionFormat {
+		return errSession
+	}
+	foreign := binary.BigEndian.Uint32(b[1:]) != s.store.sessionRealm()
+	known := map[string]*tokens{}
+	r := tokenReader{rest: b[5:]}
+	for len(r.rest) > 0 && !r.bad {
+		i := int(r.byte())
+		t := &tokens{rid: r.uint32()}
+		for range r.count(sessionRanges) {
+			id := r.uvarint()
+			p := progress{version: r.varint(), lsn: r.uvarint()}
+			for range r.count(maxRegions) {
+				p.raise(regionProgress{r.uvarint(), r.uvarint()})
+			}
+			t.raise(id, p, sessionRanges)
+		}
+		if i >= len(sessionContainers) {
+			return errSession
+		}
+		known[s.store.containerPath(sessionContainers[i])] = t
+	}
+	if r.bad {
+		return errSession
+	}
+	if !foreign {
+		s.known.containers = known
+	}
+	return nil
+}
+
+// maxRegions is how many regions of an account a token may name.
+const maxRegions = 256
+
+// tokenReader reads the bytes of a token. Once they are bad it reads zeros.
+type tokenReader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *tokenReader) take(n int) []byte {
+	if r.bad = r.bad || n <= 0 || n > len(r.rest); r.bad {
+		return make([]byte, 8)
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *tokenReader) byte() byte     { return r.take(1)[0] }
+func (r *tokenReader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+
+func (r *tokenReader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	r.take(n)
+	return v
+}
+
+func (r *tokenReader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	r.take(n)
+	return v
+}
+
+// count reads how many of something follow, which are so many at most.
+func (r *tokenReader) count(most uint64) int {
+	n := r.uvarint()
+	if r.bad = r.bad || n > most; r.bad {
+		return 0
+	}
+	return int(n)
+}
+
+// Admits reports whether the session is content with what was read of a container
+// when Cosmos DB answered with a session token: the copies of caches. Of a range that
+// may have come out of a split of the one that was read, it cannot tell more than by
+// its LSN.
+func (s *Session) Admits(container, token string) bool {
+	if s == nil {
+		return true
+	}
+	asked := s.known.of(s.store.containerPath(container))
+	if asked == nil {
+		return true
+	}
+	id, read, ok := parseRange(token)
+	if !ok {
+		return false
+	}
+	for _, r := range asked.ranges {
+		switch {
+		case r.id == id && !read.covers(r.progress):
+			return false
+		case r.id > id && r.lsn > read.lsn: // children have higher ids than their parents
+			return false
+		}
+	}
+	return true
+}

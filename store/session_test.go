@@ -1,0 +1,398 @@
+package store_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+	"byline/store/emulator"
+)
+
+// laggingEngine is an engine whose replica never catches up while a test runs.
+func laggingEngine(t testing.TB) *emulator.Engine {
+	t.Helper()
+	engine, err := emulator.Open("", emulator.Options{ReplicaLag: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return engine
+}
+
+// instance is a store with a memory of its own, as another process has one.
+type instance struct {
+	*store.Store
+	client *azcosmos.Client
+	wire   *wire
+}
+
+func newInstance(t testing.TB, engine *emulator.Engine, policies ...policy.Policy) *instance {
+	t.Helper()
+	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &instance{wire: &wire{to: engine}}
+	i.client, err = azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{
+		ClientOptions: azcore.ClientOptions{Transport: i.wire, PerRetryPolicies: append([]policy.Policy{store.WriteOnce()}, policies...)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.Store, err = store.New(i.client, i.client, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// within returns a context of a session that goes on from a token.
+func (i *instance) within(t testing.TB, token string) (context.Context, *store.Session) {
+	t.Helper()
+	s, err := i.NewSession(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.WithSession(t.Context(), s), s
+}
+
+// see describes the blog as an instance shows it.
+func (i *instance) see(ctx context.Context, userID, postID string) (string, error) {
+	u, err := i.User(ctx, userID)
+	if err != nil {
+		return "", err
+	}
+	if u == nil {
+		return "no user", nil
+	}
+	p, err := i.Post(ctx, postID)
+	if err != nil {
+		return "", err
+	}
+	if p == nil {
+		return u.Username, nil
+	}
+	many, err := i.Posts(ctx, []string{postID, "another"})
+	if err != nil {
+		return "", err
+	}
+	comments, err := i.Comments(ctx, postID, store.Paging{First: 10})
+	if err != nil {
+		return "", err
+	}
+	feed, err := i.Feed(ctx, store.Paging{First: 10})
+	if err != nil {
+		return "", err
+	}
+	own, err := i.UserPosts(ctx, userID, store.Paging{First: 10})
+	if err != nil {
+		return "", err
+	}
+	if many[0] == nil {
+		return "", fmt.Errorf("post %s is there, and not among many", postID)
+	}
+	return fmt.Sprintf("%s %q %q comments=%d feed=%d own=%d", u.Username, p.Title, many[0].Title, len(comments.Items), len(feed.Items), len(own.Items)), nil
+}
+
+// Own writes are read back on the instance that wrote and, with the session's token,
+// on another one, however far the replicas lag; and without the token they are not,
+// so that the engine is seen to lag.
+func TestReadYourWrites(t *testing.T) {
+	engine := laggingEngine(t)
+	one, two := newInstance(t, engine, &store.Sessions{}), newInstance(t, engine, &store.Sessions{})
+	id := store.UserID("test", "ada")
+	var post *store.Post
+	token := ""
+	for _, step := range []struct {
+		name  string
+		write func(ctx context.Context) error
+		want  string
+	}{
+		{"create user", func(ctx context.Context) error {
+			_, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"})
+			return err
+		}, "ada"},
+		{"create post", func(ctx context.Context) (err error) {
+			post, err = one.CreatePost(ctx, store.NewPost{AuthorID: id, Title: "First", Content: "Content."})
+			return err
+		}, `ada "First" "First" comments=0 feed=1 own=1`},
+		{"edit post", func(ctx context.Context) error {
+			title := "Second"
+			_, err := one.EditPost(ctx, id, post.ID, store.PostEdit{Title: &title})
+			return err
+		}, `ada "Second" "Second" comments=0 feed=1 own=1`},
+		{"comment", func(ctx context.Context) error {
+			_, _, err := one.CreateComment(ctx, store.NewComment{AuthorID: id, PostID: post.ID, Content: "Hello."})
+			return err
+		}, `ada "Second" "Second" comments=1 feed=1 own=1`},
+		{"rename", func(ctx context.Context) error {
+			_, err := one.RenameUser(ctx, id, "countess")
+			return err
+		}, `countess "Second" "Second" comments=1 feed=1 own=1`},
+		{"delete post", func(ctx context.Context) error { return one.DeletePost(ctx, id, post.ID) }, "countess"},
+	} {
+		ctx, session := one.within(t, token)
+		if err := step.write(ctx); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if token = session.Token(); token == "" {
+			t.Fatalf("%s: no token", step.name)
+		}
+		postID := "none"
+		if post != nil {
+			postID = post.ID
+		}
+		if got, err := one.see(t.Context(), id, postID); got != step.want || err != nil {
+			t.Errorf("%s: on the instance that wrote: %s %v, want %s", step.name, got, err, step.want)
+		}
+		// A third instance for each step: two remembers what it saw.
+		three := newInstance(t, engine, &store.Sessions{})
+		if got, err := three.see(t.Context(), id, postID); got != "no user" || err != nil {
+			t.Errorf("%s: on another, without the token: %s %v", step.name, got, err)
+		}
+		ctx, _ = two.within(t, token)
+		if got, err := two.see(ctx, id, postID); got != step.want || err != nil {
+			t.Errorf("%s: on another, with the token: %s %v, want %s", step.name, got, err, step.want)
+		}
+	}
+	t.Logf("token of %d characters: %s", len(token), token)
+
+	deaf := newInstance(t, engine)
+	if _, err := deaf.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "grace"), Username: "grace"}); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := deaf.User(t.Context(), store.UserID("test", "grace")); u != nil || err != nil {
+		t.Errorf("without Sessions a write is read back: %v %v", u, err)
+	}
+}
+
+// A session's token is good for what a range was split into.
+func TestSessionsAfterASplit(t *testing.T) {
+	engine := laggingEngine(t)
+	one, two := newInstance(t, engine, &store.Sessions{}), newInstance(t, engine, &store.Sessions{})
+	id := store.UserID("test", "ada")
+	ctx, before := one.within(t, "")
+	if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Split("blog", "users", "0"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, after := one.within(t, before.Token())
+	if _, err := one.RenameUser(ctx, id, "countess"); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := one.User(t.Context(), id); err != nil || u.Username != "countess" {
+		t.Errorf("on the same instance: %v %v", u, err)
+	}
+	ctx, _ = two.within(t, before.Token())
+	if u, err := two.User(ctx, id); err != nil || u.Username != "ada" {
+		t.Errorf("with the token from before the split: %v %v", u, err)
+	}
+	ctx, _ = two.within(t, after.Token())
+	if u, err := two.User(ctx, id); err != nil || u.Username != "countess" {
+		t.Errorf("with the token from after it: %v %v", u, err)
+	}
+	if after.Admits("users", "0:-1#1") {
+		t.Error("a copy from before the split is good for what was written after it")
+	}
+}
+
+// What no replica can serve yet is asked for again, a bounded number of times; then it
+// is Unavailable, never an item that does not exist.
+func TestReadSessionNotAvailable(t *testing.T) {
+	engine := laggingEngine(t)
+	one := newInstance(t, engine, &store.Sessions{})
+	id := store.UserID("test", "ada")
+	if _, err := one.CreateUser(t.Context(), store.NewUser{ID: id, Username: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	var refuse, asked atomic.Int64
+	two := newInstance(t, engine, &store.Sessions{}, refusing{&refuse, &asked})
+	for _, tt := range []struct {
+		name   string
+		refuse int64
+		want   store.Code
+	}{
+		{"four times", 4, ""},
+		{"for ever", 1 << 30, store.Unavailable},
+	} {
+		refuse.Store(tt.refuse)
+		asked.Store(0)
+		began := time.Now()
+		if _, err := two.User(t.Context(), id); store.CodeOf(err) != tt.want {
+			t.Errorf("%s: point read: %v", tt.name, err)
+		}
+		if n := asked.Load(); n < min(tt.refuse+1, 10) || n > 20 {
+			t.Errorf("%s: asked %d times in %v", tt.name, n, time.Since(began))
+		}
+		refuse.Store(tt.refuse)
+		if _, err := two.Feed(t.Context(), store.Paging{First: 1}); store.CodeOf(err) != tt.want {
+			t.Errorf("%s: query: %v", tt.name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := two.User(ctx, id); store.CodeOf(err) != store.Canceled {
+		t.Errorf("canceled: %v", err)
+	}
+}
+
+// refusing answers the next reads as a region does that has not come as far as the
+// session.
+type refusing struct{ next, asked *atomic.Int64 }
+
+func (r refusing) Do(req *policy.Request) (*http.Response, error) {
+	if !strings.Contains(req.Raw().URL.Path, "/docs") {
+		return req.Next()
+	}
+	r.asked.Add(1)
+	if r.next.Add(-1) < 0 {
+		return req.Next()
+	}
+	return &http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found", Body: http.NoBody,
+		Header: http.Header{"X-Ms-Substatus": {"1002"}}, Request: req.Raw()}, nil
+}
+
+// Whatever is no token is refused; one of another account, database or container asks
+// for nothing.
+func TestSessionTokens(t *testing.T) {
+	engine := laggingEngine(t)
+	one := newInstance(t, engine, &store.Sessions{})
+	id := store.UserID("test", "ada")
+	ctx, session := one.within(t, "")
+	if session.Token() != "" {
+		t.Error("a session that has not written has a token")
+	}
+	if _, err := one.User(ctx, id); err != nil || session.Token() != "" {
+		t.Error("a session that has read has a token", err)
+	}
+	if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	token := session.Token()
+	if strings.Trim(token, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || len(token) > 100 {
+		t.Errorf("token %q", token)
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	for name, bad := range map[string]string{
+		"characters":         "!" + token,
+		"padding":            token + "=",
+		"format":             encode(append([]byte{9}, raw[1:]...)),
+		"cut":                encode(raw[:len(raw)-1]),
+		"too much":           encode(append(raw, 0)),
+		"container":          encode(append(raw[:5:5], 7, 0, 0, 0, 0, 0)),
+		"too many ranges":    encode(append(raw[:5:5], 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F)),
+		"too long":           strings.Repeat("A", 10000),
+		"number of 70 bits":  encode(append(raw[:5:5], 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1)),
+		"a Cosmos DB's":      "0:-1#3",
+		"nothing but spaces": "  ",
+	} {
+		if _, err := one.NewSession(bad); store.CodeOf(err) != store.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := one.NewSession(encode(raw[:5])); err != nil {
+		t.Errorf("of nothing: %v", err)
+	}
+
+	// The same numbers in another account, where nothing has got so far.
+	other := newInstance(t, laggingEngine(t), &store.Sessions{})
+	ctx, _ = other.within(t, token)
+	if u, err := other.User(ctx, id); u != nil || err != nil {
+		t.Errorf("in another account: %v %v", u, err)
+	}
+	// The same account, with a container that was made anew.
+	if _, err := mustDatabase(t, one.client).Delete(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	anew := newInstance(t, engine, &store.Sessions{})
+	if _, err := anew.User(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	ctx, _ = anew.within(t, token)
+	if u, err := anew.User(ctx, id); u != nil || err != nil {
+		t.Errorf("in a container that was made anew: %v %v", u, err)
+	}
+	if u, err := one.User(t.Context(), id); u != nil || err != nil {
+		t.Errorf("on an instance that knew the container before: %v %v", u, err)
+	}
+}
+
+func mustDatabase(t testing.TB, c *azcosmos.Client) *azcosmos.DatabaseClient {
+	t.Helper()
+	db, err := c.NewDatabase("blog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// A cache's copy is good for a session that has written nothing newer where it was read.
+func TestSessionAdmits(t *testing.T) {
+	one := newInstance(t, laggingEngine(t), &store.Sessions{})
+	ctx, session := one.within(t, "")
+	last := ""
+	one.wire.after(func(r *http.Response) {
+		if strings.Contains(r.Request.URL.Path, "/colls/users/docs") {
+			last = r.Header.Get("X-Ms-Session-Token")
+		}
+	})
+	if _, err := one.CreateUser(ctx, store.NewUser{ID: store.UserID("test", "ada"), Username: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	var lsn int
+	if _, err := fmt.Sscanf(last, "0:-1#%d", &lsn); err != nil || lsn < 2 {
+		t.Fatalf("the last write was at %q", last)
+	}
+	for _, tt := range []struct {
+		session         *store.Session
+		container, read string
+		want            bool
+	}{
+		{session, "users", fmt.Sprintf("0:-1#%d", lsn), true},
+		{session, "users", fmt.Sprintf("0:-1#%d", lsn+1), true},
+		{session, "users", fmt.Sprintf("0:-1#%d", lsn-1), false},
+		{session, "users", "", false},
+		{session, "users", "1:-1#1", true},
+		{session, "posts", "0:-1#0", true},
+		{nil, "users", "0:-1#0", true},
+	} {
+		if got := tt.session.Admits(tt.container, tt.read); got != tt.want {
+			t.Errorf("%s at %q: %t", tt.container, tt.read, got)
+		}
+	}
+}
+
+// FuzzSession: whatever a client sends is taken as a session or refused as invalid.
+func FuzzSession(f *testing.F) {
+	for _, seed := range []string{"", "Acn9DMwApoom0AEAAQkAASSRvokBAAEFAALsSDSBAQABAwA", "AQ", "AQAAAAA", "AQAAAAAA"} {
+		f.Add(seed)
+	}
+	one := newInstance(f, laggingEngine(f), &store.Sessions{})
+	f.Fuzz(func(t *testing.T, token string) {
+		s, err := one.NewSession(token)
+		if err != nil && store.CodeOf(err) != store.Invalid || (s == nil) == (err == nil) {
+			t.Errorf("%v %v", s, err)
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTokensLearn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		headers string // one after the other
+		want    string
+	}{
+		"first":                              {"0:-1#5", "0:-1#5"},
+		"newer":                              {"0:-1#5 0:-1#6", "0:-1#6"},
+		"older":                              {"0:-1#6 0:-1#5", "0:-1#6"},
+		"another range":                      {"2:-1#6 0:-1#5", "0:-1#5,2:-1#6"},
+		"several at once":                    {"2:-1#6,0:-1#5 0:-1#4,2:-1#7", "0:-1#5,2:-1#7"},
+		"regions":                            {"0:1#5#4=8#5=7 0:1#6#4=7#5=9", "0:1#6#4=8#5=9"},
+		"regions in another order":           {"0:1#5#5=7#4=8", "0:1#5#4=8#5=7"},
+		"a region less":                      {"0:1#5#4=8#5=7 0:1#6#4=9", "0:1#6#4=9#5=7"},
+		"the account's regions have changed": {"0:1#5#4=8#5=7 0:2#4#4=9#6=1", "0:2#5#4=9#6=1"},
+		"an answer from before that":         {"0:2#4#4=9#6=1 0:1#5#4=8#5=7", "0:2#5#4=9#6=1"},
+		"nonsense is left out":               {"nonsense 0:x 0:1 x:1#1 0:1#x 0:1#1#2 0:-1#5", "0:-1#5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var have tokens
+			for header := range strings.SplitSeq(tt.headers, " ") {
+				have.learn(1, header, 8)
+			}
+			if got := have.header(); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Ranges are forgotten in the order in which they last moved.
+func TestTokensAreBounded(t *testing.T) {
+	var have tokens
+	for id := range 10 {
+		have.learn(1, fmt.Sprintf("%d:-1#1", id), 4)
+		have.learn(1, fmt.Sprintf("0:-1#%d", id+1), 4)
+	}
+	if got, want := have.header(), "0:-1#10,7:-1#1,8:-1#1,9:-1#1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What asks for both asks for the newer of each, and neither is changed by it.
+func TestTokensWith(t *testing.T) {
+	var a, b, other tokens
+	a.learn(1, "0:-1#5,1:1#3#4=8", 8)
+	b.learn(0, "0:-1#4,1:1#4#4=7,2:-1#1", 8)
+	other.learn(2, "0:-1#99", 8)
+	if got, want := a.with(&b).header(), "0:-1#5,1:1#4#4=8,2:-1#1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := a.header() + " " + b.header(); got != "0:-1#5,1:1#3#4=8 0:-1#4,1:1#4#4=7,2:-1#1" {
+		t.Errorf("changed: %s", got)
+	}
+	if got := a.with(&other).header(); got != a.header() {
+		t.Errorf("with those of another container: %s", got)
+	}
+}
