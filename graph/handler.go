@@ -93,8 +93,8 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 		Schema:    servedSchema(o.Development),
 		Resolvers: resolver,
 	}))
-	server.AddTransport(webSocketTransport{verifier: o.Verifier, streams: o.Streams, open: sockets})
-	server.AddTransport(httpTransport{verifier: o.Verifier, streams: o.Streams})
+	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets})
+	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams})
 	server.SetErrorPresenter(presenter{log: o.Logger}.present)
 	server.SetRecoverFunc(recovered)
 	server.SetQueryCache(cache)
@@ -107,6 +107,7 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 	server.Use(oneStream{})
 	server.Use(signedInToWrite{})
 	server.Use(costLimit{})
+	server.Use(inSession{})
 	server.Use(freshLoaders{store: o.Store})
 	if !o.unplanned {
 		server.Use(planned{resolver: resolver, documents: cache})

@@ -18,6 +18,8 @@ type request struct {
 	id     string
 	viewer string // the user id of whoever is signed in; "" for nobody
 
+	session *store.Session // nil before it is opened
+
 	personal atomic.Bool  // somebody asked who the viewer is
 	errors   atomic.Int32 // of the answer that is being made
 

@@ -142,6 +142,7 @@ func (r *responses) each(send func(*graphql.Response) error) (slow bool, err err
 		if response == nil {
 			return r.ctx.Err() == nil && r.tooSlow(), nil
 		}
+		tellSession(r.ctx, r.kind, response)
 		if err := send(response); err != nil || response.Data == nil || r.kind != ast.Subscription {
 			return false, err
 		}

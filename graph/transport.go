@@ -39,6 +39,7 @@ const (
 // so that clients of the former find the error's code in the body rather than an
 // opaque status. Once an operation executes, the status is 200.
 type httpTransport struct {
+	store    *store.Store
 	verifier Verifier
 	streams  context.Context // event streams end when it does
 }
@@ -67,6 +68,9 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 	if err != nil {
 		writeError(w, r, exec, media, err)
 		return
+	}
+	if token := requestFrom(r.Context()).session.Token(); token != "" {
+		h.Set(sessionHeader, token)
 	}
 	if isPublic(r, response) {
 		writePublic(w, r, response)
@@ -112,7 +116,7 @@ func writeResponse(w http.ResponseWriter, media string, response *graphql.Respon
 func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
 	media, acceptable = negotiate(r.Header.Values("Accept"))
 	h.Set("Content-Type", media+"; charset=utf-8")
-	h.Set("Vary", "Accept, Authorization")
+	h.Set("Vary", "Accept, Authorization, "+sessionHeader)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	return media, acceptable
@@ -159,6 +163,11 @@ func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec gr
 	if err := authenticate(ctx, r.Header, t.verifier); err != nil {
 		return nil, err
 	}
+	session, err := openSession(r.Header, t.store)
+	if err != nil {
+		return nil, &httpError{status: http.StatusBadRequest, err: err}
+	}
+	requestFrom(ctx).session = session
 	params := &graphql.RawParams{Headers: r.Header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
 	read := readPost
 	if r.Method == http.MethodGet {

@@ -50,6 +50,7 @@ const (
 // subscriptions-transport-ws. A connection carries operations of every kind. It
 // belongs to whoever its first message signs in.
 type webSocketTransport struct {
+	store    *store.Store
 	verifier Verifier
 	streams  context.Context // connections end when it does
 	open     *sync.WaitGroup // of the connections
@@ -83,7 +84,8 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 		return // it has answered: no upgrade, or another origin
 	}
 	conn.SetReadLimit(maxBody)
-	s := &socket{conn: conn, exec: exec, verifier: t.verifier, authorization: r.Header.Values("Authorization"), running: map[string]*operation{}}
+	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier,
+		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
 		s.serve(t.streams)
@@ -151,16 +153,18 @@ func (s *socket) serve(streams context.Context) {
 
 // socket is one connection.
 type socket struct {
-	conn          *websocket.Conn
-	dialect       dialect
-	exec          graphql.GraphExecutor
-	verifier      Verifier
-	authorization []string        // of the request that was upgraded
-	ctx           context.Context // ends with the connection
+	conn     *websocket.Conn
+	dialect  dialect
+	exec     graphql.GraphExecutor
+	store    *store.Store
+	verifier Verifier
+	upgrade  http.Header     // what the request that was upgraded said of its client
+	ctx      context.Context // ends with the connection
 
 	// Of the reading goroutine.
 	acknowledged bool
 	viewer       string
+	session      *store.Session
 
 	operations sync.WaitGroup
 	mu         sync.Mutex
@@ -232,8 +236,8 @@ func (s *socket) refuse(code websocket.StatusCode, reason string) bool {
 	return false
 }
 
-// init signs the connection in: by the bearer token that the payload's Authorization
-// names, or else by the request's own.
+// init signs the connection in, by the bearer token that the payload's Authorization
+// names, or else by the request's own; and opens its session, likewise.
 func (s *socket) init(m message) bool {
 	if s.acknowledged {
 		return s.refuse(closeTooManyInits, "Too many initialisation requests")
@@ -242,11 +246,11 @@ func (s *socket) init(m message) bool {
 	if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &payload) != nil {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
-	h := http.Header{"Authorization": s.authorization}
+	h := s.upgrade
 	for name, value := range payload {
 		var text string
-		if strings.EqualFold(name, "Authorization") && json.Unmarshal(value, &text) == nil && text != "" {
-			h.Set("Authorization", text)
+		if name = http.CanonicalHeaderKey(name); (name == "Authorization" || name == sessionHeader) && json.Unmarshal(value, &text) == nil && text != "" {
+			h.Set(name, text)
 		}
 	}
 	who := &request{}
@@ -257,6 +261,11 @@ func (s *socket) init(m message) bool {
 		}
 		return s.refuse(code, bounded(classify(err).message, 120))
 	}
+	var err error
+	if s.session, err = openSession(h, s.store); err != nil {
+		return s.refuse(closeForbidden, bounded(classify(err).message, 120))
+	}
+	s.upgrade = nil
 	s.viewer, s.acknowledged = who.viewer, true
 	return s.write("connection_ack", "", nil) == nil
 }
@@ -271,7 +280,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer}))
+	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer, session: s.session}))
 	op := &operation{cancel}
 	s.mu.Lock()
 	_, taken := s.running[m.ID]
