@@ -126,7 +126,6 @@ const (
 // How long things may take at most.
 const (
 	startTimeout    = 30 * time.Second // to reach and provision Cosmos DB
-	readyTimeout    = 2 * time.Second  // to answer a readiness probe
 	shutdownTimeout = 10 * time.Second // for requests under way when told to stop
 )
 
@@ -195,11 +194,11 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if err != nil {
 		return err
 	}
-	var stopping lifecycle
+	health := newHealth(blog)
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", stopping.ready(blog))
+	mux.Handle("GET /readyz", health)
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	server := &http.Server{
@@ -233,7 +232,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	case <-ctx.Done():
 	}
 	log.Info("stopping")
-	stopping.begin()
+	health.stop()
 	// Subscribers are told to go; requests under way may finish, and what is left then
 	// is cut off.
 	endStreams()
@@ -249,37 +248,6 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		err = errors.Join(err, serr)
 	}
 	return err // then, by the defers: the projections let go of their leases, and the engine closes
-}
-
-// lifecycle is what the probes know of the process.
-type lifecycle struct {
-	mu       sync.Mutex
-	stopping bool // guarded by mu
-}
-
-func (l *lifecycle) begin() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopping = true
-}
-
-// ready answers whether requests should be sent here.
-func (l *lifecycle) ready(blog *store.Store) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		l.mu.Lock()
-		stopping := l.stopping
-		l.mu.Unlock()
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		switch {
-		case stopping:
-			http.Error(w, "stopping", http.StatusServiceUnavailable)
-		case blog.Ready(ctx) != nil:
-			http.Error(w, "Cosmos DB does not answer", http.StatusServiceUnavailable)
-		default:
-			fmt.Fprintln(w, "ready")
-		}
-	}
 }
 
 // loadDemo loads the demo blog if the store is empty. It calls ready when there

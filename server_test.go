@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -619,41 +617,6 @@ func cutOff(c net.Conn) error {
 		return fmt.Errorf("cut off with %.300q", answer)
 	}
 	return nil
-}
-
-func TestReadiness(t *testing.T) {
-	data := t.TempDir()
-	db, err := cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	blog, err := cosmosConfig{Data: data, CosmosDatabase: "blog"}.open(db, slog.New(slog.DiscardHandler), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := blog.Provision(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var l lifecycle
-	probe := func() int {
-		w := httptest.NewRecorder()
-		l.ready(blog)(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
-		return w.Code
-	}
-	if code := probe(); code != http.StatusOK {
-		t.Errorf("ready: %d", code)
-	}
-	l.begin()
-	if code := probe(); code != http.StatusServiceUnavailable {
-		t.Errorf("stopping: %d", code)
-	}
-	l = lifecycle{}
-	if err := db.close(); err != nil {
-		t.Fatal(err)
-	}
-	if code := probe(); code != http.StatusServiceUnavailable {
-		t.Errorf("without Cosmos DB: %d", code)
-	}
 }
 
 func TestStopsOnASignal(t *testing.T) {

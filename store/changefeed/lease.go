@@ -47,6 +47,7 @@ type lease struct {
 
 	etag    azcore.ETag
 	written time.Time // by this process, at the latest: when the write was begun
+	renewed time.Time // by whom ever, by Cosmos DB's clock in whole seconds; of listed leases
 }
 
 func (v *lease) feedRange() azcosmos.FeedRange {
@@ -84,11 +85,12 @@ func (l leases) list(ctx context.Context) ([]*lease, error) {
 			var v struct {
 				lease
 				ETag azcore.ETag `json:"_etag"`
+				TS   int64       `json:"_ts"`
 			}
 			if err := json.Unmarshal(raw, &v); err != nil {
 				return nil, fmt.Errorf("list leases: %w", err)
 			}
-			v.etag = v.ETag
+			v.etag, v.renewed = v.ETag, time.Unix(v.TS, 0)
 			if v.ID == l.id(v.feedRange()) { // not of a processor whose name begins with this one's
 				all = append(all, &v.lease)
 			}

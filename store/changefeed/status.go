@@ -24,6 +24,10 @@ type RangeStatus struct {
 	// written, in whole seconds; the zero time if there is none.
 	Since time.Time
 
+	// Renewed is when the lease was last written, in whole seconds of Cosmos DB's
+	// clock. An owner that is alive does so several times within Options.Expiry.
+	Renewed time.Time
+
 	// Replay is how many of the range's transactions before Reset are still to be
 	// handled again; 0 if nothing is.
 	Replay int64
@@ -45,7 +49,7 @@ func Status(ctx context.Context, source, leaseContainer *azcosmos.ContainerClien
 	g.SetLimit(8)
 	for i, v := range all {
 		g.Go(func() error {
-			status[i] = RangeStatus{Lease: v.public(), Continuation: v.Continuation, Replay: v.toReplay()}
+			status[i] = RangeStatus{Lease: v.public(), Continuation: v.Continuation, Replay: v.toReplay(), Renewed: v.renewed}
 			return status[i].measure(ctx, source)
 		})
 	}

@@ -17,6 +17,9 @@ func TestStatus(t *testing.T) {
 		}
 		for _, s := range all {
 			lag += s.Lag
+			if time.Since(s.Renewed).Abs() > time.Minute {
+				t.Errorf("renewed at %v", s.Renewed)
+			}
 			if (s.Lag == 0) != s.Since.IsZero() {
 				t.Errorf("%d changes since %v", s.Lag, s.Since)
 			}
