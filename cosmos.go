@@ -56,8 +56,9 @@ type cosmos struct {
 	close      func() error
 }
 
-// connect opens the embedded engine, or makes clients of the account.
-func (c cosmosConfig) connect(log *slog.Logger) (*cosmos, error) {
+// connect opens the embedded engine, or makes clients of the account. What the client
+// of requests does for them is recorded.
+func (c cosmosConfig) connect(log *slog.Logger, recorded traces) (*cosmos, error) {
 	if c.embedded() {
 		engine, err := emulator.Open(c.Data, emulator.Options{Logger: log})
 		if err != nil {
@@ -71,7 +72,7 @@ func (c cosmosConfig) connect(log *slog.Logger) (*cosmos, error) {
 		if err != nil {
 			dir = c.Data
 		}
-		return newCosmos("embedded engine in "+dir, engine, engine.Close, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClientWithKey(engine.Endpoint(), k, o)
 		})
 	}
@@ -86,7 +87,7 @@ func (c cosmosConfig) connect(log *slog.Logger) (*cosmos, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newCosmos(where, nil, nothing, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return newCosmos(where, nil, nothing, recorded, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClient(c.CosmosEndpoint, credential, o)
 		})
 	}
@@ -100,7 +101,7 @@ func (c cosmosConfig) connect(log *slog.Logger) (*cosmos, error) {
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
 		transport = &http.Client{Transport: t}
 	}
-	return newCosmos(where, transport, nothing, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+	return newCosmos(where, transport, nothing, recorded, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 		return azcosmos.NewClientWithKey(c.CosmosEndpoint, k, o)
 	})
 }
@@ -119,10 +120,10 @@ var waitWhileThrottled = policy.RetryOptions{
 	},
 }
 
-func newCosmos(where string, t policy.Transporter, closer func() error, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
+func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	low := azcosmos.PriorityLevelLow
 	sessions := &store.Sessions{}
-	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, PerRetryPolicies: []policy.Policy{store.WriteOnce(), sessions}}})
+	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, TracingProvider: recorded.azure(), PerRetryPolicies: []policy.Policy{store.WriteOnce(), sessions}}})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}

@@ -151,7 +151,15 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		return err
 	}
 	defer listener.Close()
-	cosmos, err := c.connect(log)
+	recorded, err := openTraces(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer recorded.flush()
+	if recorded.provider != nil {
+		log = slog.New(traceHandler{log.Handler()})
+	}
+	cosmos, err := c.connect(log, recorded)
 	if err != nil {
 		return err
 	}
@@ -189,7 +197,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
-	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: verifier, Streams: streams, Logger: log,
+	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log,
 		Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted})
 	if err != nil {
 		return err

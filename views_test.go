@@ -46,7 +46,7 @@ func TestViews(t *testing.T) {
 	} else {
 		t.Log(out)
 	}
-	db, err := cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler))
+	db, err := cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestViews(t *testing.T) {
 	views(0, "verify", "--settle", "0s")
 
 	// Behind the projections' back, and at the revision that they have written.
-	db, err = cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler))
+	db, err = cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 		}
 		return nil
 	})
-	db, err := cosmosConfig{CosmosEndpoint: cosmos[1], CosmosKey: cosmos[3]}.connect(slog.New(slog.DiscardHandler))
+	db, err := cosmosConfig{CosmosEndpoint: cosmos[1], CosmosKey: cosmos[3]}.connect(slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 	}))
 	defer server.Close()
 	c := cosmosConfig{CosmosEndpoint: server.URL, CosmosKey: emulator.WellKnownKey}
-	db, err := c.connect(slog.New(slog.DiscardHandler))
+	db, err := c.connect(slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}

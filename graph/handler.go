@@ -14,6 +14,7 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
+	"go.opentelemetry.io/otel/trace"
 
 	"byline/graph/generated"
 	"byline/store"
@@ -29,6 +30,10 @@ type Options struct {
 	// Streams is the life of subscriptions: when it ends they do, and their connections
 	// with them. Default: they last as long as their clients want.
 	Streams context.Context
+
+	// Tracing makes the spans of operations and of what reads and writes for them.
+	// Default: there are none.
+	Tracing trace.TracerProvider
 
 	// Logger gets a line for each operation that failed. Default: discards.
 	Logger *slog.Logger
@@ -83,6 +88,9 @@ func NewHandler(o Options) (*Handler, error) {
 		}
 	}
 	h.Handler = identify(mux)
+	if o.Tracing != nil {
+		h.Handler = continueTrace(h.Handler)
+	}
 	return h, nil
 }
 
@@ -108,7 +116,12 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 	server.Use(signedInToWrite{})
 	server.Use(costLimit{})
 	server.Use(inSession{})
-	server.Use(freshLoaders{store: o.Store})
+	loaders := freshLoaders{store: o.Store}
+	if o.Tracing != nil {
+		loaders.tracer = o.Tracing.Tracer(tracerName)
+		server.Use(tracing{loaders.tracer})
+	}
+	server.Use(loaders)
 	if !o.unplanned {
 		server.Use(planned{resolver: resolver, documents: cache})
 	}

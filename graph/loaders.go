@@ -6,6 +6,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store"
@@ -29,19 +30,19 @@ type loaders struct {
 
 // newLoaders makes the loaders of the response that ctx is about. Their batches
 // run on ctx, not on the context of the field that happened to ask first.
-func newLoaders(ctx context.Context, s *store.Store) *loaders {
+func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 	return &loaders{
-		users: newLoader(ctx, s.Users),
-		posts: newLoader(ctx, s.Posts),
-		comments: newLoader(ctx, oneByOne(func(ctx context.Context, k itemKey) (*store.Comment, error) {
+		users: newLoader(ctx, traced(t, "load users", s.Users)),
+		posts: newLoader(ctx, traced(t, "load posts", s.Posts)),
+		comments: newLoader(ctx, traced(t, "load comments", oneByOne(func(ctx context.Context, k itemKey) (*store.Comment, error) {
 			return s.Comment(ctx, k.post, k.id)
-		})),
-		likes: newLoader(ctx, oneByOne(func(ctx context.Context, k itemKey) (*store.Like, error) {
+		}))),
+		likes: newLoader(ctx, traced(t, "load likes", oneByOne(func(ctx context.Context, k itemKey) (*store.Like, error) {
 			return s.Like(ctx, k.post, k.id)
-		})),
-		liked: newLoader(ctx, func(ctx context.Context, posts []string) ([]bool, error) {
+		}))),
+		liked: newLoader(ctx, traced(t, "load liked", func(ctx context.Context, posts []string) ([]bool, error) {
 			return s.Liked(ctx, viewerID(ctx), posts)
-		}),
+		})),
 	}
 }
 
@@ -55,18 +56,21 @@ func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*
 type lateLoaders struct {
 	once sync.Once
 	ctx  context.Context // of the response
-	s    *store.Store
+	of   freshLoaders
 	made *loaders
 }
 
 func (l *lateLoaders) get() *loaders {
-	l.once.Do(func() { l.made = newLoaders(l.ctx, l.s) })
+	l.once.Do(func() { l.made = newLoaders(l.ctx, l.of.store, l.of.tracer) })
 	return l.made
 }
 
 // freshLoaders gives each response its loaders: a subscription's events have one
 // each. So has each root field of a mutation, since what one has read the next may change.
-type freshLoaders struct{ store *store.Store }
+type freshLoaders struct {
+	store  *store.Store
+	tracer trace.Tracer // may be nil
+}
 
 var _ interface {
 	graphql.ResponseInterceptor
@@ -89,7 +93,7 @@ func (f freshLoaders) InterceptRootField(ctx context.Context, next graphql.RootR
 }
 
 func (f freshLoaders) fresh(ctx context.Context) context.Context {
-	return context.WithValue(ctx, loadersKey{}, &lateLoaders{ctx: ctx, s: f.store})
+	return context.WithValue(ctx, loadersKey{}, &lateLoaders{ctx: ctx, of: f})
 }
 
 // pointReads is how many items of a kind that the store reads one by one are read at once.

@@ -1,0 +1,157 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// tracedLog notes the traces that lines of the log belong to.
+type tracedLog struct {
+	slog.Handler
+	mu     sync.Mutex
+	traces []trace.SpanContext // guarded by mu
+}
+
+func (l *tracedLog) Handle(ctx context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.traces = append(l.traces, trace.SpanContextFromContext(ctx))
+	return l.Handler.Handle(ctx, r)
+}
+
+// A failure is told in the log with the trace of its operation, and marks the spans.
+func TestTracesOfFailures(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	log := &tracedLog{Handler: textLogger(io.Discard).Handler()}
+	b := smallBlog(t, Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), Logger: slog.New(log)})
+	b.wire.fail = func(*http.Request) (*http.Response, error) {
+		return newResponse(http.StatusServiceUnavailable, ""), nil
+	}
+	if a := post(t, b, "", b.fill(`{ post(id: "<post:notes>") { title } }`), nil); a.code() != "UNAVAILABLE" {
+		t.Fatal(a.body)
+	}
+	if len(log.traces) != 1 {
+		t.Fatalf("%d lines", len(log.traces))
+	}
+	ended := spans.Ended()
+	if len(ended) != 2 || ended[0].Name() != "Query.post" || ended[1].Name() != "query" {
+		t.Errorf("%v", ended)
+	}
+	for _, s := range ended {
+		if s.Status().Code != codes.Error || s.SpanContext().TraceID() != log.traces[0].TraceID() {
+			t.Errorf("%s: %v, in %v", s.Name(), s.Status(), s.SpanContext().TraceID())
+		}
+	}
+}
+
+// Resolvers that read nothing have no span, a subscription has one while it begins,
+// and what is read for an event is a trace of its own. Without a trace to go on with,
+// or with one that is not recorded, nothing but that changes.
+func TestSpans(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	b, server := live(t, Options{Tracing: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans), sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))})
+	since := 0
+	names := func() string {
+		var all []string
+		for _, s := range spans.Ended()[since:] {
+			all = append(all, s.Name())
+		}
+		since += len(all)
+		return strings.Join(all, " ")
+	}
+	ask := func(traceparent string) {
+		t.Helper()
+		r, err := http.NewRequest(http.MethodPost, "/graphql", bytes.NewReader([]byte(`{"query":"{ viewer { id } feed { edges { node { title } } } }"}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Traceparent", traceparent)
+		if a := send(t, b, r); a.Errors != nil {
+			t.Fatal(a.body)
+		}
+	}
+	// There is no azcosmos here that makes spans, so no resolver's span is called for.
+	ask("")
+	if got := names(); got != "query" {
+		t.Errorf("a query: %s", got)
+	}
+	ask("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
+	if got := names(); got != "" {
+		t.Errorf("a query of a trace that is not recorded: %s", got)
+	}
+	ask("rubbish")
+	if got := names(); got != "query" {
+		t.Errorf("a query with a malformed header: %s", got)
+	}
+
+	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { postChanged(id: "<post:notes>") { title content } }`))
+	opened(t, b, 1)
+	b.comment(t, "ada", b.postID(t, "notes"), "one")
+	if got := e.next(); !strings.Contains(got, "Note G") {
+		t.Error(got)
+	}
+	e.Body.Close()
+	opened(t, b, 0)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && len(spans.Ended()) == since; {
+		time.Sleep(time.Millisecond)
+	}
+	begun := spans.Ended()[since]
+	if got := names(); got != "subscription" {
+		t.Errorf("a subscription, and an event for which nothing is read: %s, begun in %v", got, begun.EndTime().Sub(begun.StartTime()))
+	}
+}
+
+// A late span begins when something wants to belong to it, once, and not any more
+// when it has ended.
+func TestLateSpan(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
+	around, outer := tracer.Start(t.Context(), "outer")
+	late := func() (*lateSpan, context.Context) {
+		l := &lateSpan{around: around, begin: func() trace.Span {
+			_, s := tracer.Start(around, "late")
+			return s
+		}}
+		return l, trace.ContextWithSpan(around, l)
+	}
+
+	l, in := late()
+	_, one := tracer.Start(in, "one")
+	_, two := tracer.Start(in, "two")
+	for _, s := range []trace.Span{one, two} {
+		s.End()
+	}
+	if s := l.end(); s == nil {
+		t.Error("it did not begin")
+	} else {
+		s.End()
+	}
+	ended := spans.Ended()
+	if len(ended) != 3 || ended[0].Parent().SpanID() != ended[2].SpanContext().SpanID() || !ended[1].Parent().Equal(ended[0].Parent()) ||
+		ended[2].Name() != "late" || ended[2].Parent().SpanID() != outer.SpanContext().SpanID() {
+		t.Errorf("%v", ended)
+	}
+
+	l, in = late()
+	if l.end() != nil {
+		t.Error("it began by itself")
+	}
+	_, three := tracer.Start(in, "three")
+	three.End()
+	if last := spans.Ended()[3]; len(spans.Started()) != 5 || last.Parent().SpanID() != outer.SpanContext().SpanID() {
+		t.Errorf("after its end: %v of %d", last.Parent(), len(spans.Started()))
+	}
+}
