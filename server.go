@@ -28,7 +28,7 @@ import (
 
 // config is the whole configuration: flag over environment over default.
 type config struct {
-	Serve    serveConfig    `cmd:"" default:"withargs" help:"Serve GraphQL. The default command."`
+	Serve    serveConfig    `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Traces go to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set."`
 	Emulator emulatorConfig `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
 	Views    viewsConfig    `cmd:"" help:"Look after the copies."`
 	Schema   struct{}       `cmd:"" help:"Print the GraphQL schema."`
