@@ -25,7 +25,7 @@ func TestSessions(t *testing.T) {
 
 	viewer := func(i *instance, session string) string {
 		t.Helper()
-		return string(ask(t, i, "application/json", session, `{ viewer { username } }`).body)
+		return string(askAsAda(t, i, "application/json", session, `{ viewer { username } }`).body)
 	}
 	const nobody, ada, countess = `{"data":{"viewer":null}}`, `{"data":{"viewer":{"username":"ada"}}}`, `{"data":{"viewer":{"username":"countess"}}}`
 	expect := func(what, got, want string) {
@@ -35,21 +35,21 @@ func TestSessions(t *testing.T) {
 		}
 	}
 
-	wrote := ask(t, one, "application/json", "", `mutation { createUser(input: {username: "ada"}) { user { id } } }`)
+	wrote := askAsAda(t, one, "application/json", "", `mutation { createUser(input: {username: "ada"}) { user { id } } }`)
 	first := wrote.header.Get("Byline-Session")
 	if first == "" || len(first) > 200 {
 		t.Fatalf("session %q of %s", first, wrote.body)
 	}
 	expect("on the same instance", viewer(one, ""), ada)
 	expect("on another, without the session", viewer(two, ""), nobody)
-	read := ask(t, two, "application/json", first, `{ viewer { username } }`)
+	read := askAsAda(t, two, "application/json", first, `{ viewer { username } }`)
 	expect("on another, with it", string(read.body), ada)
 	if read.header.Get("Byline-Session") != "" {
 		t.Error("a response that did not write has a session")
 	}
 
 	// An event stream has no headers that could tell; the answer does.
-	stream := ask(t, one, "text/event-stream", first, `mutation { updateUser(input: {username: "countess"}) { user { id } } }`)
+	stream := askAsAda(t, one, "text/event-stream", first, `mutation { updateUser(input: {username: "countess"}) { user { id } } }`)
 	second := sessionIn(t, strings.TrimPrefix(strings.Split(string(stream.body), "\n")[1], "data: "))
 	expect("after an event stream", viewer(two, second), countess)
 
@@ -60,7 +60,7 @@ func TestSessions(t *testing.T) {
 	third := sessionIn(t, overWebSocket(t, one, "", `mutation { updateUser(input: {username: "lovelace"}) { user { id } } }`))
 	expect("after a WebSocket", viewer(two, third), `{"data":{"viewer":{"username":"lovelace"}}}`)
 
-	bad := ask(t, one, "application/json", "rubbish!", `{ viewer { username } }`)
+	bad := askAsAda(t, one, "application/json", "rubbish!", `{ viewer { username } }`)
 	if bad.status != http.StatusBadRequest || !strings.Contains(string(bad.body), `"code":"BAD_USER_INPUT","field":"Byline-Session"`) {
 		t.Errorf("rubbish: %d %s", bad.status, bad.body)
 	}
@@ -103,8 +103,8 @@ type answer struct {
 	body   []byte
 }
 
-// ask sends an operation as ada, with a session if there is one.
-func ask(t testing.TB, i *instance, accept, session, query string) answer {
+// askAsAda sends an operation as ada, with a session if there is one.
+func askAsAda(t testing.TB, i *instance, accept, session, query string) answer {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {

@@ -126,7 +126,11 @@ func (s *Sessions) Do(req *policy.Request) (*http.Response, error) {
 			return resp, nil
 		}
 		s.known.learn(container, hashRID(resp.Header.Get(contentPathHeader)), "", instanceRanges) // it may be a new container
-		if waited+pause > sessionPatience || !sleep(r.Context(), pause) {
+		if waited+pause > sessionPatience {
+			s.giveUp(req, container, session)
+			return resp, nil
+		}
+		if !sleep(r.Context(), pause) {
 			return resp, nil
 		}
 		waited, pause = waited+pause, 2*pause
@@ -134,6 +138,26 @@ func (s *Sessions) Do(req *policy.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+}
+
+// sessionTried marks a request that no replica of a region could serve.
+type sessionTried struct{}
+
+// giveUp forgets how far a container had come if nobody knows of it, the region that
+// writes included, which azcosmos asks last: then it has lost writes, and would never
+// be asked for anything it has. What a client asks for makes nobody forget.
+func (s *Sessions) giveUp(req *policy.Request, container string, session *Session) {
+	if session != nil && session.known.of(container) != nil {
+		return
+	}
+	var tried sessionTried
+	if !req.OperationValue(&tried) {
+		req.SetOperationValue(sessionTried{})
+		return
+	}
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	delete(s.known.containers, container)
 }
 
 // learn remembers how far the range of an answer had come.

@@ -396,3 +396,39 @@ func FuzzSession(f *testing.F) {
 		}
 	})
 }
+
+// An instance that has seen what Cosmos DB has lost since says once that it cannot
+// read, and goes on; what a client claims to have seen makes nobody forget.
+func TestSessionsOfWhatIsLost(t *testing.T) {
+	engine := laggingEngine(t)
+	one := newInstance(t, engine, &store.Sessions{})
+	id := store.UserID("test", "ada")
+	claim := func(r *http.Response) {
+		if r.Header.Get("X-Ms-Session-Token") != "" && r.Request.Method == http.MethodPost {
+			r.Header.Set("X-Ms-Session-Token", "0:-1#1000000")
+		}
+	}
+	other := newInstance(t, engine, &store.Sessions{})
+	other.wire.after(claim)
+	ctx, session := other.within(t, "")
+	if _, err := other.CreateUser(ctx, store.NewUser{ID: store.UserID("test", "grace"), Username: "grace"}); err != nil || session.Token() == "" {
+		t.Fatal("no session of the future", err)
+	}
+	if _, err := one.CreateUser(t.Context(), store.NewUser{ID: id, Username: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, _ = one.within(t, session.Token())
+	if _, err := one.User(ctx, id); store.CodeOf(err) != store.Unavailable {
+		t.Errorf("with a session of the future: %v", err)
+	}
+	if u, err := one.User(t.Context(), id); u == nil || err != nil {
+		t.Errorf("own writes, after that: %v %v", u, err)
+	}
+
+	other.wire.after(nil)
+	for _, want := range []store.Code{store.Unavailable, ""} {
+		if _, err := other.User(t.Context(), id); store.CodeOf(err) != want {
+			t.Errorf("on the instance that has seen it: %v, want %q", err, want)
+		}
+	}
+}
