@@ -27,7 +27,7 @@ type fork struct {
 }
 
 const (
-	continuationVersion = 3
+	continuationVersion = 4
 	continuationHeader  = 1 + 8 + 1 + 1 + 4 + 4 + 8 + 1
 	forkBytes           = 4 + 8
 )

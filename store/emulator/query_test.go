@@ -413,3 +413,79 @@ func TestReindex(t *testing.T) {
 		t.Errorf("without an index: %q", rows)
 	}
 }
+
+// TestLimitsCountRows: an item that yields no row takes no place in TOP, OFFSET or
+// LIMIT, or in a page.
+func TestLimitsCountRows(t *testing.T) {
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+	for i, x := range []string{"", `,"x":1`, "", `,"x":3`, "", `,"x":5`} {
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p"%s}`, i, x))
+	}
+	for text, want := range map[string][]string{
+		"SELECT TOP 2 VALUE c.x FROM c":                          {"1", "3"},
+		"SELECT VALUE c.x FROM c OFFSET 1 LIMIT 1":               {"3"},
+		"SELECT TOP 2 VALUE c.x FROM c ORDER BY c.id":            {"1", "3"},
+		"SELECT VALUE c.x FROM c ORDER BY c.id OFFSET 1 LIMIT 1": {"3"},
+		"SELECT VALUE c.x FROM c ORDER BY c.id DESC":             {"5", "3", "1"},
+		"SELECT DISTINCT TOP 2 VALUE c.x FROM c":                 {"1", "3"},
+		"SELECT TOP 2 c.x FROM c":                                {"{}", `{"x":1}`},
+	} {
+		for _, size := range []int32{0, 1, 2} {
+			if d := cmp.Diff(want, queryAll(t, c, text, pk("p"), &azcosmos.QueryOptions{PageSizeHint: size})); d != "" {
+				t.Errorf("%s, pages of %d: %s", text, size, d)
+			}
+		}
+	}
+}
+
+// TestGroupsWhileOthersWrite: a reader of distinct values or groups gets each one
+// that was there all the time, once, whatever is written between its pages.
+func TestGroupsWhileOthersWrite(t *testing.T) {
+	ctx := context.Background()
+	long := strings.Repeat("x", 2*1024) // more than the place of a row has
+	for _, text := range []string{
+		"SELECT DISTINCT VALUE c.x FROM c",
+		"SELECT VALUE c.x FROM c GROUP BY c.x",
+		"SELECT DISTINCT VALUE c.x FROM c ORDER BY c.x",
+		"SELECT DISTINCT VALUE c.x FROM c ORDER BY c.x DESC",
+	} {
+		c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+		put := func(id, x int) {
+			if _, err := c.UpsertItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p","x":"%s%d"}`, id, long, x), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 7 {
+			put(i, i)
+		}
+		seen := map[string]int{}
+		pager := c.NewQueryItemsPager(text, pk("p"), &azcosmos.QueryOptions{PageSizeHint: 2})
+		for n := 0; pager.More(); n++ {
+			page, err := pager.NextPage(ctx)
+			if err != nil || n == 100 {
+				t.Fatalf("%s: page %d: %v", text, n, err)
+			}
+			for _, row := range page.Items {
+				seen[strings.Trim(string(row), `x"`)]++
+			}
+			// 0 and 6 come and go, at the ends; 3 moves to another item.
+			if n%2 == 0 {
+				for _, id := range []string{"0", "6"} {
+					if _, err := c.DeleteItem(ctx, pk("p"), id, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				put(8, 3)
+			} else {
+				put(0, 0)
+				put(6, 6)
+				put(8, 5)
+			}
+		}
+		for x := range 7 {
+			if n := seen[fmt.Sprint(x)]; n > 1 || n == 0 && x > 0 && x < 6 {
+				t.Errorf("%s: %d comes %d times", text, x, n)
+			}
+		}
+	}
+}

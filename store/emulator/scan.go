@@ -248,7 +248,6 @@ func (r *queryRun) runStream() error {
 
 // addRow projects an item into the page.
 func (r *queryRun) addRow(doc []byte) error {
-	at := len(r.out)
 	if r.rows > 0 {
 		r.out = append(r.out, ',')
 	}
@@ -258,13 +257,9 @@ func (r *queryRun) addRow(doc []byte) error {
 		}
 		r.out = append(r.out, doc...)
 	} else {
-		var ok bool
 		var err error
-		if r.out, ok, err = r.bound.Project(r.out, doc); err != nil {
+		if r.out, _, err = r.bound.Project(r.out, doc); err != nil { // there is a row: offer has seen to it
 			return queryError(err)
-		} else if !ok {
-			r.out = r.out[:at]
-			return nil
 		}
 	}
 	r.rows++
@@ -379,7 +374,8 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 	return r.offer(&rec, position, address, fn)
 }
 
-// offer calls fn if the item is live and matches.
+// offer calls fn if the item is live, matches and, unless items are aggregated,
+// yields a row: TOP, OFFSET and LIMIT count rows.
 func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (more bool, err error) {
 	if r.def.expired(rec, r.e.clock) {
 		return true, nil
@@ -387,6 +383,13 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 	r.loaded += len(rec.doc)
 	if !r.plan.covered {
 		if ok, err := r.bound.Matches(rec.doc); err != nil {
+			return false, queryError(err)
+		} else if !ok {
+			return true, nil
+		}
+	}
+	if !r.bound.Aggregates() {
+		if ok, err := r.bound.HasRow(rec.doc); err != nil {
 			return false, queryError(err)
 		} else if !ok {
 			return true, nil
@@ -569,12 +572,9 @@ func (r *queryRun) eachItem(fn visitor) error {
 // runAggregation computes all rows and returns a page of them.
 func (r *queryRun) runAggregation() error {
 	agg := r.bound.NewAggregation()
-	inOrder := len(r.bound.OrderBy()) == 0 || r.plan.ordered()
 	var order []byte
-	err := r.eachItem(func(_, address, doc []byte) (bool, error) {
-		if !inOrder {
-			order, _ = r.sortKey(order[:0], doc, address)
-		}
+	err := r.eachItem(func(_, _, doc []byte) (bool, error) {
+		order, _ = r.sortKey(order[:0], doc, nil)
 		if err := agg.Add(doc, order); err != nil {
 			return false, queryError(err)
 		}
@@ -584,17 +584,21 @@ func (r *queryRun) runAggregation() error {
 		return err
 	}
 	offset, limit := r.limits()
-	from := uint64(offset) + r.from.emitted
-	at, more := uint64(0), false
-	err = agg.Rows(func(row []byte) bool {
-		if at++; at <= from {
-			return true
-		}
-		if limit >= 0 && at > uint64(offset+limit) {
+	emitted, more := r.from.emitted, false
+	var after []byte
+	if r.from.started {
+		after = r.from.after
+	}
+	err = agg.Rows(after, func(row, place []byte) bool {
+		if limit >= 0 && emitted >= uint64(offset+limit) {
 			return false
 		}
 		if more = r.rows >= r.size || len(r.out) >= maxPageBytes; more {
 			return false
+		}
+		emitted, after = emitted+1, place
+		if emitted <= uint64(offset) {
+			return true
 		}
 		if r.rows > 0 {
 			r.out = append(r.out, ',')
@@ -608,7 +612,7 @@ func (r *queryRun) runAggregation() error {
 	}
 	if more {
 		r.next = r.plan.continuation(0)
-		r.next.emitted, r.next.started = r.from.emitted+uint64(r.rows), true
+		r.next.emitted, r.next.started, r.next.after = emitted, true, after
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"reflect"
 	"slices"
 )
@@ -111,7 +112,7 @@ func (t *tally) result(kind aggregateKind) Value {
 
 // group is a row of an Aggregation.
 type group struct {
-	order   []byte // the lowest of its documents; nil if they come in order
+	place   []byte // among the rows: see appendPlace
 	keys    []Value
 	tallies []tally
 	row     []byte // of DISTINCT without groups
@@ -136,8 +137,9 @@ type Aggregation struct {
 	b      *Bound
 	groups []*group
 	byKey  map[string]*group
-	key    []byte
-	kept   int // bytes
+	key    []byte // scratch
+	place  []byte // scratch
+	kept   int    // bytes
 	err    error
 }
 
@@ -150,8 +152,8 @@ func (b *Bound) NewAggregation() *Aggregation {
 	return a
 }
 
-// Add takes in one document that Matches. Rows come in the order of their lowest
-// documents by order, or, if that is nil for all, of their first. It keeps none of
+// Add takes in one document that Matches. Rows come in the order of the lowest
+// order that one of their documents has, and then of their keys. It keeps none of
 // the bytes. The error, if any, is an *Error: a document takes too much, or all of
 // them do.
 func (a *Aggregation) Add(doc, order []byte) error {
@@ -190,18 +192,38 @@ func (a *Aggregation) add(e *env, order []byte) {
 	}
 }
 
+// maxPlaceKey is how much of a group's key is in its place.
+const maxPlaceKey = 256
+
+// appendPlace appends where a group comes among the rows: behind the groups of a
+// lower order, and among those of one order by its key. It does not depend on the
+// other groups, so that a client which goes on behind it misses none and gets none
+// twice, whatever was written meanwhile. A long key is cut and completed by its hash.
+func appendPlace(dst, order, key []byte) []byte {
+	dst = append(dst, order...)
+	if len(key) <= maxPlaceKey {
+		return append(dst, key...)
+	}
+	sum := sha256.Sum256(key)
+	return append(append(dst, key[:maxPlaceKey]...), sum[:]...)
+}
+
 // group returns the group under the key. If there is none, it makes one.
 func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 	g := a.byKey[string(a.key)]
+	if g != nil && len(order) == 0 {
+		return g
+	}
+	a.place = appendPlace(a.place[:0], order, a.key)
 	if g != nil {
-		if bytes.Compare(order, g.order) < 0 {
-			a.keep(len(order) - len(g.order))
-			g.order = bytes.Clone(order)
+		if bytes.Compare(a.place, g.place) < 0 {
+			a.keep(len(a.place) - len(g.place))
+			g.place = bytes.Clone(a.place)
 		}
 		return g
 	}
-	g = &group{order: bytes.Clone(order), keys: keys, tallies: make([]tally, len(a.b.q.aggregates)), row: row}
-	a.keep(groupBytes + len(a.key) + len(order) + len(row) + tallyBytes*len(g.tallies) + valueBytes*len(keys))
+	g = &group{place: bytes.Clone(a.place), keys: keys, tallies: make([]tally, len(a.b.q.aggregates)), row: row}
+	a.keep(groupBytes + len(a.key) + len(a.place) + len(row) + tallyBytes*len(g.tallies) + valueBytes*len(keys))
 	for i, k := range keys {
 		keys[i] = k.clone()
 		a.keep(len(k.text))
@@ -217,46 +239,53 @@ func (a *Aggregation) keep(n int) {
 	}
 }
 
-// Rows calls fn for each row until it returns false. A row is valid only during
-// the call. Top and OffsetLimit are the caller's. The error, if any, is an *Error:
-// a row takes too much.
-func (a *Aggregation) Rows(fn func(row []byte) bool) error {
-	slices.SortStableFunc(a.groups, func(g, h *group) int { return bytes.Compare(g.order, h.order) })
-	if !a.b.q.grouped {
-		for _, g := range a.groups {
-			if !fn(g.row) {
-				break
-			}
-		}
-		return nil
-	}
-	seen := map[string]struct{}{}
-	var row []byte
+// Rows calls fn for each row behind a place, or for all of them if after is nil,
+// until fn returns false. A row is valid only during the call, its place for ever.
+// Top and OffsetLimit are the caller's. The error, if any, is an *Error: a row takes
+// too much.
+func (a *Aggregation) Rows(after []byte, fn func(row, place []byte) bool) error {
+	slices.SortFunc(a.groups, func(g, h *group) int { return bytes.Compare(g.place, h.place) })
+	seen := map[string]struct{}{} // of DISTINCT beside groups: rows of those before the place, too
+	var room []byte
 	for _, g := range a.groups {
-		e := newEnv(a.b, nil)
-		e.keys = g.keys
-		for i, agg := range a.b.q.aggregates {
-			e.aggs = append(e.aggs, g.tallies[i].result(agg.kind))
-		}
-		row = appendRow(e, row[:0], a.b.q.row)
-		if a.b.q.distinct && len(row) > 0 && e.spend("DISTINCT", valueOf(row).comparing()) {
-			a.key = AppendKey(a.key[:0], valueOf(row))
-			if _, ok := seen[string(a.key)]; ok {
-				row = row[:0]
-			} else {
-				a.keep(len(a.key))
-				seen[string(a.key)] = struct{}{}
+		row := g.row
+		if a.b.q.grouped {
+			var err error
+			if room, err = a.groupRow(room[:0], g, seen); err != nil {
+				return err
 			}
+			row = room
 		}
-		if err := e.release(); err != nil {
-			return err
+		if len(row) == 0 || after != nil && bytes.Compare(g.place, after) <= 0 {
+			continue
 		}
-		if a.err != nil {
-			return a.err
-		}
-		if len(row) > 0 && !fn(row) {
+		if !fn(row, g.place) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// groupRow appends the row of a group: nothing if it is undefined, or, under
+// DISTINCT, has been seen.
+func (a *Aggregation) groupRow(dst []byte, g *group, seen map[string]struct{}) ([]byte, error) {
+	e := newEnv(a.b, nil)
+	e.keys = g.keys
+	for i, agg := range a.b.q.aggregates {
+		e.aggs = append(e.aggs, g.tallies[i].result(agg.kind))
+	}
+	row := appendRow(e, dst, a.b.q.row)
+	if a.b.q.distinct && len(row) > 0 && e.spend("DISTINCT", valueOf(row).comparing()) {
+		a.key = AppendKey(a.key[:0], valueOf(row))
+		if _, ok := seen[string(a.key)]; ok {
+			row = row[:0]
+		} else {
+			a.keep(len(a.key))
+			seen[string(a.key)] = struct{}{}
+		}
+	}
+	if err := e.release(); err != nil {
+		return nil, err
+	}
+	return row, a.err
 }

@@ -78,7 +78,7 @@ func FuzzParse(f *testing.F) {
 					run(a.Add(doc, nil))
 				}
 			}
-			run(a.Rows(func(row []byte) bool {
+			run(a.Rows(nil, func(row, _ []byte) bool {
 				check(row)
 				return true
 			}))
@@ -87,9 +87,14 @@ func FuzzParse(f *testing.F) {
 		for _, doc := range docs {
 			_, err := b.Matches(doc)
 			run(err)
+			has, failed := b.HasRow(doc)
+			run(failed)
 			row, ok, err := b.Project(nil, doc)
 			if run(err); ok {
 				check(row)
+			}
+			if err == nil && failed == nil && ok != has {
+				t.Fatalf("%q: row %s, but HasRow %v", text, row, has)
 			}
 		}
 	})

@@ -218,12 +218,20 @@ func (g *golden) query(text string, params []Param) []string {
 		a := b.NewAggregation()
 		for _, doc := range docs {
 			buf := bytes.Clone(doc)
-			if err := a.Add(buf, nil); err != nil {
+			var order []byte
+			for _, o := range b.OrderBy() {
+				at := len(order)
+				order = AppendKey(order, Lookup(doc, o.Path))
+				for i := at; o.Desc && i < len(order); i++ {
+					order[i] = ^order[i]
+				}
+			}
+			if err := a.Add(buf, order); err != nil {
 				return []string{err.Error()}
 			}
 			clear(buf) // nothing of it may be kept
 		}
-		if err := a.Rows(func(row []byte) bool {
+		if err := a.Rows(nil, func(row, _ []byte) bool {
 			rows = append(rows, bytes.Clone(row))
 			return true
 		}); err != nil {

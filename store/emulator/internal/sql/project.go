@@ -103,6 +103,23 @@ func (b *Bound) SelectsAll() bool {
 	return ok && len(p.steps) == 0
 }
 
+// HasRow reports whether doc yields a row: SELECT VALUE of something undefined
+// does not. It is not for queries that Aggregates. The error, if any, is an *Error:
+// to find out takes too much.
+func (b *Bound) HasRow(doc []byte) (bool, error) {
+	switch x := b.q.row.(type) {
+	case *objectExpr, *arrayExpr:
+		return true, nil
+	case *pathExpr:
+		if len(x.steps) == 0 {
+			return true, nil
+		}
+	}
+	e := newEnv(b, doc)
+	v := b.q.row.eval(e)
+	return v.kind != Undefined, e.release()
+}
+
 // Project appends doc's row to dst. ok is false, and dst returned as it was, if
 // doc yields no row: SELECT VALUE of something undefined. It is not for queries
 // that Aggregates. The error, if any, is an *Error: the row takes too much.
