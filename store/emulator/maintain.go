@@ -155,36 +155,25 @@ func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *i
 // indexUnique maintains the unique keys and refuses a value that another live
 // item of the logical partition has.
 func (t *transaction) indexUnique(id string, old, rec *record) error {
-	for no, paths := range t.def.index.uniques {
-		var from, to []byte
-		if old != nil {
-			from = appendUniqueEntry(appendUniquePrefix(nil, t.c.no, uint16(no), t.partition), paths, old.doc)
+	entry := func(no int, rec *record) []byte {
+		if rec == nil {
+			return nil
 		}
-		if rec != nil {
-			to = appendUniqueEntry(appendUniquePrefix(nil, t.c.no, uint16(no), t.partition), paths, rec.doc)
+		return appendUniqueEntry(appendUniquePrefix(nil, t.c.no, uint16(no), t.partition), t.def.index.uniques[no], rec.doc)
+	}
+	for no := range t.def.index.uniques { // before any is set: to remove an owner removes all that it owns
+		if to := entry(no, rec); to != nil && !bytes.Equal(entry(no, old), to) {
+			if err := t.freeUnique(id, to); err != nil {
+				return err
+			}
 		}
+	}
+	for no := range t.def.index.uniques {
+		from, to := entry(no, old), entry(no, rec)
 		if bytes.Equal(from, to) {
 			continue
 		}
 		if to != nil {
-			owner, err := t.uniqueOwner(to)
-			if err != nil {
-				return err
-			}
-			if owner != "" && owner != id {
-				stale, live, err := t.stored(owner)
-				if err != nil {
-					return err
-				}
-				if live {
-					return uniqueViolation()
-				}
-				if stale != nil { // expired, not purged yet: its entry goes to the new owner
-					if _, err := t.remove(owner, stale); err != nil {
-						return err
-					}
-				}
-			}
 			if err := t.batch.Set(to, []byte(id), nil); err != nil {
 				return err
 			}
@@ -204,6 +193,26 @@ func (t *transaction) indexUnique(id string, old, rec *record) error {
 		}
 	}
 	return nil
+}
+
+// freeUnique refuses the entry of a unique key that another live item has. One that
+// has expired, and is not purged yet, is removed.
+func (t *transaction) freeUnique(id string, entry []byte) error {
+	owner, err := t.uniqueOwner(entry)
+	if err != nil || owner == "" || owner == id {
+		return err
+	}
+	stale, live, err := t.stored(owner)
+	if err != nil {
+		return err
+	}
+	if live {
+		return uniqueViolation()
+	}
+	if stale != nil {
+		_, err = t.remove(owner, stale)
+	}
+	return err
 }
 
 func (t *transaction) uniqueOwner(key []byte) (string, error) {

@@ -91,6 +91,24 @@ func wantEmpty(t *testing.T, e *Engine) {
 	}
 }
 
+// TestExpiredOwnerOfUniqueKeys: an item that takes several unique values of one that
+// has expired has all of them from then on.
+func TestExpiredOwnerOfUniqueKeys(t *testing.T) {
+	clock := newFakeClock()
+	e := newEngine(t, Options{Clock: clock.Now})
+	ttl := int32(10)
+	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl,
+		UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/u"}}, {Paths: []string{"/v"}}}}})
+	mustCreate(t, c, "p", `{"id":"expired","pk":"p","u":1,"v":1}`)
+	clock.now = clock.now.Add(10 * time.Second)
+	mustCreate(t, c, "p", `{"id":"new","pk":"p","u":1,"v":1}`)
+	for _, doc := range []string{`{"id":"x","pk":"p","u":1,"v":2}`, `{"id":"x","pk":"p","u":2,"v":1}`} {
+		_, err := c.CreateItem(context.Background(), pk("p"), []byte(doc), nil)
+		wantStatus(t, err, 409, "")
+	}
+	audit(t, e)
+}
+
 func TestTimeToLiveIsOffByDefault(t *testing.T) {
 	ctx := context.Background()
 	clock := newFakeClock()
