@@ -82,10 +82,13 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 		prepared[i] = ops[i].prepare(d, key)
 	}
 	results := make([]batchResult, len(ops))
-	failed, failure := -1, error(nil)
+	failed, failure, size := -1, error(nil), 0
 	p, lsn, err := e.commit(q, c, key, true, func(t *transaction) error {
 		for i := range ops {
 			res, err := prepared[i](t)
+			if err == nil {
+				err = ops[i].answers(q, res, &size)
+			}
 			var api *apiError
 			if errors.As(err, &api) {
 				failed, failure = i, err
@@ -131,12 +134,31 @@ func failedOperation(err *apiError) batchResult {
 	return batchResult{status: err.status, substatus: err.substatus, charge: err.charge}
 }
 
+// returnsItem reports whether the answer has the item that an operation read or wrote.
+func (op *batchOp) returnsItem(q *request) bool {
+	return op.Type == "Read" || !op.Minimal && !q.minimal()
+}
+
+// answers adds the item that an operation returns to the size of the answer, and
+// refuses one that makes it too large: of a small request, which reads or patches a
+// large item over and over.
+func (op *batchOp) answers(q *request, res opResult, size *int) error {
+	if res.rec == nil || !op.returnsItem(q) {
+		return nil
+	}
+	if *size > 0 && *size+len(res.rec.doc) > maxPageBytes {
+		return batchResponseFull()
+	}
+	*size += len(res.rec.doc)
+	return nil
+}
+
 // result is what the answer says of an operation that was done.
 func (op *batchOp) result(q *request, c *container, res opResult) batchResult {
 	r := batchResult{status: res.status, charge: res.charge}
 	if res.rec != nil {
 		r.etag = res.rec.etag(c.no)
-		if op.Type == "Read" || !op.Minimal && !q.minimal() {
+		if op.returnsItem(q) {
 			r.body = res.rec.doc
 		}
 	}

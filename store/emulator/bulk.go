@@ -28,12 +28,8 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 		if op.err == nil {
 			op.t = transaction{e: e, c: c, key: op.key}
 			op.err = op.t.apply(func(t *transaction) (err error) {
-				op.res, err = op.run(t)
-				if err == nil && ops[i].Type == "Read" {
-					if size > 0 && size+len(op.res.rec.doc) > maxPageBytes {
-						return batchResponseFull()
-					}
-					size += len(op.res.rec.doc)
+				if op.res, err = op.run(t); err == nil {
+					err = ops[i].answers(q, op.res, &size)
 				}
 				return err
 			})

@@ -158,6 +158,23 @@ func TestBulk(t *testing.T) {
 		if d := cmp.Diff([]int{200, 200, 413}, bulkStatuses(results)); d != "" || results[2].SubStatus != 3402 {
 			t.Error(d, results[2].SubStatus)
 		}
+		patch := `{"operationType":"Patch","partitionKey":"[\"p\"]","id":"big","resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}}`
+		_, results = bulk(t, e, at("p"), "["+patch+","+patch+","+patch+"]")
+		if d := cmp.Diff([]int{200, 200, 413}, bulkStatuses(results)); d != "" {
+			t.Error(d)
+		}
+		_, results = bulk(t, e, at("p"), "["+patch+","+patch+","+patch+"]", "Prefer", "return=minimal")
+		if d := cmp.Diff([]int{200, 200, 200}, bulkStatuses(results)); d != "" {
+			t.Error(d)
+		}
+		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'big'", pk("p"), nil); len(got) != 1 || got[0] != "5" {
+			t.Errorf("%v: what was answered with 413 is not done", got)
+		}
+		_, results = bulk(t, e, at("p"), "["+patch+","+read+","+read+"]", "x-ms-cosmos-batch-atomic", "true", "x-ms-cosmos-batch-continue-on-error", "false",
+			"x-ms-documentdb-partitionkey", `["p"]`)
+		if d := cmp.Diff([]int{424, 424, 413}, bulkStatuses(results)); d != "" {
+			t.Error(d)
+		}
 	})
 	t.Run("contradicting headers -> 400", func(t *testing.T) {
 		if res, _ := bulk(t, e, at("p"), bulkCreates("p", "x"), "x-ms-cosmos-batch-atomic", "true"); res.StatusCode != 400 {
