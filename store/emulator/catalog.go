@@ -206,6 +206,32 @@ func (m *metaChange) database(id string) *database {
 	return &changed
 }
 
+// resolveRIDs puts names in the place of the resource ids of a database and its
+// container, by which the .NET and Java SDKs address what they have read before. It
+// reports whether the path has resource ids. One of something that is gone stays.
+func (cat *catalog) resolveRIDs(path []string) bool {
+	if len(path) < 2 || path[0] != "dbs" || cat.databases[path[1]] != nil {
+		return false
+	}
+	if raw, err := ridEncoding.DecodeString(path[1]); err != nil || len(raw) != databaseRIDBytes {
+		return false
+	}
+	for _, d := range cat.databases {
+		if d.rid != path[1] {
+			continue
+		}
+		path[1] = d.ID
+		for id, c := range d.containers {
+			if len(path) >= 4 && c.rid == path[3] {
+				path[3] = id
+				break
+			}
+		}
+		break
+	}
+	return true
+}
+
 // lookup finds a container by the names in a request's path.
 func (e *Engine) lookup(q *request) (*container, error) {
 	if d := e.catalog.Load().databases[q.segments[1]]; d != nil {

@@ -302,6 +302,9 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 		if resourceType == "offers" && n == 2 {
 			link = strings.ToLower(segments[1])
 		}
+		if rid := segments[max(0, n&^1-1)]; e.catalog.Load().resolveRIDs(segments) {
+			link = strings.ToLower(rid) // which is all that such a request signs
+		}
 	}
 	if n == 6 && !from.compute {
 		if err := checkGatewayID(segments[5]); err != nil {

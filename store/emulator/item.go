@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"byline/store/emulator/internal/sql"
@@ -338,7 +339,7 @@ func (e *Engine) documents(q *request) (*response, error) {
 		return nil, err
 	}
 	switch {
-	case q.method == http.MethodGet && q.get("A-Im") == "Incremental Feed":
+	case q.method == http.MethodGet && strings.EqualFold(q.get("A-Im"), "Incremental Feed"):
 		return e.changeFeed(q, c)
 	case q.method == http.MethodGet && q.get("A-Im") != "":
 		return nil, badRequest("The change feed mode '%s' is not supported: only the latest versions are kept.", q.get("A-Im"))

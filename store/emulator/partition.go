@@ -296,6 +296,8 @@ func checkSession(p *partition, have uint64, header string) error {
 // The resource ids of the service: 4 bytes for a database, 4 more for a
 // container, 8 more for an item.
 
+const databaseRIDBytes = 4
+
 func databaseRID(no uint32) string {
 	return encodeRID(binary.BigEndian.AppendUint32(nil, no))
 }
