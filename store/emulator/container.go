@@ -61,7 +61,7 @@ type rangeRecord struct {
 	No      uint32   `json:"no"`
 	Min     string   `json:"min"` // as in the protocol, hexadecimal
 	Max     string   `json:"max"`
-	Parents []string `json:"parents,omitempty"`
+	Parents []uint32 `json:"parents,omitempty"`
 }
 
 // containerProperties are the properties that a client sets. Those that the
@@ -492,13 +492,13 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	var rows [][]byte
 	for _, p := range c.ranges {
 		rid := string(appendItemRID(nil, c.ridBytes, uint64(p.no)|0x5000000000000000))
-		parents, err := json.Marshal(append([]string{}, p.parents...))
-		if err != nil {
-			return nil, err
+		parents := make([]string, len(p.parents))
+		for i, no := range p.parents {
+			parents[i] = strconv.Quote(rangeID(no))
 		}
-		rows = append(rows, fmt.Appendf(nil, `{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":"online","parents":%s,"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
+		rows = append(rows, fmt.Appendf(nil, `{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":"online","parents":[%s],"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
 			rid, p.id(), quoteETag(formatETag(c.no, uint64(p.no), 0, c.def.record.Timestamp)), formatEPK(p.min), formatEPK(p.max), p.no, c.selfLink, rid,
-			strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), parents, c.def.record.Timestamp, p.applied.Load()))
+			strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), strings.Join(parents, ","), c.def.record.Timestamp, p.applied.Load()))
 	}
 	resp := feedResponse("PartitionKeyRanges", c.rid, rows)
 	resp.etag, resp.container = etag, c

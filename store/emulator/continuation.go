@@ -12,24 +12,15 @@ import (
 type continuation struct {
 	plan    byte   // the kind of plan that the position belongs to
 	index   uint32 // identifies the index of the plan
-	span    uint32 // number of the physical partition
+	span    uint32 // number of the span
 	emitted uint64 // rows that were returned or skipped, for TOP and OFFSET
 	started bool   // after is a position within the span
 	after   []byte // the position of the last row
-	forks   []fork // physical partitions that were split while they were scanned in order of creation
-}
-
-// fork is where a scan in order of creation was when its physical partition was
-// split: each of the children goes on there.
-type fork struct {
-	no  uint32 // of the partition that is gone
-	rid uint64 // of the last item that was seen
 }
 
 const (
 	continuationVersion = 4
-	continuationHeader  = 1 + 8 + 1 + 1 + 4 + 4 + 8 + 1
-	forkBytes           = 4 + 8
+	continuationHeader  = 1 + 8 + 1 + 1 + 4 + 4 + 8
 )
 
 // queryFingerprint identifies what a continuation token belongs to.
@@ -45,7 +36,7 @@ func queryFingerprint(c *container, partitionKey string, body []byte) [8]byte {
 }
 
 func (t continuation) encode(fingerprint [8]byte) string {
-	b := append(make([]byte, 0, continuationHeader+len(t.after)+len(t.forks)*forkBytes), continuationVersion)
+	b := append(make([]byte, 0, continuationHeader+len(t.after)), continuationVersion)
 	b = append(b, fingerprint[:]...)
 	started := byte(0)
 	if t.started {
@@ -55,10 +46,6 @@ func (t continuation) encode(fingerprint [8]byte) string {
 	b = binary.BigEndian.AppendUint32(b, t.index)
 	b = binary.BigEndian.AppendUint32(b, t.span)
 	b = binary.BigEndian.AppendUint64(b, t.emitted)
-	b = append(b, byte(len(t.forks))) // at most as many as a scan saw splits of what it was reading
-	for _, f := range t.forks {
-		b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, f.no), f.rid)
-	}
 	return base64.URLEncoding.EncodeToString(append(b, t.after...))
 }
 
@@ -67,18 +54,8 @@ func decodeContinuation(text string, fingerprint [8]byte) (continuation, error) 
 	if err != nil || len(b) < continuationHeader || b[0] != continuationVersion || [8]byte(b[1:9]) != fingerprint || b[10] > 1 {
 		return continuation{}, invalidContinuation()
 	}
-	t := continuation{plan: b[9], started: b[10] == 1,
-		index: binary.BigEndian.Uint32(b[11:]), span: binary.BigEndian.Uint32(b[15:]), emitted: binary.BigEndian.Uint64(b[19:])}
-	n := int(b[continuationHeader-1])
-	if b = b[continuationHeader:]; len(b) < n*forkBytes {
-		return continuation{}, invalidContinuation()
-	}
-	for ; n > 0; n-- {
-		t.forks = append(t.forks, fork{binary.BigEndian.Uint32(b), binary.BigEndian.Uint64(b[4:])})
-		b = b[forkBytes:]
-	}
-	t.after = b
-	return t, nil
+	return continuation{plan: b[9], started: b[10] == 1, index: binary.BigEndian.Uint32(b[11:]), span: binary.BigEndian.Uint32(b[15:]),
+		emitted: binary.BigEndian.Uint64(b[19:]), after: b[continuationHeader:]}, nil
 }
 
 func invalidContinuation() *apiError { return badRequest("Invalid Continuation Token") }

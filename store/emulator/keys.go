@@ -11,7 +11,7 @@ import "encoding/binary"
 //	i container address                       -> record: the item
 //	f container range LSN op                  -> address, record if it is small, length of address: the change
 //	                                             feed, one entry per item
-//	o container range rid                     -> address: order of creation, for scans over partitions
+//	o container birth rid                     -> address: order of creation, for scans over partitions
 //	c container index EPK pk values... id     -> length of id: a composite index, by logical partition
 //	r container path value address            -> length of address: the range index of included paths
 //	u container key EPK pk values...          -> id: a unique key
@@ -19,9 +19,10 @@ import "encoding/binary"
 //	l container range                         -> the last LSN
 //	m kind number                             -> JSON: databases, containers, offers
 //
-// Numbers are big-endian. "range" is the number of a physical partition, "op"
-// the position of an operation in its transaction, "path" a hash (an entry is
-// always checked against its item, so a collision costs time and nothing else).
+// Numbers are big-endian. "range" is the number of a physical partition, "birth" the
+// one that an item was created in, which its rid begins with; "op" is the position of
+// an operation in its transaction, "path" a hash (an entry is always checked against
+// its item, so a collision costs time and nothing else).
 const (
 	kindItem      = 'i'
 	kindFeed      = 'f'
@@ -53,8 +54,12 @@ func appendItemKey(dst []byte, container uint32, address []byte) []byte {
 	return append(appendKind(dst, kindItem, container), address...)
 }
 
+func appendFeedPrefix(dst []byte, container, rangeNo uint32) []byte {
+	return binary.BigEndian.AppendUint32(appendKind(dst, kindFeed, container), rangeNo)
+}
+
 func appendFeedKey(dst []byte, container, rangeNo uint32, lsn uint64, op uint16) []byte {
-	dst = binary.BigEndian.AppendUint32(appendKind(dst, kindFeed, container), rangeNo)
+	dst = appendFeedPrefix(dst, container, rangeNo)
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, lsn), op)
 }
 
@@ -88,8 +93,8 @@ func splitFeedValue(v []byte) (address, stored []byte) {
 	return v[:n], v[n:end]
 }
 
-func appendOrderKey(dst []byte, container, rangeNo uint32, rid uint64) []byte {
-	dst = binary.BigEndian.AppendUint32(appendKind(dst, kindOrder, container), rangeNo)
+func appendOrderKey(dst []byte, container uint32, rid uint64) []byte {
+	dst = binary.BigEndian.AppendUint32(appendKind(dst, kindOrder, container), uint32(rid>>birthShift))
 	return binary.BigEndian.AppendUint64(dst, rid)
 }
 

@@ -72,10 +72,10 @@ func (x *indexWriter) order(rangeNo uint32, old, rec *record) {
 		return
 	}
 	if old != nil {
-		x.delete(appendOrderKey(x.key, no, rangeNo, old.rid))
+		x.delete(appendOrderKey(x.key, no, old.rid))
 	}
 	if rec != nil {
-		x.set(appendOrderKey(x.key, no, rangeNo, rec.rid), x.address)
+		x.set(appendOrderKey(x.key, no, rec.rid), x.address)
 	}
 }
 

@@ -237,8 +237,8 @@ func (d *partitionKeyPaths) appendPartition(dst []byte, key partitionKey) []byte
 // in [min, max), with their own sequence of LSNs.
 type partition struct {
 	no       uint32
-	min, max []byte // nil and 0xFF are the ends
-	parents  []string
+	min, max []byte   // nil and 0xFF are the ends
+	parents  []uint32 // what it came out of, by splits, from the first
 
 	mu  sync.Mutex
 	lsn uint64 // guarded by mu: the last LSN given out
@@ -249,7 +249,9 @@ type partition struct {
 	synced  atomic.Uint64 // the last LSN known to be durable; see durability
 }
 
-func (p *partition) id() string { return strconv.FormatUint(uint64(p.no), 10) }
+func (p *partition) id() string { return rangeID(p.no) }
+
+func rangeID(no uint32) string { return strconv.FormatUint(uint64(no), 10) }
 
 func (p *partition) holds(epk []byte) bool {
 	return bytes.Compare(p.min, epk) <= 0 && bytes.Compare(epk, p.max) < 0
@@ -259,7 +261,7 @@ func formatEPK(b []byte) string { return strings.ToUpper(hex.EncodeToString(b)) 
 
 // descends reports whether p came out of splits of the partition with a number.
 func (p *partition) descends(no uint32) bool {
-	return slices.Contains(p.parents, strconv.FormatUint(uint64(no), 10))
+	return slices.Contains(p.parents, no)
 }
 
 // sessionToken renders a position in the form range:version#LSN.
@@ -278,7 +280,7 @@ func checkSession(p *partition, have uint64, header string) error {
 		if !ok {
 			return badRequest("The session token %q is invalid.", one)
 		}
-		if id != p.id() && !slices.Contains(p.parents, id) {
+		if no, err := strconv.ParseUint(id, 10, 32); err != nil || uint32(no) != p.no && !p.descends(uint32(no)) {
 			continue
 		}
 		parts := strings.Split(rest, "#")

@@ -34,7 +34,7 @@ type plan struct {
 	covered   bool // what is found matches
 	composite *compositeIndex
 	path      sql.Path // of the range index
-	outside   bool     // the spans hold items of other physical partitions, too
+	outside   bool     // the spans may hold items of other physical partitions, too
 }
 
 // index identifies the index that positions belong to.
@@ -52,12 +52,14 @@ func (p *plan) index() uint32 {
 
 // continuation begins one that goes on in a span.
 func (p *plan) continuation(span int) *continuation {
-	return &continuation{plan: p.kind, index: p.index(), span: p.spans[span].p.no}
+	return &continuation{plan: p.kind, index: p.index(), span: p.spans[span].no}
 }
 
-// span is the part of a plan that lies in one physical partition: the keys from
-// low up to high, which all begin with the same bytes.
+// span is a part of a plan: the keys from low up to high, which all begin with the
+// same bytes. It lies in one physical partition; in order of creation it is what was
+// created in one, of which p has the first part now.
 type span struct {
+	no        uint32 // of the physical partition
 	p         *partition
 	low, high []byte
 }
@@ -236,19 +238,34 @@ func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
 
 // scanPlan looks at everything in scope.
 func (r *queryRun) scanPlan() plan {
-	p := plan{kind: planPartition}
 	if r.scope.key == nil {
-		p.kind = planOrder
+		return r.orderPlan()
+	}
+	p := plan{kind: planPartition}
+	for _, part := range r.scope.ranges {
+		low, high := r.clip(appendKind(nil, kindItem, r.c.no), part)
+		p.spans = append(p.spans, span{part.no, part, low, high})
+	}
+	return p
+}
+
+// orderPlan looks at the items of physical partitions in order of creation: at what
+// was created in each of them and in those that they came out of. As a split moves
+// nothing of that, a position means the same before and after.
+func (r *queryRun) orderPlan() plan {
+	p := plan{kind: planOrder, outside: len(r.scope.ranges) < len(r.c.ranges)}
+	add := func(no uint32, part *partition) {
+		if slices.ContainsFunc(p.spans, func(s span) bool { return s.no == no }) {
+			return
+		}
+		low := binary.BigEndian.AppendUint32(appendKind(nil, kindOrder, r.c.no), no)
+		p.spans = append(p.spans, span{no, part, low, prefixEnd(low)})
 	}
 	for _, part := range r.scope.ranges {
-		s := span{p: part}
-		if p.kind == planOrder {
-			s.low = binary.BigEndian.AppendUint32(appendKind(nil, kindOrder, r.c.no), part.no)
-			s.high = prefixEnd(s.low)
-		} else {
-			s.low, s.high = r.clip(appendKind(nil, kindItem, r.c.no), part)
+		for _, no := range part.parents {
+			add(no, part)
 		}
-		p.spans = append(p.spans, s)
+		add(part.no, part)
 	}
 	return p
 }
@@ -309,7 +326,7 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 		address = append(address[:len(address):len(address)], id.String()...)
 		p.points = append(p.points, address)
 	}
-	p.spans = []span{{p: r.scope.ranges[0]}}
+	p.spans = []span{{no: r.scope.ranges[0].no, p: r.scope.ranges[0]}}
 	return p, true
 }
 
@@ -420,7 +437,7 @@ func (r *queryRun) scanComposite(index *compositeIndex, pinned int) plan {
 		}
 	}
 	return plan{kind: planComposite, composite: index, covered: r.bound.Covered(covered, ranged),
-		spans: []span{{p: r.scope.ranges[0], low: low, high: high}}}
+		spans: []span{{r.scope.ranges[0].no, r.scope.ranges[0], low, high}}}
 }
 
 // bounds narrows low and high, which enclose all values of the column, to a range.
@@ -480,7 +497,7 @@ func (r *queryRun) rangePlan() (plan, bool) {
 		p := plan{kind: planRange, path: path}
 		for _, part := range r.scope.ranges {
 			low, high := r.clip(prefix, part)
-			p.spans = append(p.spans, span{p: part, low: low, high: high})
+			p.spans = append(p.spans, span{part.no, part, low, high})
 		}
 		return p, true
 	}
@@ -497,7 +514,7 @@ func (r *queryRun) intervalPlan() (plan, bool) {
 		}
 		low, high := rangeBounds(appendRangePrefix(nil, r.c.no, hashPath(path)), rng)
 		return plan{kind: planInterval, path: path, outside: len(r.scope.ranges) < len(r.c.ranges),
-			spans: []span{{p: r.scope.ranges[0], low: low, high: high}}}, true
+			spans: []span{{r.scope.ranges[0].no, r.scope.ranges[0], low, high}}}, true
 	}
 	return plan{}, false
 }

@@ -86,7 +86,7 @@ func (r *queryRun) currentSpan() (int, error) {
 		return 0, nil
 	}
 	for i, s := range r.plan.spans {
-		if s.p.no == r.from.span {
+		if s.no == r.from.span {
 			return i, nil
 		}
 	}
@@ -96,7 +96,7 @@ func (r *queryRun) currentSpan() (int, error) {
 			continue
 		}
 		found = i
-		if !r.from.started || r.plan.kind == planOrder || bytes.Compare(s.key(r.from.after), s.high) < 0 {
+		if !r.from.started || bytes.Compare(s.key(r.from.after), s.high) < 0 {
 			break
 		}
 	}
@@ -113,30 +113,6 @@ func (s *span) key(position []byte) []byte {
 
 // positionOffset is what a position leaves out of its key: kind and container.
 const positionOffset = 5
-
-// resume returns the span to go on in, and where in it. Positions in key order
-// mean the same in the children of a partition; an order of creation forks.
-func (r *queryRun) resume() (at int, from continuation, err error) {
-	from = r.from
-	if at, err = r.currentSpan(); err != nil || r.plan.kind != planOrder || from.plan == 0 {
-		return at, from, err
-	}
-	p := r.plan.spans[at].p
-	if from.started && len(from.after) != forkBytes || len(from.forks) >= 255 {
-		return 0, from, invalidContinuation()
-	}
-	if from.started && from.span != p.no {
-		from.forks = append(from.forks, fork{from.span, binary.BigEndian.Uint64(from.after[4:])})
-		from.started = false
-	}
-	for i := len(from.forks) - 1; i >= 0 && !from.started; i-- {
-		if f := from.forks[i]; p.descends(f.no) {
-			from.started = true
-			from.after = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, p.no), f.rid)
-		}
-	}
-	return at, from, nil
-}
 
 // iterator returns an iterator in this run's view. The first one is closed at the
 // end of the run.
@@ -194,7 +170,7 @@ type visitor func(position, address, doc []byte) (bool, error)
 // runStream returns items as the plan finds them, and stops when the page is
 // full.
 func (r *queryRun) runStream() error {
-	at, from, err := r.resume()
+	at, err := r.currentSpan()
 	if err != nil {
 		return err
 	}
@@ -211,7 +187,7 @@ func (r *queryRun) runStream() error {
 	if end >= 0 && emitted >= uint64(end) {
 		return nil
 	}
-	stopped, err := r.visit(&r.plan.spans[at], from, func(position, _, doc []byte) (bool, error) {
+	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _, doc []byte) (bool, error) {
 		if full {
 			return false, nil
 		}
@@ -238,10 +214,10 @@ func (r *queryRun) runStream() error {
 	case end >= 0 && emitted >= uint64(end):
 	case stopped:
 		r.next = r.plan.continuation(at)
-		r.next.emitted, r.next.started, r.next.after, r.next.forks = emitted, true, last, from.forks
+		r.next.emitted, r.next.started, r.next.after = emitted, true, last
 	case at+1 < len(r.plan.spans):
 		r.next = r.plan.continuation(at + 1)
-		r.next.emitted, r.next.forks = emitted, from.forks
+		r.next.emitted = emitted
 	}
 	return nil
 }
@@ -348,14 +324,14 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 	key := appendKind(room[:0], kindItem, r.c.no)
 	switch kind {
 	case planOrder:
-		if !r.scope.holds(&r.def.key, it.Value()) {
+		if !r.inScope(it.Value()) {
 			return true, nil
 		}
 		key = append(key, it.Value()...)
 	case planRange, planInterval:
 		n := int(binary.BigEndian.Uint16(it.Value()))
 		address := position[len(position)-n:]
-		if !r.scope.holds(&r.def.key, address) || r.plan.outside && !r.scope.contains(address) {
+		if !r.inScope(address) {
 			return true, nil
 		}
 		key = append(key, address...)
@@ -372,6 +348,11 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 		return true, nil
 	}
 	return r.offer(&rec, position, address, fn)
+}
+
+// inScope reports whether an address that was found is of the query.
+func (r *queryRun) inScope(address []byte) bool {
+	return r.scope.holds(&r.def.key, address) && (!r.plan.outside || r.scope.contains(address))
 }
 
 // offer calls fn if the item is live, matches and, unless items are aggregated,

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"strconv"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// maxRanges is how many physical partitions a container may have had: their
-// numbers are part of resource ids.
-const maxRanges = 1 << 12
+// maxRanges is how many physical partitions a container may have had: resource ids
+// of items begin with the number of the one that they were created in.
+const (
+	maxRanges  = 1 << 12
+	birthShift = 64 - 12
+)
 
 // splitBatchBytes is how much of a split is written at a time.
 const splitBatchBytes = 4 << 20
@@ -51,26 +53,20 @@ func (m *metaChange) split(c *container, at int) error {
 	no := uint32(0) // no number is used twice: who is gone is somebody's parent
 	for _, p := range c.ranges {
 		no = max(no, p.no+1)
-		for _, id := range p.parents {
-			n, err := strconv.ParseUint(id, 10, 32)
-			if err != nil {
-				return err
-			}
-			no = max(no, uint32(n)+1)
+		for _, gone := range p.parents {
+			no = max(no, gone+1)
 		}
 	}
 	if no+2 > maxRanges {
 		return fmt.Errorf("container %s has had %d physical partitions, which is the most there can be", c.altPath, no)
 	}
-	parents := append(slices.Clone(parent.parents), parent.id())
+	parents := append(slices.Clone(parent.parents), parent.no)
 	children := []*partition{
 		{no: no, min: parent.min, max: middle, parents: parents},
 		{no: no + 1, min: middle, max: parent.max, parents: parents},
 	}
-	for _, kind := range []byte{kindFeed, kindOrder} {
-		if err := m.moveRange(c, kind, parent, children); err != nil {
-			return err
-		}
+	if err := m.moveFeed(c, parent, children); err != nil {
+		return err
 	}
 	if err := m.batch.Delete(lsnKey(c.no, parent.no), nil); err != nil {
 		return err
@@ -94,20 +90,19 @@ func (m *metaChange) split(c *container, at int) error {
 	return m.set(metaContainer, c.no, def.record)
 }
 
-// moveRange gives the entries of a kind that is keyed by physical partition to the
-// children. What it writes before the change commits is under numbers that nobody
+// moveFeed gives the entries of the change feed to the children. What it writes before the change commits is under numbers that nobody
 // uses; a crash leaves it there, and the next attempt begins with clearing it.
-func (m *metaChange) moveRange(c *container, kind byte, parent *partition, children []*partition) error {
+func (m *metaChange) moveFeed(c *container, parent *partition, children []*partition) error {
 	db := m.e.db
 	batch := db.NewBatch()
 	defer func() { batch.Close() }()
 	for _, p := range children {
-		prefix := appendRangeNo(nil, kind, c.no, p.no)
+		prefix := appendFeedPrefix(nil, c.no, p.no)
 		if err := batch.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
 			return err
 		}
 	}
-	prefix := appendRangeNo(nil, kind, c.no, parent.no)
+	prefix := appendFeedPrefix(nil, c.no, parent.no)
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 	if err != nil {
 		return err
@@ -120,7 +115,7 @@ func (m *metaChange) moveRange(c *container, kind byte, parent *partition, child
 		if epk := it.Value()[:n]; bytes.Compare(epk, p.max) >= 0 {
 			p = children[1]
 		}
-		key = append(appendRangeNo(key[:0], kind, c.no, p.no), it.Key()[len(prefix):]...)
+		key = append(appendFeedPrefix(key[:0], c.no, p.no), it.Key()[len(prefix):]...)
 		if err := batch.Set(key, it.Value(), nil); err != nil {
 			return err
 		}
@@ -142,10 +137,6 @@ func (m *metaChange) moveRange(c *container, kind byte, parent *partition, child
 		return err
 	}
 	return db.Apply(batch, pebble.NoSync)
-}
-
-func appendRangeNo(dst []byte, kind byte, container, rangeNo uint32) []byte {
-	return binary.BigEndian.AppendUint32(appendKind(dst, kind, container), rangeNo)
 }
 
 // space is the number of effective partition keys (of the first component, in a

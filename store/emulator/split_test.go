@@ -350,6 +350,64 @@ func TestQueriesGoOnAfterASplit(t *testing.T) {
 	}
 }
 
+// TestFollowersOfASplit: clients that read a physical partition in order of creation
+// go on in each of its children, and in theirs, with the token that they have; items
+// that are created meanwhile come at the end.
+func TestFollowersOfASplit(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	create := func(from, to int) {
+		for i := from; i < to; i++ {
+			mustCreate(t, c, fmt.Sprint(i), fmt.Sprintf(`{"id":"%d","pk":"%d"}`, i, i))
+		}
+	}
+	create(0, 60)
+	seen := map[string]int{}
+	var follow func(id, token string, pages int)
+	follow = func(id, token string, pages int) {
+		for n := 0; n == 0 || token != ""; n++ {
+			page := queryRange(t, e, "c", id, token, "SELECT VALUE c.id FROM c", "X-Ms-Max-Item-Count", "4")
+			if page.status == http.StatusGone {
+				for _, r := range rangesIn(e, "c") {
+					if token, parents := token, partitionOf(e, "c", r).parents; rangeID(parents[len(parents)-1]) == id {
+						follow(r, token, pages)
+					}
+				}
+				return
+			}
+			if page.status != http.StatusOK {
+				t.Fatalf("range %s: %d", id, page.status)
+			}
+			for _, d := range page.Documents {
+				seen[string(d)]++
+			}
+			if token = page.token; n == pages && len(rangesIn(e, "c")) < 3 {
+				if err := e.Split("db", "c", id); err != nil {
+					t.Fatal(err)
+				}
+				create(len(rangesIn(e, "c"))*100, len(rangesIn(e, "c"))*100+20)
+			}
+		}
+	}
+	follow("0", "", 2)
+	if len(rangesIn(e, "c")) != 3 || len(seen) != 100 {
+		t.Errorf("%d items of 100, %d partitions", len(seen), len(rangesIn(e, "c")))
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s: %d times", id, n)
+		}
+	}
+	audit(t, e)
+}
+
+func partitionOf(e *Engine, container, id string) *partition {
+	c := e.catalog.Load().databases["db"].containers[container]
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.ranges[slices.IndexFunc(c.ranges, func(p *partition) bool { return p.id() == id })]
+}
+
 func TestNewContainersHavePartitions(t *testing.T) {
 	for name, def := range map[string]azcosmos.PartitionKeyDefinition{
 		"V2":        {Paths: []string{"/pk"}, Version: 2},

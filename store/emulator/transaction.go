@@ -334,7 +334,7 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 	if same {
 		rec.rid = old.rid
 	} else {
-		rec.rid = uint64(t.p.no)<<52 | t.lsn<<8 | uint64(rec.op)
+		rec.rid = uint64(t.p.no)<<birthShift | t.lsn<<8 | uint64(rec.op)
 	}
 	rec.finish(t.c, n.doc, nil)
 	cost, err := t.index(n.id, old, rec)
