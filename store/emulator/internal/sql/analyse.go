@@ -385,7 +385,8 @@ func (b *Bound) Covered(eq []Path, rng Path) bool {
 	return true
 }
 
-// maxPoints limits the product of several lists within one branch.
+// maxPoints limits the points that come of multiplying lists with each other, beside
+// as many as the text names.
 const maxPoints = 10_000
 
 // Points returns the distinct tuples of values that paths can have in a document
@@ -399,6 +400,7 @@ func (b *Bound) Points(paths ...Path) ([][]Value, bool) {
 	arena := make([]Value, 0, len(b.q.branches)*len(paths))
 	lists := make([][]Value, len(paths))
 	singles := make([]Value, len(paths))
+	named := 0 // values
 	for _, branch := range b.q.branches {
 		product := 1
 		for i, p := range paths {
@@ -409,12 +411,16 @@ func (b *Bound) Points(paths ...Path) ([][]Value, bool) {
 			if v, ok := b.single(branch[at]); ok {
 				singles[i] = v
 				lists[i] = singles[i : i+1]
-				continue
+			} else {
+				lists[i] = b.pinned(branch[at])
 			}
-			lists[i] = b.pinned(branch[at])
-			if product *= len(lists[i]); product > maxPoints && product != len(lists[i]) {
+			named += len(lists[i])
+			if product *= len(lists[i]); product > maxPoints+named {
 				return nil, false
 			}
+		}
+		if len(points)+product > maxPoints+named {
+			return nil, false
 		}
 		for n := range product {
 			from := len(arena)

@@ -58,6 +58,34 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestPointsAreBounded: lists that are multiplied by each other make no more points
+// than a plan may have, however many branches of an OR there are.
+func TestPointsAreBounded(t *testing.T) {
+	list := make([]string, 90)
+	for i := range list {
+		list[i] = fmt.Sprint(i)
+	}
+	in := strings.Join(list, ",")
+	branch := func(n int) string { return fmt.Sprintf("c.a IN (%s) AND c.b IN (%s,x%d)", in, in, n) }
+	for _, tc := range []struct {
+		branches int
+		ok       bool
+	}{{1, true}, {500, false}} {
+		var parts []string
+		for n := range tc.branches {
+			parts = append(parts, strings.ReplaceAll(branch(n), "x", "1000"))
+		}
+		b, err := bind("SELECT * FROM c WHERE "+strings.Join(parts, " OR "), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		points, ok := b.Points(Path{"a"}, Path{"b"})
+		if ok != tc.ok || len(points) > maxPoints {
+			t.Errorf("%d branches: %d points, %v", tc.branches, len(points), ok)
+		}
+	}
+}
+
 // isMatch is Matches, which must not fail.
 func isMatch(t rapid.TB, b *Bound, doc string) bool {
 	t.Helper()
