@@ -18,6 +18,7 @@ type function struct {
 var functions = map[string]*function{
 	"IS_ARRAY":     {1, 1, isKind(Array)},
 	"IS_BOOL":      {1, 1, isKind(Bool)},
+	"IS_BOOLEAN":   {1, 1, isKind(Bool)}, // as SDKs write it where they go on with an ORDER BY over partitions
 	"IS_DEFINED":   {1, 1, func(a []Value) Value { return boolean(a[0].kind != Undefined) }},
 	"IS_NULL":      {1, 1, isKind(Null)},
 	"IS_NUMBER":    {1, 1, isKind(Number)},
