@@ -491,7 +491,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	}
 	var rows [][]byte
 	for _, p := range c.ranges {
-		rid := string(appendItemRID(nil, c.ridBytes, uint64(p.no)|0x5000000000000000))
+		rid := string(appendRangeRID(nil, c.ridBytes, p.no))
 		parents := make([]string, len(p.parents))
 		for i, no := range p.parents {
 			parents[i] = strconv.Quote(rangeID(no))

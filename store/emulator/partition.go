@@ -308,10 +308,23 @@ func containerRIDBytes(db, no uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, db), no|0x80000000)
 }
 
+// appendItemRID appends the resource id of an item. SDKs that go on with an ORDER BY
+// over partitions compare it, as a little-endian number, whose upper 4 bits are the
+// resource's type: 0 for an item.
 func appendItemRID(dst, container []byte, rid uint64) []byte {
+	const shift = birthShift - 4
+	return appendChildRID(dst, container, rid>>birthShift<<shift|rid&(1<<shift-1))
+}
+
+// appendRangeRID appends the resource id of a physical partition.
+func appendRangeRID(dst, container []byte, no uint32) []byte {
+	return appendChildRID(dst, container, 5<<60|uint64(no))
+}
+
+func appendChildRID(dst, container []byte, child uint64) []byte {
 	var b [16]byte
 	copy(b[:8], container)
-	binary.BigEndian.PutUint64(b[8:], rid)
+	binary.LittleEndian.PutUint64(b[8:], child)
 	return ridEncoding.AppendEncode(dst, b[:])
 }
 

@@ -163,9 +163,9 @@ func (r *queryRun) run() error {
 }
 
 // visitor receives the items that match. position identifies the item in its
-// span, address in the container; both and doc are valid only during the call. It
-// returns false to stop.
-type visitor func(position, address, doc []byte) (bool, error)
+// span, address in the container; all are valid only during the call. It returns
+// false to stop.
+type visitor func(position, address []byte, rec *record) (bool, error)
 
 // runStream returns items as the plan finds them, and stops when the page is
 // full.
@@ -187,7 +187,7 @@ func (r *queryRun) runStream() error {
 	if end >= 0 && emitted >= uint64(end) {
 		return nil
 	}
-	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _, doc []byte) (bool, error) {
+	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *record) (bool, error) {
 		if full {
 			return false, nil
 		}
@@ -196,7 +196,7 @@ func (r *queryRun) runStream() error {
 			remember(position)
 			return end < 0 || emitted < uint64(end), nil
 		}
-		if err := r.addRow(doc); err != nil {
+		if err := r.addRow(rec.doc); err != nil {
 			return false, err
 		}
 		emitted++
@@ -376,7 +376,7 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 			return true, nil
 		}
 	}
-	return fn(position, address, rec.doc)
+	return fn(position, address, rec)
 }
 
 // lookup reads an item in this run's view.
@@ -437,11 +437,11 @@ const (
 	sortedItemBytes = 64
 )
 
-// sortedItem is an item that waits to be returned in order. Its key is the
-// values of ORDER BY and then the address, so that no two are equal.
+// sortedItem is an item that waits to be returned in order. Its key ends with its
+// address, so that no two are equal.
 type sortedItem struct {
-	key    []byte
-	values int // how many bytes of the key are the values
+	key     []byte
+	address int // where the address begins
 }
 
 // page keeps the first items of an order: not more than most, and not more than
@@ -454,11 +454,11 @@ type page struct {
 	worst []byte // if more: what is not below it is left out, too
 }
 
-func (p *page) add(key []byte, values int) {
+func (p *page) add(key []byte, address int) {
 	if p.more && bytes.Compare(key, p.worst) >= 0 {
 		return
 	}
-	p.items = append(p.items, sortedItem{bytes.Clone(key), values})
+	p.items = append(p.items, sortedItem{bytes.Clone(key), address})
 	p.bytes += len(key) + sortedItemBytes
 	if len(p.items) >= 2*p.most+64 || p.bytes >= 2*maxSortBytes {
 		p.trim()
@@ -491,11 +491,12 @@ func (r *queryRun) runSorted() error {
 	}
 	kept := page{most: skip + want}
 	var key []byte
-	err := r.eachItem(func(_, address, doc []byte) (bool, error) {
-		var values int
-		key, values = r.sortKey(key[:0], doc, address)
+	err := r.eachItem(func(_, address []byte, rec *record) (bool, error) {
+		key = r.appendTie(r.sortValues(key[:0], rec.doc), rec)
+		at := len(key)
+		key = append(key, address...)
 		if !r.from.started || bytes.Compare(key, r.from.after) > 0 {
-			kept.add(key, values)
+			kept.add(key, at)
 		}
 		return true, nil
 	})
@@ -511,7 +512,7 @@ func (r *queryRun) runSorted() error {
 				more = true
 				break
 			}
-			rec, found, err := r.lookup(appendItemKey(nil, r.c.no, it.key[it.values:]))
+			rec, found, err := r.lookup(appendItemKey(nil, r.c.no, it.key[it.address:]))
 			if err != nil {
 				return err
 			}
@@ -530,14 +531,23 @@ func (r *queryRun) runSorted() error {
 	return nil
 }
 
-// sortKey appends an item's place in the order: the values of ORDER BY, and the
-// address.
-func (r *queryRun) sortKey(dst, doc, address []byte) (key []byte, values int) {
+// sortValues appends the values of ORDER BY.
+func (r *queryRun) sortValues(dst, doc []byte) []byte {
 	for _, o := range r.bound.OrderBy() {
 		c := compositeColumn{path: o.Path, desc: o.Desc}
 		dst = c.appendValue(dst, sql.Lookup(doc, o.Path))
 	}
-	return append(dst, address...), len(dst)
+	return dst
+}
+
+// appendTie appends what decides between equal values: the resource id, in the
+// direction of the first term. SDKs that merge partitions rely on it.
+func (r *queryRun) appendTie(dst []byte, rec *record) []byte {
+	rid := rec.rid
+	if r.bound.OrderBy()[0].Desc {
+		rid = ^rid
+	}
+	return binary.BigEndian.AppendUint64(dst, rid)
 }
 
 // eachItem visits every item of every span that matches.
@@ -554,9 +564,9 @@ func (r *queryRun) eachItem(fn visitor) error {
 func (r *queryRun) runAggregation() error {
 	agg := r.bound.NewAggregation()
 	var order []byte
-	err := r.eachItem(func(_, _, doc []byte) (bool, error) {
-		order, _ = r.sortKey(order[:0], doc, nil)
-		if err := agg.Add(doc, order); err != nil {
+	err := r.eachItem(func(_, _ []byte, rec *record) (bool, error) {
+		order = r.sortValues(order[:0], rec.doc)
+		if err := agg.Add(rec.doc, order); err != nil {
 			return false, queryError(err)
 		}
 		return true, nil
