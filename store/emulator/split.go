@@ -86,7 +86,7 @@ func (m *metaChange) split(c *container, at int) error {
 	for _, p := range ranges {
 		def.record.Ranges = append(def.record.Ranges, rangeRecord{No: p.no, Min: formatEPK(p.min), Max: formatEPK(p.max), Parents: p.parents})
 	}
-	m.onCommit = append(m.onCommit, func() { c.ranges, c.gone, c.def = ranges, def.record.Gone, &def })
+	m.onCommit = append(m.onCommit, func() { c.ranges, c.def = ranges, &def })
 	return m.set(metaContainer, c.no, def.record)
 }
 

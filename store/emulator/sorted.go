@@ -1,0 +1,129 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"byline/store/emulator/internal/sql"
+)
+
+// maxSortBytes is how many bytes are kept to sort the items of a page: of keys, and
+// about sortedItemBytes with each.
+const (
+	maxSortBytes    = 16 << 20
+	sortedItemBytes = 64
+)
+
+// sortedItem is an item that waits to be returned in order. Its key ends with its
+// address, so that no two are equal.
+type sortedItem struct {
+	key     []byte
+	address int // where the address begins
+}
+
+// page keeps the first items of an order: not more than most, and not more than
+// maxSortBytes allow.
+type page struct {
+	most  int
+	items []sortedItem
+	bytes int
+	more  bool   // items that come behind the last were left out
+	worst []byte // if more: what is not below it is left out, too
+}
+
+func (p *page) add(key []byte, address int) {
+	if p.more && bytes.Compare(key, p.worst) >= 0 {
+		return
+	}
+	p.items = append(p.items, sortedItem{bytes.Clone(key), address})
+	p.bytes += len(key) + sortedItemBytes
+	if len(p.items) >= 2*p.most+64 || p.bytes >= 2*maxSortBytes {
+		p.trim()
+	}
+}
+
+func (p *page) trim() {
+	slices.SortFunc(p.items, func(a, b sortedItem) int { return bytes.Compare(a.key, b.key) })
+	for n := len(p.items); n > p.most || n > 1 && p.bytes > maxSortBytes; n-- {
+		last := &p.items[n-1]
+		p.more, p.worst = true, last.key
+		p.bytes -= len(last.key) + sortedItemBytes
+		*last = sortedItem{}
+		p.items = p.items[:n-1]
+	}
+}
+
+// runSorted reads all items in scope and keeps the keys of the first ones after
+// the position. A page is cut short when they take too many bytes, even within the
+// rows that OFFSET leaves out.
+func (r *queryRun) runSorted() error {
+	offset, limit := r.limits()
+	if limit >= 0 && r.from.emitted >= uint64(offset+limit) {
+		return nil
+	}
+	skip := max(0, offset-int(min(r.from.emitted, uint64(offset))))
+	want := r.size
+	if limit >= 0 {
+		want = min(want, offset+limit-int(r.from.emitted)-skip)
+	}
+	kept := page{most: skip + want}
+	var key []byte
+	err := r.eachItem(func(_, address []byte, rec *record) (bool, error) {
+		key = r.appendTie(r.sortValues(key[:0], rec.doc), rec)
+		at := len(key)
+		key = append(key, address...)
+		if !r.from.started || bytes.Compare(key, r.from.after) > 0 {
+			kept.add(key, at)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	kept.trim()
+	emitted := r.from.emitted
+	more, last := kept.more, r.from.after
+	for i, it := range kept.items {
+		if i >= skip {
+			if len(r.out) >= maxPageBytes {
+				more = true
+				break
+			}
+			rec, found, err := r.lookup(appendItemKey(nil, r.c.no, it.key[it.address:]))
+			if err != nil {
+				return err
+			}
+			if found { // always: the view is the same
+				if err := r.addRow(rec.doc); err != nil {
+					return err
+				}
+			}
+		}
+		emitted, last = emitted+1, it.key
+	}
+	if more && (limit < 0 || emitted < uint64(offset+limit)) {
+		r.next = r.plan.continuation(0)
+		r.next.emitted, r.next.started, r.next.after = emitted, true, last
+	}
+	return nil
+}
+
+// sortValues appends the values of ORDER BY.
+func (r *queryRun) sortValues(dst, doc []byte) []byte {
+	for _, o := range r.bound.OrderBy() {
+		c := compositeColumn{path: o.Path, desc: o.Desc}
+		dst = c.appendValue(dst, sql.Lookup(doc, o.Path))
+	}
+	return dst
+}
+
+// appendTie appends what decides between equal values: the resource id, in the
+// direction of the first term. SDKs that merge partitions rely on it.
+func (r *queryRun) appendTie(dst []byte, rec *record) []byte {
+	rid := rec.rid
+	if r.bound.OrderBy()[0].Desc {
+		rid = ^rid
+	}
+	return binary.BigEndian.AppendUint64(dst, rid)
+}
