@@ -136,13 +136,13 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 		return nil, noComment(op)
 	}
 	var p azcosmos.PatchOperations
-	p.SetCondition(ownLive(typeComment, userID))
+	p.SetCondition(by(userID).live(typeComment))
 	p.AppendSet("/content", content)
 	date := s.now()
 	p.AppendSet("/editDate", date)
 	r, err := s.posts.PatchItem(ctx, key(postID), id, p, withContent)
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return nil, s.whyNotOwnComment(ctx, op, userID, postID, id)
+		return nil, s.whyNotChanged(ctx, op, by(userID), postID, id)
 	}
 	if unanswered(ctx, err) {
 		if c, readErr := s.Comment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil && *c.UpdatedAt == date && c.Content == content {
@@ -160,12 +160,20 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 // as it is afterwards. NotFound without such a comment, Forbidden if it is
 // somebody else's.
 func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*Post, error) {
-	const op = "delete comment"
+	return s.deleteComment(ctx, "delete comment", by(userID), postID, id)
+}
+
+// RemoveComment is DeleteComment by a moderator, whoever wrote the comment.
+func (s *Store) RemoveComment(ctx context.Context, postID, id string) (*Post, error) {
+	return s.deleteComment(ctx, "remove comment", byAnybody, postID, id)
+}
+
+func (s *Store) deleteComment(ctx context.Context, op string, who authorship, postID, id string) (*Post, error) {
 	if !validID(postID) || !validID(id) {
 		return nil, noComment(op)
 	}
 	var p azcosmos.PatchOperations
-	p.SetCondition(ownLive(typeComment, userID))
+	p.SetCondition(who.live(typeComment))
 	p.AppendSet("/deleted", true)
 	p.AppendSet("/ttl", tombstoneLife)
 	p.AppendSet("/content", "")
@@ -176,7 +184,7 @@ func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*
 	if unanswered(ctx, err) {
 		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
 		var c authored
-		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && c.UserID == userID {
+		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {
 			return decodePost(op, postRaw)
 		}
 	}
@@ -185,7 +193,7 @@ func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*
 	case err != nil:
 		return nil, cosmosError(op, err)
 	case failed == 0 && gone:
-		return nil, s.whyNotOwnComment(ctx, op, userID, postID, id)
+		return nil, s.whyNotChanged(ctx, op, who, postID, id)
 	case failed == 1 && gone:
 		return nil, noComment(op) // the post is deleted, and its comments with it
 	case failed >= 0:
@@ -194,13 +202,13 @@ func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*
 	return decodePost(op, results[1].ResourceBody)
 }
 
-// whyNotOwnComment finds the reason why a conditional change did not apply.
-func (s *Store) whyNotOwnComment(ctx context.Context, op, userID, postID, id string) error {
+// whyNotChanged finds the reason why a conditional change did not apply.
+func (s *Store) whyNotChanged(ctx context.Context, op string, who authorship, postID, id string) error {
 	c, err := s.Comment(ctx, postID, id)
 	switch {
 	case err != nil:
 		return err
-	case c != nil && c.AuthorID != userID:
+	case c != nil && !who.includes(c.AuthorID):
 		return &Error{Code: Forbidden, Op: op, Message: "only its author may change a comment"}
 	}
 	return noComment(op)

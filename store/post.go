@@ -246,7 +246,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if !validID(postID) {
 		return nil, noPost(op)
 	}
-	condition := ownLive(typePost, userID)
+	condition := by(userID).live(typePost)
 	if e.Version != nil {
 		condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
 	}
@@ -264,7 +264,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	p.AppendIncrement("/revision", 1)
 	r, err := s.posts.PatchItem(ctx, key(postID), postID, p, withContent)
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return nil, s.whyNotEdited(ctx, op, userID, postID)
+		return nil, s.whyNotEdited(ctx, op, by(userID), postID)
 	}
 	if unanswered(ctx, err) {
 		if post, readErr := s.Post(ctx, postID); readErr == nil && post.isEdited(date, e) {
@@ -289,14 +289,14 @@ func (p *Post) isEdited(date Date, e PostEdit) bool {
 }
 
 // whyNotEdited finds the reason why a conditional edit did not apply.
-func (s *Store) whyNotEdited(ctx context.Context, op, userID, postID string) error {
+func (s *Store) whyNotEdited(ctx context.Context, op string, who authorship, postID string) error {
 	post, err := s.Post(ctx, postID)
 	switch {
 	case err != nil:
 		return err
 	case post == nil:
 		return noPost(op)
-	case post.AuthorID != userID:
+	case !who.includes(post.AuthorID):
 		return &Error{Code: Forbidden, Op: op, Message: "only its author may change a post"}
 	}
 	return &Error{Code: Conflict, Op: op, Field: "version", Message: fmt.Sprintf("the post has version %d now", post.Version)}
@@ -307,12 +307,20 @@ func (s *Store) whyNotEdited(ctx context.Context, op, userID, postID string) err
 // than a request should, and through the change feed otherwise. NotFound without
 // such a post, Forbidden if it is somebody else's.
 func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
-	const op = "delete post"
+	return s.deletePost(ctx, "delete post", by(userID), postID)
+}
+
+// RemovePost is DeletePost by a moderator, whoever wrote the post.
+func (s *Store) RemovePost(ctx context.Context, postID string) error {
+	return s.deletePost(ctx, "remove post", byAnybody, postID)
+}
+
+func (s *Store) deletePost(ctx context.Context, op string, who authorship, postID string) error {
 	if !validID(postID) {
 		return noPost(op)
 	}
 	var p azcosmos.PatchOperations
-	p.SetCondition(ownLive(typePost, userID))
+	p.SetCondition(who.live(typePost))
 	p.AppendSet("/deleted", true)
 	p.AppendSet("/ttl", tombstoneLife)
 	p.AppendSet("/title", "")
@@ -320,11 +328,11 @@ func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
 	p.AppendIncrement("/revision", 1)
 	r, err := s.posts.PatchItem(ctx, key(postID), postID, p, withContent)
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return s.whyNotEdited(ctx, op, userID, postID)
+		return s.whyNotEdited(ctx, op, who, postID)
 	}
 	if unanswered(ctx, err) {
 		raw, readErr := readItem(ctx, op, s.posts, key(postID), postID)
-		if p, decodeErr := decodeChangedPost(op, raw); readErr == nil && raw != nil && decodeErr == nil && p.deleted && p.AuthorID == userID {
+		if p, decodeErr := decodeChangedPost(op, raw); readErr == nil && raw != nil && decodeErr == nil && p.deleted && who.includes(p.AuthorID) {
 			s.showNow(ctx, p)
 			return nil
 		}
@@ -340,10 +348,25 @@ func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
 	return nil
 }
 
-// ownLive is the condition of a patch of an item that is the user's own and not
-// deleted.
-func ownLive(typ, userID string) string {
-	return fmt.Sprintf("from c where c.type = '%s' AND c.userId = '%s' AND NOT IS_DEFINED(c.deleted)", typ, userID)
+// authorship says whose items a change may reach: those of one author, or everybody's.
+type authorship struct {
+	userID  string
+	anybody bool
+}
+
+func by(userID string) authorship { return authorship{userID: userID} }
+
+var byAnybody = authorship{anybody: true}
+
+func (a authorship) includes(authorID string) bool { return a.anybody || a.userID == authorID }
+
+// live is the condition of a patch of such an item that is not deleted.
+func (a authorship) live(typ string) string {
+	condition := fmt.Sprintf("from c where c.type = '%s' AND NOT IS_DEFINED(c.deleted)", typ)
+	if !a.anybody {
+		condition += fmt.Sprintf(" AND c.userId = '%s'", a.userID)
+	}
+	return condition
 }
 
 func noPost(op string) error {
