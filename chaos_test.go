@@ -80,6 +80,7 @@ type engineProcess struct {
 
 func startEngine(t testing.TB) *engineProcess {
 	t.Helper()
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	// A port that nobody is given for an outgoing connection while the engine is down.
 	for range 100 {
 		e := &engineProcess{t: t, dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", 20_000+rand.N(10_000))}
@@ -137,9 +138,10 @@ func (e *engineProcess) split(container, id string) {
 	}
 }
 
-// flags let another byline find the engine.
+// flags let another byline find the engine; startEngine has put its key into the
+// environment.
 func (e *engineProcess) flags() []string {
-	return []string{"--cosmos-endpoint", "http://" + e.address + "/", "--cosmos-key", emulator.WellKnownKey}
+	return []string{"--cosmos-endpoint", "http://" + e.address + "/"}
 }
 
 // TestChaos lets clients write to three instances on one engine, all of them

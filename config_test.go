@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"byline/internal/secrettest"
 )
 
 func TestRefusesToStart(t *testing.T) {
@@ -39,7 +42,8 @@ func TestRefusesToStart(t *testing.T) {
 	}
 	stranger := httptest.NewServer(http.NotFoundHandler())
 	defer stranger.Close()
-	key := "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+	const badKey = "a key that is none: %"
+	t.Setenv("COSMOS_KEY", secrettest.Secret("C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="))
 	for _, c := range []struct {
 		name string
 		args []string
@@ -48,12 +52,19 @@ func TestRefusesToStart(t *testing.T) {
 		{"data directory in use", []string{"--data", inUse}, inUse},
 		{"occupied port", []string{"--listen", taken.Addr().String(), "--data", t.TempDir()}, "address already in use"},
 		{"unwritable directory", []string{"--data", filepath.Join(file, "data")}, file},
-		{"nobody at the endpoint", []string{"--cosmos-endpoint", "http://localhost:1", "--cosmos-key", key}, "localhost:1"},
-		{"no Cosmos DB at the endpoint", []string{"--cosmos-endpoint", stranger.URL, "--cosmos-key", key}, stranger.URL},
+		{"nobody at the endpoint", []string{"--cosmos-endpoint", "http://localhost:1"}, "localhost:1"},
+		{"no Cosmos DB at the endpoint", []string{"--cosmos-endpoint", stranger.URL}, stranger.URL},
 		{"endpoint that is no address", []string{"--cosmos-endpoint", "cosmos"}, "not an http or https address"},
-		{"key that is no key", []string{"--cosmos-endpoint", "http://localhost:1", "--cosmos-key", "%"}, "base64"},
+		{"key that is no key", []string{"--cosmos-endpoint", "http://localhost:1"}, "base64"},
+		{"key in a flag", []string{"--cosmos-key=" + badKey}, "unknown flag --cosmos-key"},
+		{"connection string", []string{"--cosmos-endpoint", "AccountEndpoint=https://localhost:1/;AccountKey=" + badKey}, "not an http or https address"},
+		{"key in the address", []string{"--cosmos-endpoint", "http://me:" + url.QueryEscape(badKey) + "@localhost:1"}, "more than an address"},
 		{"open to the network with demo tokens", []string{"--listen", ":0", "--data", t.TempDir()}, "--auth-issuer"},
 		{"account in the cloud with demo tokens", []string{"--cosmos-endpoint", "https://example.documents.azure.com"}, "--auth-issuer"},
+		{"name that leads elsewhere", []string{"--listen", "0.0.0.0:0", "--data", t.TempDir()}, "--auth-issuer"},
+		{"issuer over plain HTTP", []string{"--auth-issuer", "http://example.com", "--auth-audience", "byline", "--data", t.TempDir()}, "must be an https address"},
+		{"issuer that is no address", []string{"--auth-issuer", "https:example.com", "--auth-audience", "byline", "--data", t.TempDir()}, "--auth-issuer"},
+		{"moderators without an issuer", []string{"--auth-moderator-role", "moderator", "--data", t.TempDir()}, "needs --auth-issuer"},
 		{"issuer without an audience", []string{"--auth-issuer", "https://example.com", "--data", t.TempDir()}, "--auth-audience"},
 		{"manifest that is not there", []string{"--trusted-documents", file + "s", "--data", t.TempDir()}, "--trusted-documents: open " + file + "s"},
 		{"manifest that is none", []string{"--trusted-documents", file, "--data", t.TempDir()}, file + ": the manifest is not a JSON object"},
@@ -65,6 +76,9 @@ func TestRefusesToStart(t *testing.T) {
 			if !slices.Contains(args, "--listen") {
 				args = append([]string{"--listen", "localhost:0"}, args...)
 			}
+			if c.name == "key that is no key" {
+				t.Setenv("COSMOS_KEY", badKey)
+			}
 			var log output
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
@@ -73,6 +87,9 @@ func TestRefusesToStart(t *testing.T) {
 			last := lines[len(lines)-1]
 			if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, c.says) {
 				t.Errorf("status %d: %s", status, log.String())
+			}
+			if strings.Contains(log.String(), badKey) {
+				t.Errorf("shows the key: %s", log.String())
 			}
 			t.Log(last)
 		})

@@ -3,12 +3,12 @@ package main
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -25,18 +25,28 @@ import (
 // cosmosConfig says where the data is.
 type cosmosConfig struct {
 	Data           string `default:"./data" env:"BYLINE_DATA" help:"Directory of the embedded engine's data."`
-	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account. Without one, the embedded engine."`
-	CosmosKey      string `env:"COSMOS_KEY" placeholder:"KEY" help:"The account's key. Without one, DefaultAzureCredential. Prefer the environment: flags are visible to others on the machine."`
+	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account; its key is in the environment as COSMOS_KEY, or else DefaultAzureCredential signs in. Without an endpoint, the embedded engine."`
 	CosmosDatabase string `default:"blog" env:"COSMOS_DATABASE" help:"The database's name."`
 }
 
 // check finds what is wrong with the configuration before anything is opened.
 func (c cosmosConfig) check() error {
-	if u, err := url.Parse(c.CosmosEndpoint); c.CosmosEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
-		return fmt.Errorf("--cosmos-endpoint %q is not an http or https address", c.CosmosEndpoint)
+	if c.CosmosEndpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(c.CosmosEndpoint)
+	switch { // without a word of it: it may be a connection string, with the key
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return errors.New("--cosmos-endpoint is not an http or https address")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("--cosmos-endpoint is more than an address")
 	}
 	return nil
 }
+
+// cosmosKey is the account's key, "" if there is none. It is not a flag: those are
+// visible to everybody on the machine.
+func cosmosKey() secret { return secret(os.Getenv("COSMOS_KEY")) }
 
 // embedded reports whether the data is in the embedded engine.
 func (c cosmosConfig) embedded() bool { return c.CosmosEndpoint == "" }
@@ -80,9 +90,10 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces) (*cosmos, error
 	if err != nil {
 		return nil, err
 	}
-	where := "Cosmos DB at " + endpoint.Redacted()
+	where := "Cosmos DB at " + endpoint.String()
 	nothing := func() error { return nil }
-	if c.CosmosKey == "" {
+	accountKey := cosmosKey()
+	if accountKey == "" {
 		credential, err := azidentity.NewDefaultAzureCredential(nil)
 		if err != nil {
 			return nil, err
@@ -91,12 +102,12 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces) (*cosmos, error
 			return azcosmos.NewClient(c.CosmosEndpoint, credential, o)
 		})
 	}
-	k, err := azcosmos.NewKeyCredential(c.CosmosKey)
+	k, err := azcosmos.NewKeyCredential(accountKey.reveal())
 	if err != nil {
-		return nil, errors.New("--cosmos-key is not a Cosmos DB key: it must be base64")
+		return nil, errors.New("COSMOS_KEY is not the key of a Cosmos DB account: it must be base64")
 	}
 	var transport policy.Transporter
-	if c.CosmosKey == emulator.WellKnownKey && loopback(endpoint.Host) {
+	if accountKey == emulator.WellKnownKey && loopback(endpoint.Host) {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
 		transport = &http.Client{Transport: t}

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"byline/store/emulator"
 )
 
 // hold is a way to the engine that keeps one write of a copy back, and remembers
@@ -89,7 +87,7 @@ func (h *hold) set(armed, watching bool) {
 func TestPausedInstanceChangesNothing(t *testing.T) {
 	engine := startEngine(t)
 	h := &hold{held: make(chan struct{}), release: make(chan struct{})}
-	paused := startProcess(t, "--cosmos-endpoint", h.through(t, engine.address), "--cosmos-key", emulator.WellKnownKey)
+	paused := startProcess(t, "--cosmos-endpoint", h.through(t, engine.address))
 	ada := at(t, paused.do("ada", createUser, map[string]any{"name": "ada"}), "createUser.user.id")
 	post := at(t, paused.do("ada", createPost, map[string]any{"title": "Notes", "content": "x"}), "createPost.post.id")
 	paused.do("ada", likePost, map[string]any{"post": post})

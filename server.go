@@ -46,6 +46,9 @@ type serveConfig struct {
 	AuthIssuer   string `env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
 	AuthAudience string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"The audience that the tokens must be for."`
 
+	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"The role of those who may delete what others wrote. Without one, nobody may."`
+	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" placeholder:"CLAIM" help:"The claim of the tokens with the roles; one inside others, by their names joined by dots."`
+
 	TrustedDocuments string `env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, all that are valid."`
 }
 
@@ -138,7 +141,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if err := c.check(); err != nil {
 		return err
 	}
-	verifier, err := c.verifier()
+	provider, err := c.provider()
 	if err != nil {
 		return err
 	}
@@ -151,6 +154,9 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		return err
 	}
 	defer listener.Close()
+	if c.demoTokens() && !loopback(listener.Addr().String()) { // whatever the name resolves to
+		return errDemoTokens
+	}
 	recorded, err := openTraces(ctx, log)
 	if err != nil {
 		return err
@@ -195,6 +201,12 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		}
 	}
 
+	verifier := graph.DemoVerifier()
+	if provider != nil {
+		verifier = provider
+		background.Go(func() { _ = provider.Run(behind) }) // it ends with its context alone
+	}
+
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
 	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log,
@@ -203,8 +215,11 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		return err
 	}
 	health := newHealth(blog)
+	if provider != nil {
+		health.inquiries = append(health.inquiries, &inquiry{look: func(context.Context) []check { return []check{checkProvider(provider.Ready())} }})
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/", handler)
+	mux.Handle("/", c.hosts(handler))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", health)
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
@@ -288,19 +303,6 @@ func (c serveConfig) loadDemo(ctx context.Context, db *cosmos, blog *store.Store
 	}
 }
 
-// verifier returns who can tell whom a bearer token belongs to.
-func (c serveConfig) verifier() (graph.Verifier, error) {
-	switch {
-	case c.AuthIssuer != "" && c.AuthAudience != "":
-		return graph.OIDCVerifier(c.AuthIssuer, c.AuthAudience), nil
-	case c.AuthIssuer != "" || c.AuthAudience != "":
-		return nil, errors.New("--auth-issuer and --auth-audience are needed together")
-	case !c.demoTokens():
-		return nil, errors.New("demo tokens would let anybody in: without --auth-issuer and --auth-audience, both --listen and --cosmos-endpoint must be on loopback")
-	}
-	return graph.DemoVerifier(), nil
-}
-
 // trustedDocuments reads the manifest; nil if there is none.
 func (c serveConfig) trustedDocuments() (*graph.TrustedDocuments, error) {
 	if c.TrustedDocuments == "" {
@@ -315,12 +317,6 @@ func (c serveConfig) trustedDocuments() (*graph.TrustedDocuments, error) {
 		return nil, fmt.Errorf("--trusted-documents: %s: %w", c.TrustedDocuments, err)
 	}
 	return trusted, nil
-}
-
-// demoTokens reports whether anybody may sign in as anybody: only where nobody
-// but this machine's user can reach the server and the data.
-func (c serveConfig) demoTokens() bool {
-	return c.AuthIssuer == "" && loopback(c.Listen) && c.local()
 }
 
 // reachable is where people of this machine reach a listener: under the name they

@@ -20,6 +20,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"byline/internal/secrettest"
+	"byline/store/emulator"
 )
 
 // TestMain lets the test binary be the byline command, for the tests that kill it.
@@ -34,7 +37,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveReadyMade())
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	secrettest.Secret(emulator.WellKnownKey)
+	secrettest.Exit(m.Run())
 }
 
 // instance is a running server.
@@ -54,6 +58,7 @@ type output struct {
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	secrettest.Look(p)
 	return o.b.Write(p)
 }
 
@@ -536,7 +541,7 @@ func TestGracefulShutdown(t *testing.T) {
 		return r.StatusCode, string(body)
 	}
 	body := `{"query":"{ viewer { username } }"}`
-	query := dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10]))
+	query := dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10]))
 	time.Sleep(50 * time.Millisecond) // it is with the server now
 	status := make(chan int, 1)
 	go func() { status <- s.stop() }()
@@ -575,7 +580,7 @@ func TestSlowBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		if _, err := io.WriteString(c, "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"); err != nil {
+		if _, err := io.WriteString(c, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"); err != nil {
 			t.Fatal(err)
 		}
 		go func() { // ends when the server or the test closes the connection

@@ -73,6 +73,7 @@ func TestSessions(t *testing.T) {
 // uses it.
 func startEmulator(t testing.TB, args ...string) []string {
 	t.Helper()
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	ctx, stop := context.WithCancel(context.Background())
 	listening, exit := make(chan net.Addr, 1), make(chan int, 1)
 	log := &output{}
@@ -88,7 +89,7 @@ func startEmulator(t testing.TB, args ...string) []string {
 				t.Errorf("exit status %d: %s", status, log)
 			}
 		})
-		return []string{"--cosmos-endpoint", "http://" + a.String(), "--cosmos-key", emulator.WellKnownKey}
+		return []string{"--cosmos-endpoint", "http://" + a.String()}
 	case status := <-exit:
 		stop()
 		t.Fatalf("exit status %d: %s", status, log)

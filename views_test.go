@@ -123,6 +123,7 @@ func defile(t *testing.T, db *cosmos) {
 // TestRebuildBesideAnInstance rebuilds in one process what another one serves,
 // both on an emulator that is a third.
 func TestRebuildBesideAnInstance(t *testing.T) {
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	ctx, stop := context.WithCancel(context.Background())
 	addresses, ended := make(chan net.Addr, 1), make(chan int, 1)
 	var log output
@@ -134,7 +135,7 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 	var cosmos []string
 	select {
 	case a := <-addresses:
-		cosmos = []string{"--cosmos-endpoint", "http://" + a.String(), "--cosmos-key", emulator.WellKnownKey}
+		cosmos = []string{"--cosmos-endpoint", "http://" + a.String()}
 	case <-ended:
 		t.Fatal(log.String())
 	}
@@ -149,7 +150,7 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 		}
 		return nil
 	})
-	db, err := cosmosConfig{CosmosEndpoint: cosmos[1], CosmosKey: cosmos[3]}.connect(slog.New(slog.DiscardHandler), traces{})
+	db, err := cosmosConfig{CosmosEndpoint: cosmos[1]}.connect(slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +224,8 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 		engine.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	c := cosmosConfig{CosmosEndpoint: server.URL, CosmosKey: emulator.WellKnownKey}
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	c := cosmosConfig{CosmosEndpoint: server.URL}
 	db, err := c.connect(slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +239,7 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 	}
 	byline := func(command ...string) (int, string) {
 		var log output
-		status := run(t.Context(), append(command, "--cosmos-endpoint", c.CosmosEndpoint, "--cosmos-key", c.CosmosKey), io.Discard, &log, nil)
+		status := run(t.Context(), append(command, "--cosmos-endpoint", c.CosmosEndpoint), io.Discard, &log, nil)
 		return status, log.String()
 	}
 	var refused atomic.Int32

@@ -39,6 +39,9 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(t.streams, cancel)()
+	if expires := requestFrom(ctx).expires; !expires.IsZero() {
+		defer time.AfterFunc(time.Until(expires), cancel).Stop()
+	}
 
 	out, err := newEventWriter(w)
 	if err != nil {

@@ -96,9 +96,13 @@ func NewHandler(o Options) (*Handler, error) {
 
 // newServer puts schema, resolvers and rules together.
 func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
+	schema := servedSchema(o.Development)
+	if err := checkRules(schema.Mutation); err != nil {
+		return nil, err
+	}
 	cache, resolver := newQueryCache(), &Resolver{store: o.Store}
 	server := handler.New(generated.NewExecutableSchema(generated.Config{
-		Schema:    servedSchema(o.Development),
+		Schema:    schema,
 		Resolvers: resolver,
 	}))
 	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets})

@@ -3,133 +3,183 @@ package graph
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
-	"sync"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 
 	"byline/store"
 )
 
-// OIDCVerifier accepts tokens that an OpenID Connect provider signed for an
-// audience, with an asymmetric algorithm. The provider is looked up when the first
-// token comes, and again after a failure; while it cannot be reached, tokens are
-// answered with Unavailable.
-func OIDCVerifier(issuer, audience string) Verifier {
-	return &oidcVerifier{issuer: issuer, audience: audience, client: &http.Client{Timeout: providerTimeout}, retry: providerRetry}
+// OIDCOptions say which tokens are good. Issuer and Audience are required.
+type OIDCOptions struct {
+	Issuer   string // as in the iss claim, to the letter; its discovery document is below it
+	Audience string // must be one of the aud claim
+
+	// ModeratorRole is the role of those who moderate. Default: nobody does.
+	ModeratorRole string
+
+	// RoleClaim is the claim that holds the roles: its name or, below others, their
+	// names joined by dots. Its value is a string or a list of strings. Default: "roles".
+	RoleClaim string
+
+	// Clock tells the time. Default: time.Now.
+	Clock func() time.Time
 }
 
+// OIDC accepts the tokens that an OpenID Connect provider has signed for an audience.
+// It is for use by many goroutines at once.
+type OIDC struct {
+	o        OIDCOptions
+	keys     *providerKeys
+	verifier *oidc.IDTokenVerifier
+}
+
+var _ Verifier = (*OIDC)(nil)
+
 const (
-	providerTimeout = 10 * time.Second
-	providerRetry   = 2 * time.Second // between attempts at reaching a provider that is down
+	clockSkew       = time.Minute     // between the provider's clock and this one
+	providerTimeout = 5 * time.Second // of one request
+	providerRefresh = time.Minute     // between looks at the provider's keys
+	providerRetry   = 2 * time.Second
 )
 
 // asymmetric are the algorithms whose verification needs no secret.
-var asymmetric = []string{
-	oidc.RS256, oidc.RS384, oidc.RS512,
-	oidc.ES256, oidc.ES384, oidc.ES512,
-	oidc.PS256, oidc.PS384, oidc.PS512,
-	oidc.EdDSA,
+var asymmetric = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512,
+	jose.ES256, jose.ES384, jose.ES512,
+	jose.PS256, jose.PS384, jose.PS512,
+	jose.EdDSA,
 }
 
-type oidcVerifier struct {
-	issuer, audience string
-	client           *http.Client
-	retry            time.Duration
-
-	mu       sync.Mutex
-	verifier *oidc.IDTokenVerifier // guarded by mu; nil until the provider was found
-	looking  chan struct{}         // guarded by mu; closed when the look-up under way is over
-	failed   error                 // guarded by mu; why the last look-up failed
-	failedAt time.Time             // guarded by mu
-}
-
-func (v *oidcVerifier) Verify(ctx context.Context, token string) (Viewer, error) {
-	verifier, err := v.discovered(ctx)
-	if err != nil {
-		return Viewer{}, providerDown(err)
+// NewOIDC returns a verifier of the issuer's tokens. It does no I/O: the provider is
+// looked up by Run, or when the first token comes.
+func NewOIDC(o OIDCOptions) (*OIDC, error) {
+	issuer, err := url.Parse(o.Issuer)
+	if err != nil || issuer.Host == "" || issuer.User != nil || issuer.RawQuery != "" || issuer.Fragment != "" {
+		return nil, errors.New("the issuer is not the address of an OpenID Connect provider")
 	}
+	if o.Audience == "" {
+		return nil, errors.New("the audience is missing")
+	}
+	if o.RoleClaim == "" {
+		o.RoleClaim = "roles"
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	keys := &providerKeys{issuer: issuer, text: o.Issuer, clock: o.Clock, client: &http.Client{Timeout: providerTimeout}}
+	keys.client.CheckRedirect = keys.checkRedirect
+	algorithms := make([]string, len(asymmetric))
+	for i, a := range asymmetric {
+		algorithms[i] = string(a)
+	}
+	return &OIDC{o: o, keys: keys, verifier: oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
+		ClientID: o.Audience, SupportedSigningAlgs: algorithms, SkipExpiryCheck: true, // done here, with a leeway
+	})}, nil
+}
+
+// Run keeps the provider's keys up to date until ctx ends: those that it no longer
+// publishes are no longer good then. While the provider is down, the known ones are.
+func (v *OIDC) Run(ctx context.Context) error {
+	for {
+		wait := providerRefresh
+		if v.keys.lookUp(ctx) != nil {
+			wait = providerRetry
+		}
+		select {
+		case <-time.After(wait + rand.N(wait/4)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Ready returns why the provider could not be reached when it was last looked up; nil
+// if it could. known says whether keys from before are at hand: those go on working.
+func (v *OIDC) Ready() (known bool, err error) {
+	keys, err := v.keys.current()
+	if keys == nil && err == nil {
+		err = errNotLookedUp
+	}
+	return keys != nil, err
+}
+
+// Verify implements Verifier.
+func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
 	var outage error
-	claims, err := verifier.Verify(context.WithValue(ctx, outageKey{}, &outage), token)
-	switch {
-	case outage != nil:
-		return Viewer{}, providerDown(outage)
-	case err != nil:
+	verified, err := v.verifier.Verify(context.WithValue(ctx, outageKey{}, &outage), token)
+	if outage != nil {
+		return Viewer{}, &store.Error{Code: store.Unavailable, Op: "verify token", Err: outage}
+	}
+	if err != nil {
 		return Viewer{}, err
-	case claims.Subject == "":
+	}
+	var claims map[string]any
+	if err := verified.Claims(&claims); err != nil {
+		return Viewer{}, err
+	}
+	now := v.o.Clock()
+	expires := verified.Expiry.Add(clockSkew) // a token without expiry has long expired
+	switch notBefore, isNumber := claims["nbf"].(float64); {
+	case !now.Before(expires):
+		return Viewer{}, fmt.Errorf("the token expired at %s", verified.Expiry.UTC())
+	case claims["nbf"] != nil && !isNumber:
+		return Viewer{}, errors.New("nbf is not a number")
+	case notBefore > float64(now.Add(clockSkew).Unix()):
+		return Viewer{}, errors.New("the token is not yet valid")
+	case verified.Subject == "":
 		return Viewer{}, errors.New("the token has no subject")
 	}
-	return Viewer{Issuer: claims.Issuer, Subject: claims.Subject}, nil
+	// The issuer as configured: some providers have two spellings of theirs.
+	return Viewer{Issuer: v.o.Issuer, Subject: verified.Subject, Moderator: v.moderates(claims), Expires: expires}, nil
 }
 
-func providerDown(err error) error {
-	return &store.Error{Code: store.Unavailable, Op: "verify token", Err: err}
+// moderates looks for the moderators' role.
+func (v *OIDC) moderates(claims map[string]any) bool {
+	if v.o.ModeratorRole == "" {
+		return false
+	}
+	switch roles := claimAt(claims, v.o.RoleClaim).(type) {
+	case string:
+		return roles == v.o.ModeratorRole
+	case []any:
+		return slices.Contains(roles, any(v.o.ModeratorRole))
+	}
+	return false
 }
 
-// discovered returns the verifier of the provider. Callers that come while the
-// provider is being looked up wait for that one look-up; callers that come shortly
-// after one failed share its error.
-func (v *oidcVerifier) discovered(ctx context.Context) (*oidc.IDTokenVerifier, error) {
-	v.mu.Lock()
-	for v.verifier == nil && v.looking != nil {
-		looking := v.looking
-		v.mu.Unlock()
-		select {
-		case <-looking:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+// claimAt returns the claim of that name, or else the one at the path whose steps the
+// name joins by dots; nil if there is none. The name comes first, since names that
+// are addresses have dots, too.
+func claimAt(claims map[string]any, name string) any {
+	if value, ok := claims[name]; ok {
+		return value
+	}
+	var at any = claims
+	for step := range strings.SplitSeq(name, ".") {
+		object, ok := at.(map[string]any)
+		if !ok {
+			return nil
 		}
-		v.mu.Lock()
+		at = object[step]
 	}
-	if v.verifier != nil || (v.failed != nil && time.Since(v.failedAt) < v.retry) {
-		defer v.mu.Unlock()
-		return v.verifier, v.failed
-	}
-	looking := make(chan struct{})
-	v.looking = looking
-	v.mu.Unlock()
-
-	// Others wait for this look-up, so it outlives the request that happened to be first.
-	verifier, err := v.discover(oidc.ClientContext(context.WithoutCancel(ctx), v.client))
-
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.verifier, v.failed, v.failedAt, v.looking = verifier, err, time.Now(), nil
-	close(looking)
-	return verifier, err
+	return at
 }
 
-func (v *oidcVerifier) discover(ctx context.Context) (*oidc.IDTokenVerifier, error) {
-	provider, err := oidc.NewProvider(ctx, v.issuer)
-	if err != nil {
-		return nil, err
-	}
-	var metadata struct {
-		KeysURL string `json:"jwks_uri"`
-	}
-	if err := provider.Claims(&metadata); err != nil {
-		return nil, err
-	}
-	// The key set keeps the context for its client alone.
-	return oidc.NewVerifier(v.issuer, keySet{oidc.NewRemoteKeySet(ctx, metadata.KeysURL)},
-		&oidc.Config{ClientID: v.audience, SupportedSigningAlgs: asymmetric}), nil
-}
-
-// outageKey is the context key of a *error where keySet leaves the reason why it
-// could not get the provider's keys. The verifier in between flattens errors to text.
+// outageKey is the context key of a *error where providerKeys leaves the reason why
+// it could not get the provider's keys. The verifier in between flattens errors to text.
 type outageKey struct{}
 
-type keySet struct{ remote *oidc.RemoteKeySet }
-
-func (k keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
-	payload, err := k.remote.VerifySignature(ctx, jwt)
-	// A signature that does not match is an error of its own; keys that could not be
-	// fetched wrap the reason.
-	if reason := errors.Unwrap(err); reason != nil {
-		if outage, ok := ctx.Value(outageKey{}).(*error); ok {
-			*outage = reason
-		}
+func noteOutage(ctx context.Context, reason error) error {
+	if outage, ok := ctx.Value(outageKey{}).(*error); ok {
+		*outage = reason
 	}
-	return payload, err
+	return reason
 }

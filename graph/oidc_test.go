@@ -1,15 +1,13 @@
 package graph
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"context"
 	"crypto/rand"
-	"encoding/json"
-	"maps"
+	"crypto/rsa"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,90 +16,44 @@ import (
 	"byline/store"
 )
 
-// provider is an OpenID Connect provider that can be made to fail.
-type provider struct {
-	*httptest.Server
-	down      atomic.Bool
-	discovery atomic.Int64 // requests for the discovery document
-	key       *ecdsa.PrivateKey
-}
-
-func newProvider(t *testing.T) *provider {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &provider{key: key}
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		switch {
-		case p.down.Load():
-			http.Error(w, "secret trouble", http.StatusBadGateway)
-		case strings.HasSuffix(r.URL.Path, "openid-configuration"):
-			p.discovery.Add(1)
-			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys",
-				"id_token_signing_alg_values_supported": []string{"ES256"}})
-		default:
-			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "k1", Algorithm: "ES256"}}})
-		}
-	}))
-	t.Cleanup(p.Close)
-	return p
-}
-
-// token signs claims over the default ones; a nil value leaves one out.
-func (p *provider) token(t *testing.T, alg jose.SignatureAlgorithm, key any, claims map[string]any) string {
-	t.Helper()
-	all := map[string]any{"iss": p.URL, "aud": "byline", "sub": "ada", "exp": time.Now().Add(time.Hour).Unix()}
-	maps.Copy(all, claims)
-	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
-	payload, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
-}
-
-func TestOIDCVerifier(t *testing.T) {
+func TestOIDC(t *testing.T) {
 	p := newProvider(t)
-	stranger, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	v := OIDCVerifier(p.URL, "byline")
-	es256 := func(claims map[string]any) string { return p.token(t, jose.ES256, p.key, claims) }
+	v := p.verifier(t)
+	now := time.Now()
+	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
+	v.o.Clock = func() time.Time { return now }
 	for name, tt := range map[string]struct {
-		token string
-		good  bool
+		claims    map[string]any
+		good      bool
+		moderator bool
 	}{
-		"a good token":             {es256(nil), true},
-		"one of several audiences": {es256(map[string]any{"aud": []string{"other", "byline"}}), true},
-		"another audience":         {es256(map[string]any{"aud": "other"}), false},
-		"another issuer":           {es256(map[string]any{"iss": "https://elsewhere.example"}), false},
-		"expired":                  {es256(map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}), false},
-		"without expiry":           {es256(map[string]any{"exp": nil}), false},
-		"not yet valid":            {es256(map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}), false},
-		"without a subject":        {es256(map[string]any{"sub": nil}), false},
-		"another key":              {p.token(t, jose.ES256, stranger, nil), false},
-		"signed with a shared key": {p.token(t, jose.HS256, []byte(strings.Repeat("k", 32)), nil), false},
-		"not signed":               {"eyJhbGciOiJub25lIn0.e30.", false},
-		"no token at all":          {"demo:ada", false},
+		"a good token":                       {nil, true, false},
+		"one of several audiences":           {map[string]any{"aud": []string{"other", "byline"}}, true, false},
+		"another audience":                   {map[string]any{"aud": "other"}, false, false},
+		"without an audience":                {map[string]any{"aud": nil}, false, false},
+		"another issuer":                     {map[string]any{"iss": "https://elsewhere.example"}, false, false},
+		"the issuer with a slash":            {map[string]any{"iss": p.URL + "/"}, false, false},
+		"expired within the skew of clocks":  {map[string]any{"exp": at(-clockSkew + time.Second)}, true, false},
+		"expired before that":                {map[string]any{"exp": at(-clockSkew - time.Second)}, false, false},
+		"without expiry":                     {map[string]any{"exp": nil}, false, false},
+		"not yet valid, within the skew":     {map[string]any{"nbf": at(clockSkew - time.Second)}, true, false},
+		"not yet valid":                      {map[string]any{"nbf": at(clockSkew + 2*time.Second)}, false, false},
+		"not before something":               {map[string]any{"nbf": "tomorrow"}, false, false},
+		"without a subject":                  {map[string]any{"sub": nil}, false, false},
+		"a subject that is no text":          {map[string]any{"sub": 1}, false, false},
+		"a moderator":                        {map[string]any{"roles": []string{"writer", "moderator"}}, true, true},
+		"a moderator, with one role":         {map[string]any{"roles": "moderator"}, true, true},
+		"a role that only contains it":       {map[string]any{"roles": "moderators moderator"}, true, false},
+		"a role in another claim":            {map[string]any{"groups": []string{"moderator"}}, true, false},
+		"roles that are no texts":            {map[string]any{"roles": []any{1, nil, map[string]any{"moderator": true}}}, true, false},
+		"an object in the place of the role": {map[string]any{"roles": map[string]any{"moderator": true}}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			viewer, err := v.Verify(t.Context(), tt.token)
+			viewer, err := v.Verify(t.Context(), p.token(t, tt.claims))
 			if (err == nil) != tt.good {
 				t.Fatalf("%+v, %v", viewer, err)
 			}
-			if tt.good && viewer != (Viewer{Issuer: p.URL, Subject: "ada"}) {
+			if tt.good && (viewer.Issuer != p.URL || viewer.Subject != "ada" || viewer.Moderator != tt.moderator || viewer.Expires.IsZero()) {
 				t.Errorf("%+v", viewer)
 			}
 			if !tt.good && store.CodeOf(err) == store.Unavailable {
@@ -109,68 +61,272 @@ func TestOIDCVerifier(t *testing.T) {
 			}
 		})
 	}
-	if n := p.discovery.Load(); n != 1 {
-		t.Errorf("the provider was looked up %d times", n)
+	if discovery, keys := p.discovery.Load(), p.asked.Load(); discovery != 1 || keys != 1 {
+		t.Errorf("discovered %d times, keys asked for %d times", discovery, keys)
 	}
 }
 
-func TestOIDCProviderDown(t *testing.T) {
+func TestRoleClaim(t *testing.T) {
+	claims := map[string]any{
+		"roles":                        "top",
+		"realm_access":                 map[string]any{"roles": []any{"nested"}},
+		"https://byline.example/roles": []any{"named"},
+		"a.b":                          "dotted",
+		"a":                            map[string]any{"b": "path"},
+	}
+	for name, role := range map[string]string{
+		"roles": "top", "realm_access.roles": "nested", "https://byline.example/roles": "named", "a.b": "dotted",
+	} {
+		v, err := NewOIDC(OIDCOptions{Issuer: "https://id.example", Audience: "byline", RoleClaim: name, ModeratorRole: role})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !v.moderates(claims) {
+			t.Errorf("%s does not lead to %s", name, role)
+		}
+		v.o.ModeratorRole = ""
+		if v.moderates(claims) || v.moderates(map[string]any{name: ""}) {
+			t.Error("a moderator without a role for it")
+		}
+	}
+	for _, name := range []string{"", ".", "roles.x", "realm_access", "realm_access.", "none.roles"} {
+		v := &OIDC{o: OIDCOptions{RoleClaim: name, ModeratorRole: "nested"}}
+		if v.moderates(claims) {
+			t.Errorf("%q leads to a role", name)
+		}
+	}
+}
+
+func TestOIDCOptions(t *testing.T) {
+	for _, o := range []OIDCOptions{
+		{}, {Issuer: "https://id.example"}, {Audience: "byline"}, {Issuer: "id.example", Audience: "byline"},
+		{Issuer: "https://user:password@id.example", Audience: "byline"}, {Issuer: "https://id.example?tenant=1", Audience: "byline"},
+	} {
+		if _, err := NewOIDC(o); err == nil || strings.Contains(err.Error(), "password") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// A key that the provider rotates is picked up without a restart, and at once.
+func TestKeyRotation(t *testing.T) {
+	for name, next := range map[string]string{"under a new name": "k2", "under the same name": "k1", "without a name": ""} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t)
+			v := p.verifier(t)
+			old := p.token(t, nil)
+			if _, err := v.Verify(t.Context(), old); err != nil {
+				t.Fatal(err)
+			}
+			p.rotate(t, next)
+			if _, err := v.Verify(t.Context(), p.token(t, nil)); err != nil {
+				t.Errorf("a token of the new key: %v", err)
+			}
+			if _, err := v.Verify(t.Context(), old); err == nil || store.CodeOf(err) == store.Unavailable {
+				t.Errorf("a token of the old key: %v", err)
+			}
+		})
+	}
+}
+
+// A key that the provider withdraws is not good for long, though no new one is seen.
+func TestRunForgetsKeysThatAreWithdrawn(t *testing.T) {
+	p := newProvider(t)
+	v := p.verifier(t)
+	if _, err := v.Verify(t.Context(), p.token(t, nil)); err != nil {
+		t.Fatal(err)
+	}
+	old := p.token(t, nil)
+	p.rotate(t, "k2")
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- v.Run(ctx) }()
+	for deadline := time.Now().Add(20 * time.Second); p.asked.Load() < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("Run does not look at the keys")
+		}
+	}
+	eventually(t, func() bool { keys, _ := v.keys.current(); return len(keys) == 1 && keys[0].KeyID == "k2" })
+	if _, err := v.Verify(t.Context(), old); err == nil {
+		t.Error("the old key is still good")
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Anybody can make tokens of keys that nobody knows: they must not become as many
+// requests to the provider.
+func TestUnknownKeysDoNotFloodTheProvider(t *testing.T) {
+	p := newProvider(t)
+	v := p.verifier(t)
+	now := time.Now()
+	v.keys.clock = func() time.Time { return now }
+	if _, err := v.Verify(t.Context(), p.token(t, nil)); err != nil {
+		t.Fatal(err)
+	}
+	stranger := p.signed(t, jose.ES256, newKey(t), map[jose.HeaderKey]any{"kid": "mine"}, nil)
+	forged := p.signed(t, jose.ES256, newKey(t), map[jose.HeaderKey]any{"kid": "k1"}, nil)
+	for range 100 {
+		for _, token := range []string{stranger, forged} {
+			if _, err := v.Verify(t.Context(), token); err == nil || store.CodeOf(err) == store.Unavailable {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := p.asked.Load(); n != unknownKeyLookUps {
+		t.Errorf("the provider was asked %d times", n)
+	}
+	now = now.Add(2 * unknownKeyInterval)
+	for range 10 {
+		_, _ = v.Verify(t.Context(), stranger)
+	}
+	if n := p.asked.Load(); n != unknownKeyLookUps+2 {
+		t.Errorf("two intervals later the provider had been asked %d times", n)
+	}
+}
+
+func TestProviderDown(t *testing.T) {
 	t.Run("from the start -> unavailable, and found once it is back", func(t *testing.T) {
 		p := newProvider(t)
 		p.down.Store(true)
-		v := &oidcVerifier{issuer: p.URL, audience: "byline", client: http.DefaultClient, retry: time.Hour}
-		good := p.token(t, jose.ES256, p.key, nil)
-		for range 2 {
+		v := p.verifier(t)
+		if known, err := v.Ready(); known || err == nil {
+			t.Errorf("ready before anybody has looked: %t, %v", known, err)
+		}
+		good := p.token(t, nil)
+		for range 2 * unknownKeyLookUps {
 			if _, err := v.Verify(t.Context(), good); store.CodeOf(err) != store.Unavailable {
 				t.Fatalf("%v", err)
 			}
 		}
-		p.down.Store(false)
-		if _, err := v.Verify(t.Context(), good); store.CodeOf(err) != store.Unavailable {
-			t.Errorf("asked again too soon: %v", err)
+		if known, err := v.Ready(); known || err == nil {
+			t.Errorf("ready: %t, %v", known, err)
 		}
-		v.retry = 0
+		p.down.Store(false)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = v.Run(ctx) })
+		defer running.Wait()
+		defer stop()
+		eventually(t, func() bool { _, err := v.Ready(); return err == nil })
 		if _, err := v.Verify(t.Context(), good); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("when keys are needed -> unavailable, and good once it is back", func(t *testing.T) {
+	t.Run("with keys at hand -> known keys work, unknown ones are unavailable", func(t *testing.T) {
 		p := newProvider(t)
-		v := &oidcVerifier{issuer: p.URL, audience: "byline", client: http.DefaultClient}
-		if _, err := v.discovered(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		p.down.Store(true)
-		good := p.token(t, jose.ES256, p.key, nil)
-		if _, err := v.Verify(t.Context(), good); store.CodeOf(err) != store.Unavailable {
-			t.Fatalf("%v", err)
-		}
-		p.down.Store(false)
-		// The key set frees its failed request a moment after it has answered it, and
-		// who comes in between shares that answer.
-		_, err := v.Verify(t.Context(), good)
-		for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-			_, err = v.Verify(t.Context(), good)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("with keys at hand -> no matter", func(t *testing.T) {
-		p := newProvider(t)
-		v := OIDCVerifier(p.URL, "byline")
-		good := p.token(t, jose.ES256, p.key, nil)
+		v := p.verifier(t)
+		good := p.token(t, nil)
 		if _, err := v.Verify(t.Context(), good); err != nil {
 			t.Fatal(err)
 		}
-		p.down.Store(true)
-		if _, err := v.Verify(t.Context(), good); err != nil {
-			t.Error(err)
+		if known, err := v.Ready(); !known || err != nil {
+			t.Errorf("not ready: %t, %v", known, err)
 		}
-		expired := p.token(t, jose.ES256, p.key, map[string]any{"exp": 1})
+		p.down.Store(true)
+		unknown := p.signed(t, jose.ES256, newKey(t), map[jose.HeaderKey]any{"kid": "k2"}, nil)
+		forged := p.signed(t, jose.ES256, newKey(t), map[jose.HeaderKey]any{"kid": "k1"}, nil)
+		for range 2 * unknownKeyLookUps {
+			if _, err := v.Verify(t.Context(), unknown); store.CodeOf(err) != store.Unavailable {
+				t.Errorf("unknown: %v", err)
+			}
+			if _, err := v.Verify(t.Context(), good); err != nil {
+				t.Errorf("known: %v", err)
+			}
+			if _, err := v.Verify(t.Context(), forged); err == nil || store.CodeOf(err) == store.Unavailable {
+				t.Errorf("forged: %v", err)
+			}
+		}
+		if known, err := v.Ready(); !known || err == nil {
+			t.Errorf("says nothing of the outage: %t, %v", known, err)
+		}
+		expired := p.token(t, map[string]any{"exp": 1})
 		if _, err := v.Verify(t.Context(), expired); err == nil || store.CodeOf(err) == store.Unavailable {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// What the provider says of itself is no reason to ask anybody else over an address
+// that others can listen to or answer at.
+func TestProviderAddresses(t *testing.T) {
+	for name, tt := range map[string]struct {
+		discovery string // %s is the provider
+		redirect  string
+	}{
+		"keys over plain HTTP":     {`{"issuer":"%s","jwks_uri":"http://id.example/keys"}`, ""},
+		"keys in a file":           {`{"issuer":"%s","jwks_uri":"file:///etc/passwd"}`, ""},
+		"no keys":                  {`{"issuer":"%s"}`, ""},
+		"another issuer":           {`{"issuer":"https://id.example","jwks_uri":"%s/keys"}`, ""},
+		"no discovery document":    {`hello`, ""},
+		"redirected to plain HTTP": {"", "http://id.example/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s *httptest.Server
+			s = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tt.redirect != "" {
+					http.Redirect(w, r, tt.redirect, http.StatusFound)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(strings.ReplaceAll(tt.discovery, "%s", s.URL)))
+			}))
+			defer s.Close()
+			v, err := NewOIDC(OIDCOptions{Issuer: s.URL, Audience: "byline"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.keys.client.Transport = s.Client().Transport
+			if err := v.keys.lookUp(t.Context()); err == nil || strings.Contains(err.Error(), "no such host") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// Of a provider's keys those for signatures by asymmetric algorithms count, by the
+// algorithm that they are for.
+func TestKeysAreForOneAlgorithm(t *testing.T) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := []byte(strings.Repeat("k", 32))
+	p := newProvider(t)
+	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+		{Key: &rsaKey.PublicKey, KeyID: "r", Algorithm: "RS256"},
+		{Key: shared, KeyID: "s"},
+	}}
+	for name, tt := range map[string]struct {
+		token string
+		good  bool
+	}{
+		"its own":                 {p.signed(t, jose.RS256, rsaKey, map[jose.HeaderKey]any{"kid": "r"}, nil), true},
+		"another of the same key": {p.signed(t, jose.PS256, rsaKey, map[jose.HeaderKey]any{"kid": "r"}, nil), false},
+		"without a name":          {p.signed(t, jose.RS256, rsaKey, nil, nil), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			signed, err := jose.ParseSigned(tt.token, asymmetric)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if payload, _ := verifyWith(set.Keys, signed); (payload != nil) != tt.good {
+				t.Errorf("%s", payload)
+			}
+		})
+	}
+	if _, err := jose.ParseSigned(p.signed(t, jose.HS256, shared, map[jose.HeaderKey]any{"kid": "s"}, nil), asymmetric); err == nil {
+		t.Error("a shared key")
+	}
+}
+
+func eventually(t testing.TB, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within 20 s")
+		}
+	}
 }

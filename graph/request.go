@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"byline/store"
 )
@@ -18,7 +19,9 @@ type request struct {
 	id     string
 	viewer string // the user id of whoever is signed in; "" for nobody
 
-	session *store.Session // nil before it is opened
+	session   *store.Session // nil before it is opened
+	moderator bool           // whether the viewer moderates
+	expires   time.Time      // when the viewer is no longer signed in; zero: never
 
 	personal atomic.Bool  // somebody asked who the viewer is
 	errors   atomic.Int32 // of the answer that is being made
@@ -58,7 +61,9 @@ func viewerID(ctx context.Context) string {
 }
 
 // signIn records who is behind the request. It is called before execution begins.
-func (r *request) signIn(v Viewer) { r.viewer = store.UserID(v.Issuer, v.Subject) }
+func (r *request) signIn(v Viewer) {
+	r.viewer, r.moderator, r.expires = store.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
+}
 
 // firstTime reports whether this kind of failure is new to the request.
 func (r *request) firstTime(k failureKey) bool {

@@ -84,8 +84,13 @@ func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePos
 	if err != nil {
 		return nil, err
 	}
-	if err := r.store.DeletePost(ctx, viewerID(ctx), postID); err != nil {
-		return nil, r.whyRefused(ctx, err)
+	if moderates(ctx) {
+		err = r.store.RemovePost(ctx, postID)
+	} else if err = r.store.DeletePost(ctx, viewerID(ctx), postID); err != nil {
+		err = r.whyRefused(ctx, err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return &model.DeletePostPayload{DeletedPostID: input.ID}, nil
 }
@@ -123,9 +128,14 @@ func (r *mutationResolver) DeleteComment(ctx context.Context, input model.Delete
 	if err != nil {
 		return nil, err
 	}
-	post, err := r.store.DeleteComment(ctx, viewerID(ctx), id.Parent, id.Key)
+	var post *store.Post
+	if moderates(ctx) {
+		post, err = r.store.RemoveComment(ctx, id.Parent, id.Key)
+	} else if post, err = r.store.DeleteComment(ctx, viewerID(ctx), id.Parent, id.Key); err != nil {
+		err = r.whyRefused(ctx, err)
+	}
 	if err != nil {
-		return nil, r.whyRefused(ctx, err)
+		return nil, err
 	}
 	return &model.DeleteCommentPayload{DeletedCommentID: input.ID, Post: primed(ctx, post)}, nil
 }

@@ -139,6 +139,11 @@ func (s *socket) serve(streams context.Context) {
 			s.close(closeInternal, messageInternal)
 		}
 	}()
+	defer func() {
+		if s.expiry != nil {
+			s.expiry.Stop()
+		}
+	}()
 
 	for {
 		_, message, err := s.conn.Read(ctx)
@@ -165,6 +170,8 @@ type socket struct {
 	acknowledged bool
 	viewer       string
 	session      *store.Session
+	moderator    bool
+	expiry       *time.Timer // closes the connection when its token ends; nil: it does not
 
 	operations sync.WaitGroup
 	mu         sync.Mutex
@@ -266,7 +273,10 @@ func (s *socket) init(m message) bool {
 		return s.refuse(closeForbidden, bounded(classify(err).message, 120))
 	}
 	s.upgrade = nil
-	s.viewer, s.acknowledged = who.viewer, true
+	s.viewer, s.moderator, s.acknowledged = who.viewer, who.moderator, true
+	if !who.expires.IsZero() {
+		s.expiry = time.AfterFunc(time.Until(who.expires), func() { s.close(closeForbidden, messageExpired) })
+	}
 	return s.write("connection_ack", "", nil) == nil
 }
 
@@ -280,7 +290,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer, session: s.session}))
+	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, session: s.session}))
 	op := &operation{cancel}
 	s.mu.Lock()
 	_, taken := s.running[m.ID]

@@ -1047,7 +1047,7 @@ type Mutation {
     input: UpdatePostInput!
   ): UpdatePostPayload!
 
-  "Deletes one of the signed-in user's own posts, with its comments and likes."
+  "Deletes one of the signed-in user's own posts, with its comments and likes; a moderator, anybody's."
   deletePost(
     "The post to delete."
     input: DeletePostInput!
@@ -1065,7 +1065,7 @@ type Mutation {
     input: UpdateCommentInput!
   ): UpdateCommentPayload!
 
-  "Deletes one of the signed-in user's own comments."
+  "Deletes one of the signed-in user's own comments; a moderator, anybody's."
   deleteComment(
     "The comment to delete."
     input: DeleteCommentInput!

@@ -1,0 +1,175 @@
+package graph
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/store"
+)
+
+// A mutation without a rule is not served.
+func TestEveryMutationHasARule(t *testing.T) {
+	rules := mutationRules
+	t.Cleanup(func() { mutationRules = rules })
+	start := func() error {
+		_, err := NewHandler(Options{Store: &store.Store{}})
+		return err
+	}
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
+	for name := range rules {
+		mutationRules = maps.Clone(rules)
+		delete(mutationRules, name)
+		if err := start(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s without a rule: %v", name, err)
+		}
+		mutationRules[name] = nil
+		if err := start(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s with an empty rule: %v", name, err)
+		}
+	}
+	mutationRules = maps.Clone(rules)
+	mutationRules["deleteEverything"] = []relation{moderator}
+	if err := start(); err == nil || !strings.Contains(err.Error(), "deleteEverything") {
+		t.Errorf("a rule without a mutation: %v", err)
+	}
+	mutationRules = rules
+	schema := servedSchema(false)
+	more := *schema.Mutation
+	more.Fields = append(slices.Clone(more.Fields), &ast.FieldDefinition{Name: "banUser"})
+	if err := checkRules(&more); err == nil || !strings.Contains(err.Error(), "banUser") {
+		t.Errorf("a new mutation: %v", err)
+	}
+}
+
+// The table in the documentation is the one that is used.
+func TestAuthorizationTableIsDocumented(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| mutation | who may execute it |\n|---|---|\n")
+	for _, f := range readSchema(t).Mutation.Fields {
+		var who []string
+		for _, r := range mutationRules[f.Name] {
+			who = append(who, string(r))
+		}
+		fmt.Fprintf(&table, "| `%s` | %s |\n", f.Name, strings.Join(who, ", "))
+	}
+	doc, err := os.ReadFile("../docs/auth.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "| mutation |")
+	documented, _, _ := strings.Cut("| mutation |"+rest, "\n\n")
+	if diff := cmp.Diff(table.String(), documented+"\n"); diff != "" {
+		t.Errorf("docs/auth.md has another table:\n%s\nIt must be:\n%s", diff, &table)
+	}
+}
+
+// Where a rule asks for the author, everybody is tried: nobody, somebody without a
+// user, another user, moderators, and the author.
+func TestAuthorization(t *testing.T) {
+	p := newProvider(t)
+	b := newBlog(t, Options{Verifier: p.verifier(t)})
+	bearer := func(name string, roles ...string) string {
+		return p.token(t, map[string]any{"sub": name, "roles": roles})
+	}
+	ada, grace := bearer("ada"), bearer("grace")
+	others := map[string]struct {
+		token     string
+		moderator bool
+	}{
+		"nobody": {}, "a newcomer": {token: bearer("newcomer")}, "another": {token: grace},
+		"a moderator":                {bearer("grace", "writer", "moderator"), true},
+		"a moderator without a user": {bearer("stranger", "moderator"), true},
+		"somebody with other roles":  {token: bearer("grace", "Moderator", "moderators", "admin")},
+	}
+	do := func(t *testing.T, token, query string, variables map[string]any) string {
+		t.Helper()
+		a := post(t, b, token, query, variables)
+		_, rest, _ := strings.Cut(string(a.Data), `"id":"`)
+		id, _, found := strings.Cut(rest, `"`)
+		if !found {
+			t.Fatal(a.body)
+		}
+		return id
+	}
+	for name, token := range map[string]string{"ada": ada, "grace": grace} {
+		do(t, token, `mutation($n: String!) { createUser(input: {username: $n}) { user { id } } }`, map[string]any{"n": name})
+	}
+	const createPost = `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`
+	const createComment = `mutation($id: ID!) { createComment(input: {postId: $id, content: "c"}) { comment { id } } }`
+	mutations := map[string]struct {
+		query  string
+		target int // 0: the post, 1: its comment
+	}{
+		"updatePost":    {`mutation($id: ID!) { updatePost(input: {id: $id, title: "changed"}) { post { id } } }`, 0},
+		"deletePost":    {`mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`, 0},
+		"updateComment": {`mutation($id: ID!) { updateComment(input: {id: $id, content: "changed"}) { comment { id } } }`, 1},
+		"deleteComment": {`mutation($id: ID!) { deleteComment(input: {id: $id}) { deletedCommentId } }`, 1},
+	}
+	// try lets somebody execute a mutation on something of ada's, and reports whether that
+	// has changed.
+	try := func(t *testing.T, name, token string) (a answer, changed bool) {
+		t.Helper()
+		ids := []string{do(t, ada, createPost, nil)}
+		ids = append(ids, do(t, ada, createComment, map[string]any{"id": ids[0]}))
+		a = post(t, b, token, mutations[name].query, map[string]any{"id": ids[mutations[name].target]})
+		left := post(t, b, "", `query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content } ... on Comment { text: content } } }`, map[string]any{"ids": ids})
+		return a, string(left.Data) != `{"nodes":[{"title":"t","content":"c"},{"text":"c"}]}`
+	}
+	for name, rule := range mutationRules {
+		if _, ok := mutations[name]; ok != slices.Contains(rule, author) {
+			t.Errorf("%s: %v", name, rule)
+		}
+	}
+	for name := range mutations {
+		for who, other := range others {
+			t.Run(name+" by "+who, func(t *testing.T) {
+				want := "FORBIDDEN"
+				switch {
+				case other.token == "":
+					want = "UNAUTHENTICATED"
+				case other.moderator && slices.Contains(mutationRules[name], moderator):
+					want = ""
+				}
+				if a, changed := try(t, name, other.token); a.code() != want || changed != (want == "") {
+					t.Errorf("code %q, want %q, changed %t: %s", a.code(), want, changed, a.body)
+				}
+			})
+		}
+		t.Run(name+" by the author", func(t *testing.T) {
+			if a, changed := try(t, name, ada); a.code() != "" || !changed {
+				t.Errorf("changed %t: %s", changed, a.body)
+			}
+		})
+	}
+	t.Run("a post's author does not own the comments", func(t *testing.T) {
+		comment := do(t, grace, createComment, map[string]any{"id": do(t, ada, createPost, nil)})
+		for _, name := range []string{"updateComment", "deleteComment"} {
+			if a := post(t, b, ada, mutations[name].query, map[string]any{"id": comment}); a.code() != "FORBIDDEN" {
+				t.Error(a.body)
+			}
+		}
+	})
+}
+
+func TestModeratorsOfWhatIsNotThere(t *testing.T) {
+	p := newProvider(t)
+	b := smallBlog(t, Options{Verifier: p.verifier(t)})
+	token := p.token(t, map[string]any{"roles": []string{"moderator"}})
+	for _, query := range []string{
+		`mutation { deletePost(input: {id: "` + postGlobalID("absent") + `"}) { deletedPostId } }`,
+		b.fill(`mutation { deleteComment(input: {id: "` + commentGlobalID(&store.Comment{PostID: b.postID(t, "moths"), ID: "absent"}) + `"}) { deletedCommentId } }`),
+	} {
+		if a := post(t, b, token, query, nil); a.code() != "NOT_FOUND" {
+			t.Error(a.body)
+		}
+	}
+}
