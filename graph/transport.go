@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -199,6 +200,9 @@ func readGet(_ http.ResponseWriter, r *http.Request, params *graphql.RawParams) 
 	}
 	// The text may be part of the URL's, and be kept when the URL should be gone.
 	params.Query, params.OperationName = strings.Clone(q.Get("query")), q.Get("operationName")
+	if !utf8.ValidString(params.Query) || !utf8.ValidString(params.OperationName) {
+		return badRequest("", "the query string of the URL is not valid UTF-8")
+	}
 	for _, field := range []struct {
 		name string
 		into *map[string]any
@@ -236,7 +240,7 @@ func readPost(w http.ResponseWriter, r *http.Request, params *graphql.RawParams)
 	case errors.As(err, &wrongType) && wrongType.Field != "":
 		return badRequest(wrongType.Field, "%s has the wrong type", wrongType.Field)
 	default:
-		return badRequest("", "the body must be a JSON object with a query, and nothing after it")
+		return badRequest("", "the body must be a JSON object in UTF-8 with a query, and nothing after it")
 	}
 }
 
@@ -270,7 +274,7 @@ func tooLarge() error {
 
 // decode reads one JSON value, and makes sure that nothing follows it.
 func decode(r io.Reader, into any) error {
-	d := json.NewDecoder(r)
+	d := json.NewDecoder(&utf8Reader{r: r})
 	d.UseNumber()
 	if err := d.Decode(into); err != nil {
 		return err
