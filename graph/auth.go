@@ -28,7 +28,8 @@ type Verifier interface {
 }
 
 const (
-	maxToken       = 8 << 10 // bytes
+	maxToken       = 8 << 10     // bytes
+	bearerOthers   = "-._~+/=:@" // what bearer tokens have beside letters and digits (RFC 6750, and demo tokens)
 	messageExpired = "the bearer token has expired"
 )
 
@@ -40,7 +41,7 @@ func authenticate(ctx context.Context, h http.Header, verifier Verifier) error {
 		return nil
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken || verifier == nil {
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken || !isToken(token, bearerOthers) || verifier == nil {
 		return &refusal{code: unauthenticated, message: "the Authorization header must be: Bearer, a space, and a token"}
 	}
 	viewer, err := verifier.Verify(ctx, token)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"byline/store"
 )
@@ -121,5 +123,27 @@ func TestEveryMutationNeedsSomebodySignedIn(t *testing.T) {
 				t.Errorf("ada: %s", a.body)
 			}
 		})
+	}
+}
+
+// WebSockets and event streams end with the token that opened them.
+func TestConnectionsEndWithTheirToken(t *testing.T) {
+	_, server := live(t, Options{Verifier: verifierFunc(func(string) (Viewer, error) {
+		return Viewer{Issuer: "i", Subject: "s", Expires: time.Now().Add(300 * time.Millisecond)}, nil
+	})})
+	w := dial(t, server, modern, nil)
+	w.send(`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`)
+	w.send(`{"id":"1","type":"subscribe","payload":{"query":"subscription { postPublished { id } }"}}`)
+	if closed := w.closed(); closed.Code != closeForbidden || closed.Reason != messageExpired {
+		t.Errorf("closed with %d %s", closed.Code, closed.Reason)
+	}
+	stream := openEvents(t, server, http.MethodPost, mediaEvents, "good", `subscription { postPublished { id } }`)
+	late := time.AfterFunc(time.Minute, func() {
+		t.Error("the event stream does not end")
+		stream.Body.Close()
+	})
+	defer late.Stop()
+	if event := stream.next(); event != "" || stream.StatusCode != http.StatusOK {
+		t.Errorf("status %d, event %q", stream.StatusCode, event)
 	}
 }

@@ -47,7 +47,7 @@ const (
 	clockSkew       = time.Minute     // between the provider's clock and this one
 	providerTimeout = 5 * time.Second // of one request
 	providerRefresh = time.Minute     // between looks at the provider's keys
-	providerRetry   = 2 * time.Second
+	providerRetry   = time.Second     // at least, between looks at a provider that is down
 )
 
 // asymmetric are the algorithms whose verification needs no secret.
@@ -88,13 +88,13 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 // Run keeps the provider's keys up to date until ctx ends: those that it no longer
 // publishes are no longer good then. While the provider is down, the known ones are.
 func (v *OIDC) Run(ctx context.Context) error {
-	for {
-		wait := providerRefresh
-		if v.keys.lookUp(ctx) != nil {
-			wait = providerRetry
+	for looked := (time.Time{}); ; {
+		if _, err := v.keys.current(); err != nil || time.Since(looked) >= providerRefresh {
+			looked = time.Now()
+			_ = v.keys.lookUp(ctx) // current says how it went
 		}
 		select {
-		case <-time.After(wait + rand.N(wait/4)):
+		case <-time.After(providerRetry + rand.N(providerRetry)):
 		case <-ctx.Done():
 			return nil
 		}
@@ -126,12 +126,14 @@ func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
 		return Viewer{}, err
 	}
 	now := v.o.Clock()
-	expires := verified.Expiry.Add(clockSkew) // a token without expiry has long expired
-	switch notBefore, isNumber := claims["nbf"].(float64); {
+	expires := verified.Expiry.Add(clockSkew)
+	_, hasExpiry := claims["exp"].(float64)
+	notBefore, hasNotBefore := claims["nbf"].(float64)
+	switch {
+	case !hasExpiry || claims["nbf"] != nil && !hasNotBefore:
+		return Viewer{}, errors.New("exp is missing, or exp or nbf is not a number")
 	case !now.Before(expires):
 		return Viewer{}, fmt.Errorf("the token expired at %s", verified.Expiry.UTC())
-	case claims["nbf"] != nil && !isNumber:
-		return Viewer{}, errors.New("nbf is not a number")
 	case notBefore > float64(now.Add(clockSkew).Unix()):
 		return Viewer{}, errors.New("the token is not yet valid")
 	case verified.Subject == "":
