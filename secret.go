@@ -1,6 +1,10 @@
 package main
 
-import "log/slog"
+import (
+	"fmt"
+	"io"
+	"log/slog"
+)
 
 // secret is text that must not be shown. It prints, logs and encodes as if it were
 // redacted already.
@@ -14,8 +18,8 @@ func (s secret) reveal() string { return string(s) }
 // String implements fmt.Stringer.
 func (s secret) String() string { return redacted }
 
-// GoString implements fmt.GoStringer.
-func (s secret) GoString() string { return redacted }
+// Format implements fmt.Formatter: what is left to fmt, it shows under a wrong verb.
+func (s secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // LogValue implements slog.LogValuer.
 func (s secret) LogValue() slog.Value { return slog.StringValue(redacted) }

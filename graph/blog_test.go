@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/secrettest"
 	"byline/store"
 	"byline/store/emulator"
 )
@@ -159,7 +160,7 @@ func (w *wire) checkPartitions(t testing.TB) {
 func newBlog(t testing.TB, o Options) *blog {
 	t.Helper()
 	epoch := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }})
+	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func newBlog(t testing.TB, o Options) *blog {
 	})
 	w := &wire{engine: engine}
 	client := func(transport policy.Transporter) *azcosmos.Client {
-		credential, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+		credential, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +186,7 @@ func newBlog(t testing.TB, o Options) *blog {
 	now := atomic.Int64{}
 	now.Store(epoch.Unix())
 	open := func(c *azcosmos.Client, clock func() time.Time) *store.Store {
-		s, err := store.New(c, client(engine), store.Options{PollInterval: 5 * time.Millisecond, Instance: "test", Clock: clock})
+		s, err := store.New(c, client(engine), store.Options{PollInterval: 5 * time.Millisecond, Instance: "test", Clock: clock, Logger: secrettest.Logger()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,6 +199,9 @@ func newBlog(t testing.TB, o Options) *blog {
 	o.Store = s
 	if o.Verifier == nil {
 		o.Verifier = DemoVerifier()
+	}
+	if o.Logger == nil {
+		o.Logger = secrettest.Logger()
 	}
 	h, err := NewHandler(o)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"byline/internal/secrettest"
 	"byline/store"
 )
 
@@ -59,6 +60,7 @@ func send(t testing.TB, h http.Handler, r *http.Request) answer {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+	secrettest.Look(w.Body.Bytes())
 	a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
 	if strings.Contains(w.Header().Get("Content-Type"), "json") {
 		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
@@ -78,6 +80,9 @@ func deaf(t testing.TB, o Options) http.Handler {
 	if o.Verifier == nil {
 		o.Verifier = DemoVerifier()
 	}
+	if o.Logger == nil {
+		o.Logger = secrettest.Logger()
+	}
 	h, err := NewHandler(o)
 	if err != nil {
 		t.Fatal(err)
@@ -86,5 +91,5 @@ func deaf(t testing.TB, o Options) http.Handler {
 }
 
 func textLogger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(io.MultiWriter(w, secrettest.Writer), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

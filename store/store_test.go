@@ -15,11 +15,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"go.uber.org/goleak"
 
+	"byline/internal/secrettest"
 	"byline/store"
 	"byline/store/emulator"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
 
 // world is a store on an embedded engine, with a wire that tests can watch and cut.
 type world struct {
@@ -94,7 +95,7 @@ func newWorld(t testing.TB) *world { return openWorld(t, "") }
 func newWorldWith(t testing.TB, o store.Options) *world {
 	t.Helper()
 	w := newWorld(t)
-	o.Clock, o.Instance = w.clock.now, "test"
+	o.Clock, o.Instance, o.Logger = w.clock.now, "test", secrettest.Logger()
 	var err error
 	if w.Store, err = store.New(w.client, w.client, o); err != nil {
 		t.Fatal(err)
@@ -105,14 +106,14 @@ func newWorldWith(t testing.TB, o store.Options) *world {
 // openWorld opens a store on the data in dir, or in memory.
 func openWorld(t testing.TB, dir string) *world {
 	t.Helper()
-	engine, err := emulator.Open(dir, emulator.Options{Clock: epoch})
+	engine, err := emulator.Open(dir, emulator.Options{Clock: epoch, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &world{t: t, engine: engine, wire: &wire{to: engine}, clock: &clock{}}
 	t.Cleanup(w.close)
 	w.client = newClient(t, engine, w.wire)
-	w.Store, err = store.New(w.client, w.client, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test"})
+	w.Store, err = store.New(w.client, w.client, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test", Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func openWorld(t testing.TB, dir string) *world {
 
 func newClient(t testing.TB, engine *emulator.Engine, transport policy.Transporter) *azcosmos.Client {
 	t.Helper()
-	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -581,3 +581,23 @@ func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
 		}
 	}
 }
+
+// Issuer and subject are one user, without a look-up and for ever: the ids are in
+// everybody's data.
+func TestUserID(t *testing.T) {
+	if got, want := store.UserID("https://id.example", "ada"), "f80541fe6716f8e2d6f6df1bbf526d13"; got != want {
+		t.Errorf("the user id has become %s, was %s", got, want)
+	}
+	seen := map[string]string{}
+	for _, v := range [][2]string{
+		{"https://id.example", "ada"}, {"https://id.example/", "ada"}, {"https://id.example", "Ada"}, {"https://id.example", "ada "},
+		{"https://id.exampleada", ""}, {"https://id.example", "\x00ada"}, {"", "https://id.exampleada"}, {"https://id.example3:", "ada"},
+		{"https://id.example", "аda"}, {"https://id.example", "ada\u0301"},
+	} {
+		id := store.UserID(v[0], v[1])
+		if other := seen[id]; other != "" {
+			t.Errorf("%q is %s, too", v, other)
+		}
+		seen[id] = fmt.Sprintf("%q", v)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -81,6 +82,9 @@ func Look(text []byte) {
 	leaks = append(leaks, string(text))
 }
 
+// Writer looks at what is written to it, as Look does.
+var Writer io.Writer = writer{}
+
 type writer struct{}
 
 func (writer) Write(p []byte) (int, error) {
@@ -90,7 +94,7 @@ func (writer) Write(p []byte) (int, error) {
 
 // Logger returns a logger of all levels that keeps nothing but what shows a secret.
 func Logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(writer{}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(Writer, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // Exit ends the process of a test with its status, or with 1 if a secret was shown.

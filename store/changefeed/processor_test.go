@@ -16,11 +16,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"go.uber.org/goleak"
 
+	"byline/internal/secrettest"
 	"byline/store/changefeed"
 	"byline/store/emulator"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
 
 // world is a source container and a leases container on an embedded engine.
 type world struct {
@@ -66,7 +67,7 @@ func (c *client) answer(f func(*http.Request) *http.Response) {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{})
+	engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func (w *world) process() *client {
 
 func (w *world) connect(c *client) *azcosmos.Client {
 	w.t.Helper()
-	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -18,18 +18,23 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"byline/internal/secrettest"
 )
 
 func TestMain(m *testing.M) {
 	if runCrashChild() || runScaleChild() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit))
 }
 
 // newEngine opens an engine in memory for one test.
 func newEngine(t testing.TB, o Options) *Engine {
 	t.Helper()
+	if o.Logger == nil {
+		o.Logger = secrettest.Logger()
+	}
 	e, err := Open("", o)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +50,7 @@ func newEngine(t testing.TB, o Options) *Engine {
 // newClient returns azcosmos' own client on an engine.
 func newClient(t testing.TB, e *Engine) *azcosmos.Client {
 	t.Helper()
-	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
+	cred, err := azcosmos.NewKeyCredential(secrettest.Secret(WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +385,7 @@ func TestOverTheNetwork(t *testing.T) {
 	server := httptest.NewServer(e)
 	defer server.Close()
 	defer server.Client().CloseIdleConnections()
-	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
+	cred, err := azcosmos.NewKeyCredential(secrettest.Secret(WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}

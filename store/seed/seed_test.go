@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
+	"byline/internal/secrettest"
 	"byline/store"
 	"byline/store/emulator"
 	"byline/store/seed"
@@ -20,17 +21,17 @@ import (
 // same compares what a post shows.
 var same = cmpopts.IgnoreUnexported(store.Post{})
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
 
 // blog is a store with options to fill it.
 func blog(t *testing.T) (*store.Store, seed.Options) {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{})
+	engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
-	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func blog(t *testing.T) (*store.Store, seed.Options) {
 		t.Fatal(err)
 	}
 	open := func(clock func() time.Time) (*store.Store, error) {
-		return store.New(client, client, store.Options{Clock: clock})
+		return store.New(client, client, store.Options{Clock: clock, Logger: secrettest.Logger()})
 	}
 	s, err := open(time.Now)
 	if err != nil {

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"byline/internal/secrettest"
+)
+
+func TestSecretIsNotShown(t *testing.T) {
+	const text = "the key of an account"
+	c := struct {
+		Key  secret
+		More map[string]any
+	}{text, map[string]any{"key": secret(text)}}
+	var log strings.Builder
+	for _, l := range []*slog.Logger{slog.New(slog.NewTextHandler(&log, nil)), slog.New(slog.NewJSONHandler(&log, nil))} {
+		l.Info("message", "key", c.Key, "config", c, "group", slog.GroupValue(slog.Any("key", c.Key)), "error", fmt.Errorf("bad key %v", c.Key))
+	}
+	encoded, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := log.String() + string(encoded) + c.Key.String()
+	for _, verb := range "vsqxXdTcbeU" {
+		shown += fmt.Sprintf("%"+string(verb)+" %+"+string(verb)+" %#"+string(verb), c.Key, c, &c)
+	}
+	if strings.Contains(shown, text) || strings.Contains(shown, fmt.Sprintf("%x", text)) {
+		t.Errorf("shown: %s", shown)
+	}
+	if c.Key.reveal() != text {
+		t.Errorf("reveals %q", c.Key.reveal())
+	}
+}
+
+// A key that is not the account's is not shown by whoever is told so.
+func TestWrongKeyIsNotShown(t *testing.T) {
+	emulator := startEmulator(t, "--key", secrettest.Secret("cmlnaHQga2V5IG9mIHRoZSBhY2NvdW50"))
+	t.Setenv("COSMOS_KEY", secrettest.Secret("d3Jvbmcga2V5IG9mIHRoZSBhY2NvdW50"))
+	for _, args := range [][]string{{"--listen", "localhost:0"}, {"views", "status"}} {
+		var out, log output
+		if status := run(t.Context(), append(args, emulator...), &out, &log, nil); status != 1 || !strings.Contains(log.String(), "is the key right?") {
+			t.Errorf("status %d: %s", status, log.String())
+		}
+		if found := secrettest.Find([]byte(out.String() + log.String())); found != "" {
+			t.Errorf("shows %s", found)
+		}
+	}
+}
+
+// Each test that SECURITY.md names exists.
+func TestSecurityNamesTests(t *testing.T) {
+	text, err := os.ReadFile("SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	err = filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllSubmatch(source, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z0-9]\\w+)`").FindAllSubmatch(text, -1)
+	if len(named) < 10 {
+		t.Errorf("SECURITY.md names %d tests", len(named))
+	}
+	for _, m := range named {
+		if !tests[string(m[1])] {
+			t.Errorf("SECURITY.md names %s, which does not exist", m[1])
+		}
+	}
+}
