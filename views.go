@@ -64,7 +64,7 @@ func (c viewsCommand) views(ctx context.Context, log *slog.Logger, stderr io.Wri
 	if err != nil {
 		return err
 	}
-	if err := blog.Ready(ctx); err != nil {
+	if err := blog.Ready(ctx); err != nil && store.CodeOf(err) != store.Throttled { // the rest waits for as long as it takes
 		return fmt.Errorf("%s: %w", db.where, err)
 	}
 	return do(blog, m)
