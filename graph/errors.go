@@ -64,6 +64,8 @@ type refusal struct {
 	field   string
 	message string // for the client
 	err     error  // the cause, for the operator; may be nil
+
+	retryAfter time.Duration // with throttled and unavailable; 0 for the default
 }
 
 func (r *refusal) Error() string {
@@ -117,7 +119,11 @@ const (
 func classify(err error) failure {
 	var r *refusal
 	if errors.As(err, &r) {
-		return failure{code: r.code, field: r.field, message: r.message}
+		f := failure{code: r.code, field: r.field, message: r.message, retryAfter: r.retryAfter}
+		if f.code == throttled {
+			f.retryAfter = cmp.Or(f.retryAfter, defaultRetryAfter)
+		}
+		return f
 	}
 	e := &store.Error{Code: store.Internal}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -212,7 +218,7 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	if f.field != "" {
 		out.Extensions["field"] = f.field
 	}
-	if f.code == throttled {
+	if f.retryAfter > 0 {
 		out.Extensions["retryAfterMs"] = f.retryAfter.Milliseconds()
 	}
 	return out

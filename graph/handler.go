@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -45,6 +46,17 @@ type Options struct {
 	// TrustedDocuments, if set, are the only documents to execute. There is no
 	// playground then. Default: all that are valid and not too expensive.
 	TrustedDocuments *TrustedDocuments
+
+	// RequestsPerViewer and RequestsPerAddress are how many requests a second may come
+	// from somebody who is signed in, and from an address or, of IPv6, a /64 network;
+	// an operation over WebSocket is a request. What they do not use they may save for
+	// ten seconds. Loopback is not limited. Default: no limit.
+	RequestsPerViewer  int
+	RequestsPerAddress int
+
+	// TrustedProxies are the networks whose word is taken for where a request comes
+	// from, in X-Forwarded-For or Forwarded. Default: nobody's.
+	TrustedProxies []netip.Prefix
 
 	// PlaygroundToken is the bearer token that the playground signs in with.
 	// Default: it does not sign in.
@@ -87,7 +99,7 @@ func NewHandler(o Options) (*Handler, error) {
 			return nil, err
 		}
 	}
-	h.Handler = identify(mux)
+	h.Handler = identify(mux, o.TrustedProxies)
 	if o.Tracing != nil {
 		h.Handler = continueTrace(h.Handler)
 	}
@@ -105,8 +117,9 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 		Schema:    schema,
 		Resolvers: resolver,
 	}))
-	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets})
-	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams})
+	rates := newRates(o)
+	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates})
+	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates})
 	server.SetErrorPresenter(presenter{log: o.Logger}.present)
 	server.SetRecoverFunc(recovered)
 	server.SetQueryCache(cache)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,8 +17,9 @@ const requestIDHeader = "X-Request-Id"
 
 // request is what is known about one HTTP request beside its operation.
 type request struct {
-	id     string
-	viewer string // the user id of whoever is signed in; "" for nobody
+	id      string
+	viewer  string // the user id of whoever is signed in; "" for nobody
+	address string // what limits count its address as; "" if they do not
 
 	session   *store.Session // nil before it is opened
 	moderator bool           // whether the viewer moderates
@@ -80,15 +82,16 @@ func (r *request) firstTime(k failureKey) bool {
 }
 
 // identify gives every request its id and returns it in a header. An id that the
-// client or a proxy sent is kept if it is a short plain token.
-func identify(next http.Handler) http.Handler {
+// client or a proxy sent is kept if it is a short plain token. It also finds out where
+// the request comes from.
+func identify(next http.Handler, proxies []netip.Prefix) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
 		if !isRequestID(id) {
 			id = newRequestID()
 		}
 		w.Header().Set(requestIDHeader, id)
-		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id})))
+		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id, address: addressKey(clientAddress(r, proxies))})))
 	})
 }
 

@@ -43,6 +43,7 @@ type httpTransport struct {
 	store    *store.Store
 	verifier Verifier
 	streams  context.Context // event streams end when it does
+	rates    rates
 }
 
 var _ graphql.Transport = httpTransport{}
@@ -161,7 +162,13 @@ func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec gr
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		return nil, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refuse("", "use GET or POST")}
 	}
+	if err := t.rates.admitAddress(ctx); err != nil {
+		return nil, err
+	}
 	if err := authenticate(ctx, r.Header, t.verifier); err != nil {
+		return nil, err
+	}
+	if err := t.rates.admitViewer(ctx); err != nil {
 		return nil, err
 	}
 	session, err := openSession(r.Header, t.store)
@@ -351,8 +358,14 @@ func codeOf(response *graphql.Response) errorCode {
 	return errorCode(code)
 }
 
-// write sends the answer.
+// write sends the answer. Its header says when to come back if an error does.
 func write(w http.ResponseWriter, status int, response *graphql.Response) {
+	for _, err := range response.Errors {
+		if ms, ok := err.Extensions["retryAfterMs"].(int64); ok {
+			w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10)) // whole seconds
+			break
+		}
+	}
 	writeBody(w, status, encode(response))
 }
 

@@ -54,6 +54,7 @@ type webSocketTransport struct {
 	verifier Verifier
 	streams  context.Context // connections end when it does
 	open     *sync.WaitGroup // of the connections
+	rates    rates
 }
 
 var _ graphql.Transport = webSocketTransport{}
@@ -77,6 +78,11 @@ var dialects = map[string]dialect{
 // Do implements graphql.Transport. It leaves the connection to a goroutine of its own,
 // so that an idle one does not hold on to what the request needed.
 func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+	if err := t.rates.admitAddress(r.Context()); err != nil {
+		prepare(w.Header(), r)
+		writeError(w, r, exec, mediaResponse, err) // no client reads more than the status
+		return
+	}
 	t.open.Add(1) // while the server still waits for the request
 	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"}})
 	if err != nil {
@@ -84,7 +90,7 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 		return // it has answered: no upgrade, or another origin
 	}
 	conn.SetReadLimit(maxBody)
-	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier,
+	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier, rates: t.rates, address: requestFrom(r.Context()).address,
 		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
@@ -163,6 +169,8 @@ type socket struct {
 	exec     graphql.GraphExecutor
 	store    *store.Store
 	verifier Verifier
+	rates    rates
+	address  string          // what limits count the client's as
 	upgrade  http.Header     // what the request that was upgraded said of its client
 	ctx      context.Context // ends with the connection
 
@@ -290,12 +298,18 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, session: s.session}))
+	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session}))
 	op := &operation{cancel}
 	s.mu.Lock()
 	_, taken := s.running[m.ID]
-	full := len(s.running) >= maxOperations
-	if !taken && !full {
+	var refused error
+	if !taken {
+		refused = s.rates.admit(ctx)
+		if full := len(s.running) >= maxOperations; full {
+			refused = &refusal{code: throttled, message: "too many operations at a time on this connection"}
+		}
+	}
+	if !taken && refused == nil {
 		s.running[m.ID] = op
 		s.operations.Add(1)
 	}
@@ -304,10 +318,9 @@ func (s *socket) subscribe(m message) bool {
 	case taken:
 		cancel()
 		return s.refuse(closeDuplicate, "Subscriber for "+bounded(m.ID, 80)+" already exists")
-	case full:
+	case refused != nil:
 		defer cancel()
-		err := gqlerror.Wrap(&refusal{code: throttled, message: "too many operations at a time on this connection"})
-		return s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{err})) == nil
+		return s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) == nil
 	}
 	go func() {
 		responses := begin(ctx, s.exec, params)
