@@ -145,6 +145,7 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 	if o.Development {
 		server.Use(extension.Introspection{})
 	}
+	server.Use(newSubscriptionLimit())
 	if o.TrustedDocuments == nil {
 		server.Use(rememberPersisted{known: persisted}) // last, when nothing is left to refuse the operation
 	}

@@ -1,0 +1,72 @@
+package graph
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Subscriptions beyond those that there may be are refused; the others go on, and the
+// end of one makes room for another, whether it came over WebSocket or as an event
+// stream.
+func TestSubscriptionLimit(t *testing.T) {
+	all, each := maxSubscriptions, maxSubscriptionsEach
+	t.Cleanup(func() { maxSubscriptions, maxSubscriptionsEach = all, each })
+	maxSubscriptions, maxSubscriptionsEach = 3, 2
+	b, server := live(t, Options{})
+	const query = `subscription { postPublished { title } }`
+	sign := func(name string) http.Header { return http.Header{"Authorization": {"Bearer demo:" + name}} }
+
+	ada := dial(t, server, modern, sign("ada")).init()
+	ada.subscribe("subscribe", "1", query)
+	opened(t, b, 1)
+	stream := openEvents(t, server, http.MethodPost, mediaEvents, "demo:ada", query)
+	opened(t, b, 2)
+	refused := func(code string) {
+		t.Helper()
+		for _, again := range []string{"over the same connection", "over another"} {
+			p := ada
+			if again == "over another" {
+				p = dial(t, server, modern, sign("ada")).init()
+			}
+			p.subscribe("subscribe", "more", query)
+			if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"more",`) || !strings.Contains(got, code) || !strings.Contains(got, `"retryAfterMs":1000`) {
+				t.Errorf("%s: %s", again, got)
+			}
+		}
+		e := openEvents(t, server, http.MethodPost, mediaEvents, "demo:ada", query)
+		if got := e.next(); !strings.HasPrefix(got, "next ") || !strings.Contains(got, code) {
+			t.Errorf("as an event stream: %s", got)
+		}
+	}
+	refused("THROTTLED")
+
+	grace := dial(t, server, modern, sign("grace")).init()
+	grace.subscribe("subscribe", "1", query)
+	opened(t, b, 3)
+	refused("UNAVAILABLE")
+
+	if a := post(t, b, "demo:ada", `mutation { createPost(input: {title: "News", content: "x"}) { post { title } } }`, nil); a.code() != "" {
+		t.Fatal(a.body)
+	}
+	for name, p := range map[string]*peer{"ada": ada, "grace": grace} {
+		if got, want := p.receive(), `{"type":"next","id":"1","payload":{"data":{"postPublished":{"title":"News"}}}}`; got != want {
+			t.Errorf("%s gets %s", name, got)
+		}
+	}
+	stream.expect(t, `next {"data":{"postPublished":{"title":"News"}}}`)
+
+	stream.Body.Close()
+	ada.send(`{"id":"1","type":"complete"}`)
+	opened(t, b, 1)
+	// The places are free moments after the streams are gone.
+	for n, deadline := 0, time.Now().Add(time.Minute); b.store.Streams() < 3; n++ {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams", b.store.Streams())
+		}
+		ada.subscribe("subscribe", fmt.Sprint("again ", n), query)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
