@@ -35,6 +35,8 @@ require (
 
 require golang.org/x/time v0.16.0
 
+require github.com/rs/cors v1.11.1
+
 require (
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect

@@ -10,11 +10,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/handler"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/gqlerror"
 	"go.opentelemetry.io/otel/trace"
 
 	"byline/graph/generated"
@@ -46,6 +44,10 @@ type Options struct {
 	// TrustedDocuments, if set, are the only documents to execute. There is no
 	// playground then. Default: all that are valid and not too expensive.
 	TrustedDocuments *TrustedDocuments
+
+	// Origins are those whose pages may do what this server's own may: read answers,
+	// send mutations, and open WebSockets. Default: none.
+	Origins []string
 
 	// RequestsPerViewer and RequestsPerAddress are how many requests a second may come
 	// from somebody who is signed in, and from an address or, of IPv6, a /64 network;
@@ -92,14 +94,18 @@ func NewHandler(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	operations, err := otherOrigins(server, o.Origins, presenter{log: o.Logger})
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/graphql", sameOrigin(server, presenter{log: o.Logger}))
+	mux.Handle("/graphql", operations)
 	if o.Development && o.TrustedDocuments == nil {
 		if err := addPlayground(mux, o.PlaygroundToken); err != nil {
 			return nil, err
 		}
 	}
-	h.Handler = identify(mux, o.TrustedProxies)
+	h.Handler = identify(secured(mux), o.TrustedProxies)
 	if o.Tracing != nil {
 		h.Handler = continueTrace(h.Handler)
 	}
@@ -118,7 +124,7 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 		Resolvers: resolver,
 	}))
 	rates := newRates(o)
-	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates})
+	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, origins: o.Origins})
 	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates})
 	server.SetErrorPresenter(presenter{log: o.Logger}.present)
 	server.SetRecoverFunc(recovered)
@@ -168,16 +174,4 @@ func servedSchema(introspection bool) *ast.Schema {
 		schema.Types[query.Name], schema.Query = &query, &query
 	}
 	return &schema
-}
-
-// sameOrigin refuses what a page of another origin makes a browser send, except
-// for reads.
-func sameOrigin(next http.Handler, p presenter) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		prepare(w.Header(), r)
-		err := &refusal{code: forbidden, message: "pages of other origins may only read: use GET"}
-		write(w, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
-	}))
-	return protection.Handler(next)
 }

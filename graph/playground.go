@@ -64,8 +64,6 @@ func serveStatic(w http.ResponseWriter, contentType, caching string, body []byte
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", caching)
 	h.Set("Content-Security-Policy", playgroundPolicy)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(body)
 }
 

@@ -118,9 +118,8 @@ func writeResponse(w http.ResponseWriter, media string, response *graphql.Respon
 func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
 	media, acceptable = negotiate(r.Header.Values("Accept"))
 	h.Set("Content-Type", media+"; charset=utf-8")
-	h.Set("Vary", "Accept, Authorization, "+sessionHeader)
+	h.Add("Vary", "Accept, Authorization, "+sessionHeader) // to what CORS has said
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	return media, acceptable
 }
 

@@ -55,6 +55,7 @@ type webSocketTransport struct {
 	streams  context.Context // connections end when it does
 	open     *sync.WaitGroup // of the connections
 	rates    rates
+	origins  []string // whose pages may connect, beside this server's own
 }
 
 var _ graphql.Transport = webSocketTransport{}
@@ -84,7 +85,7 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 		return
 	}
 	t.open.Add(1) // while the server still waits for the request
-	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"}})
+	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"}, OriginPatterns: t.origins})
 	if err != nil {
 		t.open.Done()
 		return // it has answered: no upgrade, or another origin
