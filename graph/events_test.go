@@ -158,6 +158,31 @@ func TestEventsOutliveTheLimitsOfRequests(t *testing.T) {
 	e.expect(t, `next {"data":{"commentAdded":{"content":"late"}}}`)
 }
 
+// Over HTTP/2 a deadline ends a stream whether it is written to or not.
+func TestEventsOverHTTP2(t *testing.T) {
+	before := writeTimeout
+	t.Cleanup(func() { writeTimeout = before })
+	writeTimeout = time.Second
+	b := smallBlog(t, Options{})
+	project(t, b)
+	server := httptest.NewUnstartedServer(b)
+	server.EnableHTTP2 = true
+	server.Config.ReadTimeout, server.Config.WriteTimeout = writeTimeout, writeTimeout
+	server.StartTLS()
+	defer server.Close()
+	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
+	defer e.Body.Close()
+	if e.ProtoMajor != 2 {
+		t.Fatal(e.Proto)
+	}
+	opened(t, b, 1)
+	for _, content := range []string{"late", "later"} {
+		time.Sleep(writeTimeout + 300*time.Millisecond)
+		b.comment(t, "ada", b.postID(t, "notes"), content)
+		e.expect(t, `next {"data":{"commentAdded":{"content":"`+content+`"}}}`)
+	}
+}
+
 func TestStoppingServerEndsEvents(t *testing.T) {
 	streams, stop := context.WithCancel(t.Context())
 	b := smallBlog(t, Options{Streams: streams})

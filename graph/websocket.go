@@ -24,9 +24,12 @@ const (
 	initTimeout   = 10 * time.Second // for the client to introduce itself
 	pingInterval  = 30 * time.Second
 	pingTimeout   = 10 * time.Second // for the answer
-	writeTimeout  = 10 * time.Second // of one message or event
 	maxOperations = 100              // of one connection at a time
 )
+
+// writeTimeout is how long a client may take for one message or event; a variable so
+// that a test need not wait for it.
+var writeTimeout = 10 * time.Second
 
 // Codes with which a connection is closed: those of the graphql-transport-ws
 // protocol, and of RFC 6455.
