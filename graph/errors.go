@@ -252,6 +252,8 @@ const (
 	logRequestID = "requestId"
 	logError     = "error"
 	logStack     = "stack"
+	logRefused   = "refused"   // operations, since the last line
+	logExecuting = "executing" // operations at a time at most
 )
 
 // tell writes one line for the operator for each kind of failure in a request.
@@ -263,7 +265,8 @@ func (p presenter) tell(ctx context.Context, r *request, f failure, path ast.Pat
 	switch {
 	case f.code == internal:
 		level = slog.LevelError
-	case ctx.Err() != nil: // nobody is waiting for the answer
+	case errors.Is(ctx.Err(), context.Canceled): // nobody is waiting for the answer
+	case errors.As(err, new(*refusal)): // there may be many, and they cost nothing
 	case f.code == unavailable, f.code == throttled:
 		level = slog.LevelWarn
 	}

@@ -29,7 +29,7 @@ func wantsEvents(r *http.Request) bool {
 // the HTTP request itself, or with who makes it, by an ordinary answer.
 func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	prepare(w.Header(), r)
-	op, err := t.operation(w, r, exec)
+	op, leave, err := t.operation(w, r, exec)
 	var errs gqlerror.List
 	if err != nil && !errors.As(err, &errs) {
 		w.Header().Set("Content-Type", mediaResponse+"; charset=utf-8")
@@ -45,6 +45,9 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 
 	out, err := newEventWriter(w)
 	if err != nil {
+		if errs == nil {
+			leave()
+		}
 		return
 	}
 	// One goroutine executes and this one writes, which may also have to say that
@@ -65,7 +68,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 		if errs != nil {
 			all = refused(ctx, exec, errs)
 		} else {
-			all = dispatch(ctx, exec, op)
+			all = dispatch(ctx, exec, op, leave)
 		}
 		if slow, _ := all.each(send); slow {
 			_ = send(dispatchError(ctx, exec, &refusal{code: throttled, message: messageTooSlow}))

@@ -123,9 +123,9 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 		Schema:    schema,
 		Resolvers: resolver,
 	}))
-	rates := newRates(o)
-	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, origins: o.Origins})
-	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates})
+	rates, bodies, admission := newRates(o), newBodies(), newAdmission(o.Logger)
+	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: o.Origins})
+	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission})
 	server.SetErrorPresenter(presenter{log: o.Logger}.present)
 	server.SetRecoverFunc(recovered)
 	server.SetQueryCache(cache)

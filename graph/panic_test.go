@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -42,12 +43,13 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log.Reset()
 			var sockets sync.WaitGroup
-			ws := webSocketTransport{streams: t.Context(), open: &sockets}
+			admission := newAdmission(slog.New(slog.DiscardHandler))
+			ws := webSocketTransport{streams: t.Context(), open: &sockets, bodies: newBodies(), admission: admission}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if ws.Supports(r) {
 					ws.Do(w, r, crashing{exec, before})
 				} else {
-					httpTransport{streams: t.Context()}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, false})
+					httpTransport{streams: t.Context(), bodies: newBodies(), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, false})
 				}
 			}))
 			p := dial(t, server, modern, nil).init()
@@ -65,6 +67,11 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 			e.expect(t, "complete ", "")
 			server.Close()
 			sockets.Wait()
+			admission.do(func() {
+				if admission.executing != 0 {
+					t.Errorf("%d execute for ever", admission.executing)
+				}
+			})
 			if !strings.Contains(log.String(), "panic: boom") || !strings.Contains(log.String(), "stack=") {
 				t.Error(log.String())
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -83,6 +84,10 @@ func (oneStream) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 	return response
 }
 
+// executionTimeout is how long a query or mutation may execute; a variable so that a
+// test need not wait for it.
+var executionTimeout = 30 * time.Second
+
 // responses are those of one operation of any kind, which has begun.
 type responses struct {
 	ctx  context.Context
@@ -95,7 +100,11 @@ type responses struct {
 // begin begins to execute an operation. ctx is the operation's: whoever made it cancels
 // it once the responses have been read. A panic is answered like one of a resolver: no
 // caller is below the server's own recover, and it would end the process.
-func begin(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawParams) *responses {
+func begin(ctx context.Context, exec graphql.GraphExecutor, a *admission, params *graphql.RawParams) *responses {
+	t, err := a.enter(ctx)
+	if err != nil {
+		return refused(ctx, exec, err)
+	}
 	op, err := guarded(func() (op *graphql.OperationContext, err error) {
 		op, errs := exec.CreateOperationContext(ctx, params)
 		if errs != nil {
@@ -104,16 +113,32 @@ func begin(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawP
 		return op, err
 	})
 	if err != nil {
+		a.leave(t)
 		return refused(ctx, exec, err)
 	}
-	return dispatch(ctx, exec, op)
+	return dispatch(ctx, exec, op, func() { a.leave(t) })
 }
 
-// dispatch is begin for an operation that has been read and found good.
-func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext) *responses {
-	s := &subscription{}
+// dispatch is begin for an operation that has been read and found good. It calls leave
+// when the operation has executed: a subscription, when it waits for events.
+func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, leave func()) *responses {
+	s, kind, begun := &subscription{}, op.Operation.Operation, false
+	defer func() {
+		if !begun || kind == ast.Subscription { // a panic, or no more to execute
+			leave()
+		}
+	}()
 	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
-	return &responses{ctx, exec, op.Operation.Operation, next, s}
+	begun = true
+	if kind == ast.Subscription {
+		return &responses{ctx, exec, kind, next, s}
+	}
+	return &responses{ctx, exec, kind, func(ctx context.Context) *graphql.Response {
+		defer leave()
+		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
+		defer cancel()
+		return next(ctx)
+	}, s}
 }
 
 // refused is the response of an operation that has not begun.

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +20,6 @@ import (
 
 	"byline/store"
 )
-
-const maxBody = 1 << 20 // bytes
 
 // The media types of answers.
 const (
@@ -40,10 +38,12 @@ const (
 // so that clients of the former find the error's code in the body rather than an
 // opaque status. Once an operation executes, the status is 200.
 type httpTransport struct {
-	store    *store.Store
-	verifier Verifier
-	streams  context.Context // event streams end when it does
-	rates    rates
+	store     *store.Store
+	verifier  Verifier
+	streams   context.Context // event streams end when it does
+	rates     rates
+	bodies    *bodies
+	admission *admission
 }
 
 var _ graphql.Transport = httpTransport{}
@@ -140,66 +140,89 @@ func badRequest(field, format string, args ...any) error {
 // come to that.
 func (t httpTransport) execute(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (*graphql.Response, error) {
 	ctx := r.Context()
-	op, err := t.operation(w, r, exec)
+	op, leave, err := t.operation(w, r, exec)
 	if err != nil {
 		return nil, err
 	}
 	if op.Operation.Operation == ast.Subscription {
+		leave()
 		return nil, &httpError{status: http.StatusNotAcceptable, err: refuse("", "subscribe over WebSocket, or with %s as the first media type that you accept", mediaEvents)}
 	}
-	next, ctx := exec.DispatchOperation(ctx, op)
-	response := next(ctx)
+	all := dispatch(ctx, exec, op, leave)
+	response := all.next(all.ctx)
 	if response == nil { // the executor does not begin once the context has ended
 		return nil, &store.Error{Code: store.Canceled, Op: "execute", Err: context.Cause(ctx)}
 	}
 	return response, nil
 }
 
-// operation reads the operation and signs its viewer in.
-func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (*graphql.OperationContext, error) {
+// operation reads the operation, signs its viewer in, and waits for its turn to
+// execute: leave gives that back.
+func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (_ *graphql.OperationContext, leave func(), err error) {
 	ctx := r.Context()
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
-		return nil, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refuse("", "use GET or POST")}
+		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refuse("", "use GET or POST")}
 	}
 	if err := t.rates.admitAddress(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := authenticate(ctx, r.Header, t.verifier); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := t.rates.admitViewer(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	session, err := openSession(r.Header, t.store)
 	if err != nil {
-		return nil, &httpError{status: http.StatusBadRequest, err: err}
+		return nil, nil, &httpError{status: http.StatusBadRequest, err: err}
 	}
 	requestFrom(ctx).session = session
-	params := &graphql.RawParams{Headers: r.Header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
-	read := readPost
-	if r.Method == http.MethodGet {
-		read = readGet
+	var body []byte
+	if r.Method == http.MethodPost {
+		var done func()
+		if body, done, err = t.bodies.read(w, r); err != nil {
+			return nil, nil, err
+		}
+		defer done() // what is kept of it is what the document and its variables need
 	}
-	if err := read(w, r, params); err != nil {
-		return nil, err
+	turn, err := t.admission.enter(ctx)
+	switch {
+	case errors.Is(err, errOverloaded):
+		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
+	case err != nil:
+		return nil, nil, err
+	}
+	defer func() {
+		if leave == nil { // an error, or a panic
+			t.admission.leave(turn)
+		}
+	}()
+	params := &graphql.RawParams{Headers: r.Header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
+	if r.Method == http.MethodGet {
+		err = readGet(r, params)
+	} else {
+		err = readPost(body, params)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	if !hasDocument(params) {
-		return nil, badRequest("query", "query is missing")
+		return nil, nil, badRequest("query", "query is missing")
 	}
 	params.ReadTime.End = graphql.Now()
 
 	op, errs := exec.CreateOperationContext(ctx, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
-		return nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refuse("", "GET is for queries: use POST for a %s", op.Operation.Operation)}
+		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refuse("", "GET is for queries: use POST for a %s", op.Operation.Operation)}
 	}
 	if errs != nil {
-		return nil, errs
+		return nil, nil, errs
 	}
-	return op, nil
+	return op, func() { t.admission.leave(turn) }, nil
 }
 
 // readGet reads an operation from the URL.
-func readGet(_ http.ResponseWriter, r *http.Request, params *graphql.RawParams) error {
+func readGet(r *http.Request, params *graphql.RawParams) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return badRequest("", "the query string of the URL is malformed")
@@ -225,29 +248,16 @@ func readGet(_ http.ResponseWriter, r *http.Request, params *graphql.RawParams) 
 }
 
 // readPost reads an operation from the body.
-func readPost(w http.ResponseWriter, r *http.Request, params *graphql.RawParams) error {
-	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if charset := parameters["charset"]; err != nil || media != mediaJSON || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
-		return &httpError{status: http.StatusUnsupportedMediaType, err: refuse("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
-	}
-	if r.ContentLength > maxBody {
-		return tooLarge()
-	}
-	err = readParams(http.MaxBytesReader(w, r.Body, maxBody), params)
+func readPost(body []byte, params *graphql.RawParams) error {
+	err := readParams(bytes.NewReader(body), params)
 	var wrongType *json.UnmarshalTypeError
-	var overflow *http.MaxBytesError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &overflow):
-		return tooLarge()
-	case errors.Is(err, os.ErrDeadlineExceeded): // the server's
-		return &httpError{status: http.StatusRequestTimeout, err: refuse("", "the body took too long to arrive")}
 	case errors.As(err, &wrongType) && wrongType.Field != "":
 		return badRequest(wrongType.Field, "%s has the wrong type", wrongType.Field)
-	default:
-		return badRequest("", "the body must be a JSON object in UTF-8 with a query, and nothing after it")
 	}
+	return badRequest("", "the body must be a JSON object in UTF-8 with a query, and nothing after it")
 }
 
 // readParams reads an operation as JSON.
@@ -272,10 +282,6 @@ func plainVariables(params *graphql.RawParams) {
 	for name, value := range params.Variables {
 		params.Variables[name] = plainNumbers(value)
 	}
-}
-
-func tooLarge() error {
-	return &httpError{status: http.StatusRequestEntityTooLarge, err: refuse("", "the body may have at most %d bytes", maxBody)}
 }
 
 // decode reads one JSON value, and makes sure that nothing follows it.

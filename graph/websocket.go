@@ -31,6 +31,9 @@ const (
 // that a test need not wait for it.
 var writeTimeout = 10 * time.Second
 
+// messageTimeout is how long a message may take to arrive once it has begun, likewise.
+var messageTimeout = 30 * time.Second
+
 // Codes with which a connection is closed: those of the graphql-transport-ws
 // protocol, and of RFC 6455.
 const (
@@ -53,12 +56,14 @@ const (
 // subscriptions-transport-ws. A connection carries operations of every kind. It
 // belongs to whoever its first message signs in.
 type webSocketTransport struct {
-	store    *store.Store
-	verifier Verifier
-	streams  context.Context // connections end when it does
-	open     *sync.WaitGroup // of the connections
-	rates    rates
-	origins  []string // whose pages may connect, beside this server's own
+	store     *store.Store
+	verifier  Verifier
+	streams   context.Context // connections end when it does
+	open      *sync.WaitGroup // of the connections
+	rates     rates
+	bodies    *bodies
+	admission *admission
+	origins   []string // whose pages may connect, beside this server's own
 }
 
 var _ graphql.Transport = webSocketTransport{}
@@ -94,7 +99,7 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 		return // it has answered: no upgrade, or another origin
 	}
 	conn.SetReadLimit(maxBody)
-	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier, rates: t.rates, address: requestFrom(r.Context()).address,
+	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier, rates: t.rates, bodies: t.bodies, admission: t.admission, address: requestFrom(r.Context()).address,
 		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
@@ -155,28 +160,43 @@ func (s *socket) serve(streams context.Context) {
 		}
 	}()
 
-	for {
-		_, message, err := s.conn.Read(ctx)
-		if err != nil {
-			return
-		}
-		if !s.receive(message, late) {
-			return
-		}
+	for s.next(ctx, late) {
 	}
+}
+
+// next reads a message and handles it. It reports false when the connection has been
+// closed.
+func (s *socket) next(ctx context.Context, late *time.Timer) bool {
+	_, r, err := s.conn.Reader(ctx)
+	if err != nil {
+		return false
+	}
+	slow := time.AfterFunc(messageTimeout, func() { s.conn.CloseNow() })
+	message, done, err := s.bodies.readAll(r, -1)
+	slow.Stop()
+	switch {
+	case errors.Is(err, errTooManyBodies):
+		return s.refuse(closeTooSlow, errTooManyBodies.message)
+	case err != nil:
+		return false
+	}
+	defer done()
+	return s.receive(message, late)
 }
 
 // socket is one connection.
 type socket struct {
-	conn     *websocket.Conn
-	dialect  dialect
-	exec     graphql.GraphExecutor
-	store    *store.Store
-	verifier Verifier
-	rates    rates
-	address  string          // what limits count the client's as
-	upgrade  http.Header     // what the request that was upgraded said of its client
-	ctx      context.Context // ends with the connection
+	conn      *websocket.Conn
+	dialect   dialect
+	exec      graphql.GraphExecutor
+	store     *store.Store
+	verifier  Verifier
+	rates     rates
+	bodies    *bodies
+	admission *admission
+	address   string          // what limits count the client's as
+	upgrade   http.Header     // what the request that was upgraded said of its client
+	ctx       context.Context // ends with the connection
 
 	// Of the reading goroutine.
 	acknowledged bool
@@ -327,7 +347,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) == nil
 	}
 	go func() {
-		responses := begin(ctx, s.exec, params)
+		responses := begin(ctx, s.exec, s.admission, params)
 		// What waits for events begins with an empty stack.
 		go s.run(responses, op, m.ID)
 	}()

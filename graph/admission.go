@@ -1,0 +1,280 @@
+package graph
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// How admission decides.
+const (
+	// maxExecuting is how many operations execute at a time at most, and maxWaiting how
+	// many wait for their turn.
+	maxExecuting, maxWaiting = 1000, 1000
+
+	// admissionWindow is how many operations are looked at together.
+	admissionWindow = 50
+
+	// maxSlowdown is how much slower operations may be than on a quiet server before
+	// fewer of them execute at a time.
+	maxSlowdown = 1.5
+
+	// Operations may have to wait as long as two of the slowest take on a quiet server,
+	// within minPatience and maxPatience. The server is overloaded when they have to wait
+	// longer than that for standing times as long: a burst is over sooner. None waits
+	// longer than that.
+	minPatience, maxPatience = 5 * time.Millisecond, 100 * time.Millisecond
+	standing                 = 10
+
+	// quietInterval is how old the knowledge of a quiet server may be, and quietTimeout
+	// how long a server that is never quiet is made so.
+	quietInterval, quietTimeout = 10 * time.Second, 200 * time.Millisecond
+
+	// stuckInterval is how long it may take for one of those that execute to be done.
+	stuckInterval = time.Second
+
+	overloadLogInterval = 10 * time.Second
+)
+
+// admission decides how many operations execute at a time, so that what is executed is
+// quick however much is sent, and refuses the rest while that is cheap.
+//
+// How many depends on the machine, on Cosmos DB, and on what is asked for, so it is
+// found out, as adaptive concurrency in Envoy finds it: from how much longer operations
+// take than those that had the server to themselves. On a server that is never quiet,
+// few are admitted for a moment from time to time, to look. Those that have to wait do
+// so in turn. Where they have had to wait too long for a while, the server is
+// overloaded: as most will be refused anyway, the newest goes first and has not
+// waited, and the oldest are refused (CoDel, with adaptive LIFO).
+type admission struct {
+	procs int
+	log   *slog.Logger
+
+	mu        sync.Mutex
+	executing int       // guarded by mu, as is all below
+	limit     float64   // how many may execute
+	waiting   list.List // of *waiter, the oldest in front
+	behind    time.Time // since when operations wait too long; zero if they do not
+
+	quiet, all window
+	base, tail time.Duration // of quiet operations: how long they take, and the slowest of a window
+	quietAt    time.Time     // when base was last found, or tried to be
+	probing    time.Time     // since when few are admitted, to find base; zero if they are not
+	waited     bool          // some have had to wait in this window
+	movedAt    time.Time     // when one of those that execute began, or was done
+
+	refused int       // since the operator was told
+	toldAt  time.Time // when that was
+}
+
+// window sums up how long operations took. Their mean is the geometric one, which a
+// few that take a thousand times longer than the rest do not change much.
+type window struct {
+	n    int
+	logs float64
+	max  time.Duration
+}
+
+func (w *window) add(d time.Duration) {
+	w.n++
+	w.logs += math.Log(float64(max(d, time.Microsecond)))
+	w.max = max(w.max, d)
+}
+
+func (w *window) mean() time.Duration { return time.Duration(math.Exp(w.logs / float64(w.n))) }
+
+// turn is an operation's leave to execute. The zero turn is none.
+type turn struct {
+	began time.Time
+	quiet bool // few others execute
+}
+
+// waiter is an operation that waits for its turn.
+type waiter struct {
+	since   time.Time
+	decided chan turn // has room for the decision
+}
+
+func newAdmission(log *slog.Logger) *admission {
+	procs := runtime.GOMAXPROCS(0)
+	return &admission{procs: procs, log: log, limit: float64(16 * procs), tail: maxPatience}
+}
+
+var errOverloaded = &refusal{code: unavailable, message: "the server has more to do than it can; try again later", retryAfter: time.Second}
+
+// enter waits for the operation's turn, which must be given back to leave. It returns
+// errOverloaded when that does not come soon enough.
+func (a *admission) enter(ctx context.Context) (turn, error) {
+	a.mu.Lock()
+	now := time.Now()
+	a.expireLocked(now)
+	if a.waiting.Len() == 0 && a.executing < a.mostLocked(now) {
+		defer a.mu.Unlock()
+		return a.admitLocked(now), nil
+	}
+	a.waited = true
+	if a.waiting.Len() >= maxWaiting {
+		a.mu.Unlock()
+		return turn{}, a.overloaded(ctx)
+	}
+	w := &waiter{since: now, decided: make(chan turn, 1)}
+	place := a.waiting.PushBack(w)
+	if now.Sub(a.movedAt) > stuckInterval { // then others need not wait for them
+		a.limit = min(float64(max(a.executing, int(a.limit))+a.procs), maxExecuting)
+		a.nextLocked(now)
+	}
+	longest := standing * a.patienceLocked()
+	a.mu.Unlock()
+
+	patience := time.NewTimer(longest) // where nothing ends that could decide
+	defer patience.Stop()
+	var decision turn
+	select {
+	case decision = <-w.decided:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	if decision == (turn{}) {
+		a.mu.Lock()
+		a.waiting.Remove(place)
+		select {
+		case decision = <-w.decided: // at the same moment
+		default:
+		}
+		a.mu.Unlock()
+	}
+	switch {
+	case decision != (turn{}):
+		return decision, nil
+	case ctx.Err() != nil:
+		return turn{}, ctx.Err()
+	}
+	return turn{}, a.overloaded(ctx)
+}
+
+// overloaded returns errOverloaded and, now and then, tells the operator: a line for
+// each would be more than the log can bear.
+func (a *admission) overloaded(ctx context.Context) error {
+	a.mu.Lock()
+	now, n, limit := time.Now(), 0, a.limit
+	a.refused++
+	if now.Sub(a.toldAt) >= overloadLogInterval {
+		n, a.refused, a.toldAt = a.refused, 0, now
+	}
+	a.mu.Unlock()
+	if n > 0 {
+		a.log.WarnContext(ctx, "overloaded", logRefused, n, logExecuting, int(limit))
+	}
+	return errOverloaded
+}
+
+// leave gives a turn back.
+func (a *admission) leave(t turn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	a.executing--
+	a.movedAt = now
+	a.learnLocked(t, now)
+	a.expireLocked(now)
+	a.nextLocked(now)
+	if a.waiting.Len() == 0 {
+		a.behind = time.Time{}
+	}
+}
+
+// nextLocked gives those that wait the turns that there are.
+func (a *admission) nextLocked(now time.Time) {
+	for a.waiting.Len() > 0 && a.executing < a.mostLocked(now) {
+		next := a.waiting.Front()
+		if a.overloadedLocked(now) {
+			next = a.waiting.Back()
+		}
+		a.waiting.Remove(next).(*waiter).decided <- a.admitLocked(now)
+	}
+}
+
+func (a *admission) admitLocked(now time.Time) turn {
+	a.executing++
+	a.movedAt = now
+	return turn{began: now, quiet: a.executing <= a.procs}
+}
+
+// mostLocked is how many may execute.
+func (a *admission) mostLocked(now time.Time) int {
+	if !a.probing.IsZero() {
+		if now.Sub(a.probing) < quietTimeout {
+			return a.procs
+		}
+		a.probing, a.quietAt = time.Time{}, now // those under way take too long
+	}
+	return int(a.limit)
+}
+
+// patienceLocked is how long operations may have to wait.
+func (a *admission) patienceLocked() time.Duration {
+	return min(max(minPatience, 2*a.tail), maxPatience)
+}
+
+func (a *admission) overloadedLocked(now time.Time) bool {
+	return !a.behind.IsZero() && now.Sub(a.behind) >= standing*a.patienceLocked()
+}
+
+// expireLocked finds out whether the server is overloaded. If it is, those that have
+// waited too long are refused.
+func (a *admission) expireLocked(now time.Time) {
+	patience := a.patienceLocked()
+	for e := a.waiting.Front(); e != nil; e = a.waiting.Front() {
+		late := now.Sub(e.Value.(*waiter).since) > patience
+		switch {
+		case a.overloadedLocked(now) && late:
+			a.waiting.Remove(e).(*waiter).decided <- turn{}
+			continue
+		case a.overloadedLocked(now): // until nobody waits
+		case !late:
+			a.behind = time.Time{}
+		case a.behind.IsZero():
+			a.behind = now
+		}
+		return
+	}
+}
+
+// learnLocked looks at how long an operation took.
+func (a *admission) learnLocked(t turn, now time.Time) {
+	took := now.Sub(t.began)
+	a.all.add(took)
+	if t.quiet {
+		a.quiet.add(took)
+	}
+	if a.quiet.n >= admissionWindow {
+		a.base, a.tail = blend(a.base, a.quiet.mean()), blend(a.tail, a.quiet.max)
+		a.quiet, a.quietAt, a.probing = window{}, now, time.Time{}
+	}
+	if a.all.n < admissionWindow {
+		return
+	}
+	mean, waited := a.all.mean(), a.waited
+	a.all, a.waited = window{}, false
+	switch {
+	case !a.probing.IsZero() || !waited: // it says nothing about the limit
+	case now.Sub(a.quietAt) > quietInterval:
+		a.probing, a.quiet = now, window{}
+	case a.base > 0:
+		slowdown := max(0.5, min(1, maxSlowdown*float64(a.base)/float64(mean)))
+		// Where it is as low as this, all are quiet, and base is found anew.
+		a.limit = min(max(a.limit*slowdown+math.Sqrt(a.limit)/2, float64(a.procs)), maxExecuting)
+	}
+}
+
+// blend moves what is known towards what was found.
+func blend(known, found time.Duration) time.Duration {
+	if known == 0 {
+		return found
+	}
+	return (known + found) / 2
+}

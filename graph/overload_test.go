@@ -1,0 +1,176 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// stall holds up what goes over the wire to Cosmos DB until release is called.
+func stall(t testing.TB, b *blog) (release func()) {
+	t.Helper()
+	stalled := make(chan struct{})
+	release = sync.OnceFunc(func() { close(stalled) })
+	t.Cleanup(release)
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		select {
+		case <-stalled:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+		return nil, nil
+	}
+	return release
+}
+
+// More operations than may execute are refused, before they are looked at; others are
+// answered once it turns out that those hang, and all when they do not.
+func TestOverloadedServer(t *testing.T) {
+	b := smallBlog(t, Options{})
+	release := stall(t, b)
+	var under sync.WaitGroup
+	for range min(16*runtime.GOMAXPROCS(0), maxExecuting) {
+		under.Go(func() {
+			if a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { title } }`), nil); string(a.Data) != `{"post":{"title":"moths"}}` {
+				t.Errorf("one that executed: %s", a.body)
+			}
+		})
+	}
+	ask := func(accept string) answer {
+		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", accept)
+		return send(t, b, r)
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		a := ask(mediaJSON)
+		if a.code() == "" && time.Now().Before(deadline) {
+			continue // not all execute yet
+		}
+		if a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"retryAfterMs":1000`) {
+			t.Fatalf("status %d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.body)
+		}
+		break
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		if a := ask(mediaResponse); a.code() == "" {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal("nobody is answered while some hang:", a.body)
+		}
+	}
+	release()
+	under.Wait()
+	for range 3 {
+		if a := ask(mediaResponse); a.code() != "" {
+			t.Errorf("afterwards: %s", a.body)
+		}
+	}
+}
+
+// A query that Cosmos DB does not answer has its time.
+func TestExecutionTimeout(t *testing.T) {
+	before := executionTimeout
+	t.Cleanup(func() { executionTimeout = before })
+	executionTimeout = 2 * time.Second // also for what goes well afterwards
+	b := smallBlog(t, Options{})       // whose change feed nobody follows: that would stall, too
+	release := stall(t, b)
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	query := b.fill(`{ post(id: "<post:moths>") { title } }`)
+	if a := post(t, b, "", query, nil); a.code() != "UNAVAILABLE" {
+		t.Errorf("over HTTP: %s", a.body)
+	}
+	p := dial(t, server, modern, nil).init()
+	p.subscribe("subscribe", "1", query)
+	if got := p.receive(); !strings.Contains(got, "UNAVAILABLE") {
+		t.Errorf("over WebSocket: %s", got)
+	}
+	p.expect(`{"type":"complete","id":"1"}`)
+	if got := openEvents(t, server, http.MethodPost, mediaEvents, "", query).next(); !strings.Contains(got, "UNAVAILABLE") {
+		t.Errorf("as an event: %s", got)
+	}
+	release()
+	if a := post(t, b, "", query, nil); a.code() != "" {
+		t.Errorf("afterwards: %s", a.body)
+	}
+}
+
+// Large bodies and messages that do not arrive are as many as there is room for, others
+// are refused, and small ones are answered all the while.
+func TestLargeBodies(t *testing.T) {
+	before, beforeMessages := largeBodies, messageTimeout
+	t.Cleanup(func() { largeBodies, messageTimeout = before, beforeMessages })
+	largeBodies, messageTimeout = 2*maxBody, time.Second
+	_, server := live(t, Options{})
+	h := server.Config.Handler
+	large := `{"query":"{ __typename }"` + strings.Repeat(" ", 2*smallBody) + "}"
+	post := func(body io.Reader) (answer, error) {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", body)
+		r.Header.Set("Content-Type", "application/json")
+		h.ServeHTTP(w, r)
+		a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
+		return a, json.Unmarshal(w.Body.Bytes(), &a)
+	}
+	type result struct {
+		answer
+		err error
+	}
+	answers := make(chan result)
+	var writers []*io.PipeWriter
+	for range 2 { // as large as may be, for all that is known
+		r, w := io.Pipe()
+		writers = append(writers, w)
+		go func() { a, err := post(r); answers <- result{a, err} }()
+		if _, err := io.WriteString(w, large[:2*smallBody]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := post(strings.NewReader(large))
+	if err != nil || a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" {
+		t.Errorf("one more: %d %s, %v", a.status, a.body, err)
+	}
+	p := dial(t, server, modern, nil).init()
+	p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*smallBody))
+	if got := p.closed(); got.Code != closeTooSlow {
+		t.Errorf("a message: %v", got)
+	}
+	if a, err := post(strings.NewReader(`{"query":"{ __typename }"}`)); err != nil || a.status != http.StatusOK {
+		t.Errorf("a small one: %d %s, %v", a.status, a.body, err)
+	}
+	for _, w := range writers {
+		if _, err := io.WriteString(w, large[2*smallBody:]); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+	}
+	for range 2 {
+		if r := <-answers; r.err != nil || r.status != http.StatusOK {
+			t.Errorf("those that were there: %d %s, %v", r.status, r.body, r.err)
+		}
+	}
+	p = dial(t, server, modern, nil).init()
+	p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*smallBody))
+	if got := p.receive(); !strings.HasPrefix(got, `{"type":"pong"`) {
+		t.Errorf("a message afterwards: %.100s", got)
+	}
+
+	// A message that begins and does not end.
+	w, err := p.Writer(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprint(w, strings.Repeat(" ", 2*smallBody)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.Read(t.Context()); err == nil {
+		t.Error("a message takes for ever")
+	}
+}
