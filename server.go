@@ -40,7 +40,7 @@ type config struct {
 var schema string
 
 type serveConfig struct {
-	Listen       string `default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
+	listenConfig `embed:""`
 	cosmosConfig `embed:""`
 	Demo         bool   `default:"true" env:"BYLINE_DEMO" negatable:"" help:"Fill an empty embedded engine with a small demo blog."`
 	AuthIssuer   string `env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
@@ -118,6 +118,7 @@ const (
 	logBehind   = "behind"
 	logDone     = "done"
 	logError    = "error"
+	logExpires  = "expires"
 	logHow      = "how"
 	logTotal    = "total"
 	logTook     = "took"
@@ -132,9 +133,13 @@ const (
 	shutdownTimeout = 10 * time.Second // for requests under way when told to stop
 )
 
-// readTimeout is how long a request may take to arrive; a variable so that a test need
-// not wait for it.
-var readTimeout = 30 * time.Second
+// How long clients may take; variables so that a test need not wait for it.
+var (
+	readHeaderTimeout = 10 * time.Second // for a request's header to arrive
+	readTimeout       = 30 * time.Second // for all of a request to arrive
+	writeTimeout      = 90 * time.Second // for a request to arrive, execute, and its answer to be taken
+	idleTimeout       = 2 * time.Minute  // between requests
+)
 
 // serve runs the gateway until ctx ends.
 func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
@@ -142,6 +147,16 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		return err
 	}
 	provider, err := c.provider()
+	if err != nil {
+		return err
+	}
+	if err := c.checkListen(); err != nil {
+		return err
+	}
+	if c.BehindProxy != nil && c.AuthIssuer == "" {
+		return errors.New("demo tokens would let anybody in: --behind-proxy needs --auth-issuer and --auth-audience")
+	}
+	certificates, err := c.tls(log)
 	if err != nil {
 		return err
 	}
@@ -209,8 +224,10 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
-	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log,
-		Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted})
+	edge := graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log,
+		Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
+	c.limit(&edge, !c.demoTokens())
+	handler, err := graph.NewHandler(edge)
 	if err != nil {
 		return err
 	}
@@ -225,14 +242,17 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	server := &http.Server{
-		Handler:           mux,
+		Handler:           c.strict(mux),
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ReadHeaderTimeout: 10 * time.Second,
+		TLSConfig:         certificates,
+		MaxHeaderBytes:    64 << 10,
+		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
-		IdleTimeout:       2 * time.Minute,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
 	}
-	root := "http://" + reachable(c.Listen, listener.Addr())
+	root := c.scheme() + "://" + reachable(c.Listen, listener.Addr())
 	log.Info("data", logWhere, cosmos.where, logDatabase, c.CosmosDatabase)
 	if c.demoTokens() {
 		log.Info("sign in", logHow, "send the header 'Authorization: Bearer demo:ada', or any other name")
@@ -248,7 +268,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	}
 
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- c.serve(server, listener) }()
 	select {
 	case err := <-served:
 		return err

@@ -77,10 +77,10 @@ func parseHop(s string) (netip.Addr, bool) {
 	return a.Unmap(), err == nil && a.Zone() == ""
 }
 
-// addressKey is what limits count an address as: of IPv6 the network of one customer,
+// AddressKey returns what limits count an address as: of IPv6 the network of one customer,
 // who has all of its addresses. This machine's own have no key, for behind them may be
 // everybody; nor has an address that is not known.
-func addressKey(a netip.Addr) string {
+func AddressKey(a netip.Addr) string {
 	if !a.IsValid() || a.IsLoopback() {
 		return ""
 	}

@@ -57,11 +57,11 @@ func TestAddressKey(t *testing.T) {
 		"192.0.2.1": "192.0.2.1", "127.0.0.1": "", "::1": "",
 		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "2001:db8:1:2:ffff::": "2001:db8:1:2::", "2001:db8:1:3::": "2001:db8:1:3::",
 	} {
-		if got := addressKey(netip.MustParseAddr(address)); got != want {
+		if got := AddressKey(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s counts as %q, want %q", address, got, want)
 		}
 	}
-	if got := addressKey(netip.Addr{}); got != "" {
+	if got := AddressKey(netip.Addr{}); got != "" {
 		t.Errorf("no address counts as %q", got)
 	}
 }
