@@ -3,8 +3,10 @@ package graph
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
+	"net/http"
 	"runtime"
 	"sync"
 	"time"
@@ -25,10 +27,10 @@ const (
 
 	// Operations may have to wait as long as two of the slowest take on a quiet server,
 	// within minPatience and maxPatience. The server is overloaded when they have to wait
-	// longer than that for standing times as long: a burst is over sooner. None waits
-	// longer than that.
-	minPatience, maxPatience = 5 * time.Millisecond, 100 * time.Millisecond
-	standing                 = 10
+	// longer than that for standingInterval: a burst is over sooner. None waits longer
+	// than standingInterval.
+	minPatience, maxPatience = 5 * time.Millisecond, 50 * time.Millisecond
+	standingInterval         = 100 * time.Millisecond
 
 	// quietInterval is how old the knowledge of a quiet server may be, and quietTimeout
 	// how long a server that is never quiet is made so.
@@ -48,8 +50,8 @@ const (
 // take than those that had the server to themselves. On a server that is never quiet,
 // few are admitted for a moment from time to time, to look. Those that have to wait do
 // so in turn. Where they have had to wait too long for a while, the server is
-// overloaded: as most will be refused anyway, the newest goes first and has not
-// waited, and the oldest are refused (CoDel, with adaptive LIFO).
+// overloaded (CoDel): then few may wait, and the others are refused, most
+// of them at the door. That lasts until none has had to be refused for a while.
 type admission struct {
 	procs int
 	log   *slog.Logger
@@ -59,6 +61,8 @@ type admission struct {
 	limit     float64   // how many may execute
 	waiting   list.List // of *waiter, the oldest in front
 	behind    time.Time // since when operations wait too long; zero if they do not
+	shedding  bool      // the server is overloaded
+	shedAt    time.Time // when it last had to refuse one
 
 	quiet, all window
 	base, tail time.Duration // of quiet operations: how long they take, and the slowest of a window
@@ -117,7 +121,7 @@ func (a *admission) enter(ctx context.Context) (turn, error) {
 		return a.admitLocked(now), nil
 	}
 	a.waited = true
-	if a.waiting.Len() >= maxWaiting {
+	if a.fullLocked(now) {
 		a.mu.Unlock()
 		return turn{}, a.overloaded(ctx)
 	}
@@ -127,10 +131,9 @@ func (a *admission) enter(ctx context.Context) (turn, error) {
 		a.limit = min(float64(max(a.executing, int(a.limit))+a.procs), maxExecuting)
 		a.nextLocked(now)
 	}
-	longest := standing * a.patienceLocked()
 	a.mu.Unlock()
 
-	patience := time.NewTimer(longest) // where nothing ends that could decide
+	patience := time.NewTimer(standingInterval) // where nothing ends that could decide
 	defer patience.Stop()
 	var decision turn
 	select {
@@ -182,19 +185,12 @@ func (a *admission) leave(t turn) {
 	a.learnLocked(t, now)
 	a.expireLocked(now)
 	a.nextLocked(now)
-	if a.waiting.Len() == 0 {
-		a.behind = time.Time{}
-	}
 }
 
 // nextLocked gives those that wait the turns that there are.
 func (a *admission) nextLocked(now time.Time) {
 	for a.waiting.Len() > 0 && a.executing < a.mostLocked(now) {
-		next := a.waiting.Front()
-		if a.overloadedLocked(now) {
-			next = a.waiting.Back()
-		}
-		a.waiting.Remove(next).(*waiter).decided <- a.admitLocked(now)
+		a.waiting.Remove(a.waiting.Front()).(*waiter).decided <- a.admitLocked(now)
 	}
 }
 
@@ -220,28 +216,72 @@ func (a *admission) patienceLocked() time.Duration {
 	return min(max(minPatience, 2*a.tail), maxPatience)
 }
 
-func (a *admission) overloadedLocked(now time.Time) bool {
-	return !a.behind.IsZero() && now.Sub(a.behind) >= standing*a.patienceLocked()
-}
-
 // expireLocked finds out whether the server is overloaded. If it is, those that have
 // waited too long are refused.
 func (a *admission) expireLocked(now time.Time) {
 	patience := a.patienceLocked()
-	for e := a.waiting.Front(); e != nil; e = a.waiting.Front() {
-		late := now.Sub(e.Value.(*waiter).since) > patience
-		switch {
-		case a.overloadedLocked(now) && late:
-			a.waiting.Remove(e).(*waiter).decided <- turn{}
-			continue
-		case a.overloadedLocked(now): // until nobody waits
-		case !late:
-			a.behind = time.Time{}
-		case a.behind.IsZero():
-			a.behind = now
-		}
-		return
+	late := func() bool {
+		e := a.waiting.Front()
+		return e != nil && now.Sub(e.Value.(*waiter).since) > patience
 	}
+	switch {
+	case a.shedding && now.Sub(a.shedAt) > standingInterval:
+		a.shedding, a.behind = false, time.Time{}
+	case !late():
+		a.behind = time.Time{}
+	case a.behind.IsZero():
+		a.behind = now
+	case !a.shedding && now.Sub(a.behind) >= standingInterval:
+		a.shedding, a.shedAt = true, now
+	}
+	for a.shedding && late() {
+		a.shedAt = now
+		a.waiting.Remove(a.waiting.Front()).(*waiter).decided <- turn{}
+	}
+}
+
+// fullLocked reports whether no more may wait.
+func (a *admission) fullLocked(now time.Time) bool {
+	most := maxWaiting
+	if a.shedding {
+		most = max(a.procs, int(a.limit)/2)
+	}
+	if a.waiting.Len() < most {
+		return false
+	}
+	a.shedAt = now
+	return true
+}
+
+// full reports whether an operation would be refused at once, and counts it if so: for
+// whoever can answer for less than it takes to find out what the operation is.
+func (a *admission) full(ctx context.Context) bool {
+	a.mu.Lock()
+	now := time.Now()
+	a.expireLocked(now)
+	full := a.shedding && a.executing >= a.mostLocked(now) && a.fullLocked(now)
+	a.mu.Unlock()
+	if full {
+		_ = a.overloaded(ctx)
+	}
+	return full
+}
+
+// door refuses requests while the server is overloaded, before anything of them is
+// read: to refuse many must not be what keeps it busy.
+func (a *admission) door(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.full(r.Context()) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", mediaJSON+"; charset=utf-8")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Retry-After", "1")
+		writeBody(w, http.StatusServiceUnavailable, fmt.Appendf(nil, `{"errors":[{"message":%q,"extensions":{"code":%q,"requestId":%q,"retryAfterMs":%d}}]}`+"\n",
+			errOverloaded.message, errOverloaded.code, requestFrom(r.Context()).id, errOverloaded.retryAfter.Milliseconds()))
+	})
 }
 
 // learnLocked looks at how long an operation took.

@@ -90,11 +90,12 @@ func NewHandler(o Options) (*Handler, error) {
 		o.Streams = context.Background()
 	}
 	h := &Handler{}
-	server, err := newServer(o, &h.sockets)
+	admission := newAdmission(o.Logger)
+	server, err := newServer(o, &h.sockets, admission)
 	if err != nil {
 		return nil, err
 	}
-	operations, err := otherOrigins(server, o.Origins, presenter{log: o.Logger})
+	operations, err := otherOrigins(admission.door(server), o.Origins, presenter{log: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func NewHandler(o Options) (*Handler, error) {
 }
 
 // newServer puts schema, resolvers and rules together.
-func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
+func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handler.Server, error) {
 	schema := servedSchema(o.Development)
 	if err := checkRules(schema.Mutation); err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func newServer(o Options, sockets *sync.WaitGroup) (*handler.Server, error) {
 		Schema:    schema,
 		Resolvers: resolver,
 	}))
-	rates, bodies, admission := newRates(o), newBodies(), newAdmission(o.Logger)
+	rates, bodies := newRates(o), newBodies()
 	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: o.Origins})
 	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission})
 	server.SetErrorPresenter(presenter{log: o.Logger}.present)

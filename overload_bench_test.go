@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BenchmarkOverload sends a server of its own process, with the demo blog, the
+// article's reads and one comment in ten: as many as it can answer, to find its
+// capacity; then a tenth of that, four times that, and a tenth again, whether answers
+// come or not. It reports how long answers took, refusals aside, and the most memory
+// that the server has had. The load comes from the same machine, and takes from it.
+//
+//	go test -run '^$' -bench Overload -benchtime 1x .
+func BenchmarkOverload(b *testing.B) {
+	const short, long = 2 * time.Second, 12 * time.Second
+	for b.Loop() {
+		s := startProcess(b, "--data", b.TempDir())
+		s.loaded()
+		l := newLoad(b, &s.instance)
+		l.closed(2*runtime.GOMAXPROCS(0), time.Second) // warm
+		capacity := float64(len(l.closed(2*runtime.GOMAXPROCS(0), short).answered)) / short.Seconds()
+		idle := s.memory(b)
+
+		before := l.open(capacity/10, short)
+		var peak float64
+		done, watched := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(watched)
+			for tick := time.NewTicker(50 * time.Millisecond); ; {
+				select {
+				case <-done:
+					tick.Stop()
+					return
+				case <-tick.C:
+					peak = max(peak, s.memory(b))
+				}
+			}
+		}()
+		over := l.open(4*capacity, long)
+		close(done)
+		<-watched
+		after := l.open(capacity/10, short)
+
+		ms := func(r loadResult) float64 { return float64(r.p99().Microseconds()) / 1000 }
+		b.ReportMetric(capacity, "capacity/s")
+		b.ReportMetric(float64(len(over.answered))/long.Seconds(), "answered/s")
+		b.ReportMetric(float64(over.refused)/long.Seconds(), "refused/s")
+		b.ReportMetric(ms(before), "p99-ms-before")
+		b.ReportMetric(ms(over), "p99-ms-overloaded")
+		b.ReportMetric(ms(over)/ms(before), "times-before")
+		b.ReportMetric(ms(after), "p99-ms-after")
+		b.ReportMetric(idle, "MB-idle")
+		b.ReportMetric(peak, "MB-peak")
+		if before.refused+after.refused > 0 {
+			b.Errorf("%d requests are refused before the load, %d after it", before.refused, after.refused)
+		}
+		s.kill()
+	}
+}
+
+// memory is what the process has, in MB; 0 where there is no /proc.
+func (p *process) memory(b *testing.B) float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	m := regexp.MustCompile(`VmRSS:\s*(\d+) kB`).FindSubmatch(status)
+	if err != nil || m == nil {
+		b.Errorf("%v %s", err, status)
+		return 0
+	}
+	kb, _ := strconv.ParseFloat(string(m[1]), 64)
+	return kb / 1024
+}
+
+// load is what is sent to a server, and the connections it is sent over.
+type load struct {
+	b        *testing.B
+	address  string
+	requests [][]byte
+
+	mu   sync.Mutex
+	idle []*loadConn // guarded by mu
+}
+
+type loadResult struct {
+	answered []time.Duration // sorted
+	refused  int
+}
+
+func (r loadResult) p99() time.Duration { return r.answered[len(r.answered)*99/100] }
+
+// newLoad prepares the requests. A hundred different ones follow each other.
+func newLoad(b *testing.B, s *instance) *load {
+	l := &load{b: b, address: strings.TrimPrefix(s.root, "http://")}
+	feed := at(b, s.do("", `{ feed(first: 100) { edges { node { id author { id } } } } }`, nil), "feed.edges").([]any)
+	for n := range 100 {
+		node := find(feed[n%len(feed)], "node")
+		post, user := map[string]any{"id": find(node, "id")}, map[string]any{"id": find(node, "author.id")}
+		query, variables := q6, map[string]any(nil)
+		switch n % 10 {
+		case 0:
+			query, variables = createComment, map[string]any{"post": post["id"], "content": "Well put."}
+		case 1, 2:
+			query, variables = q1, user
+		case 3, 4, 5:
+			query, variables = q2, post
+		case 6:
+			query, variables = q3, user
+		case 7:
+			query, variables = q4, post
+		case 8:
+			query, variables = q5, post
+		}
+		body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.requests = append(l.requests, fmt.Appendf(nil, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	}
+	b.Cleanup(func() {
+		for _, c := range l.idle {
+			c.Close()
+		}
+	})
+	return l
+}
+
+// closed sends from so many clients, each of which waits for its answer.
+func (l *load) closed(clients int, d time.Duration) loadResult {
+	results := make([]loadResult, clients)
+	var all sync.WaitGroup
+	end := time.Now().Add(d)
+	for i := range clients {
+		all.Go(func() {
+			for n := i; time.Now().Before(end); n++ {
+				l.send(n, &results[i], nil)
+			}
+		})
+	}
+	all.Wait()
+	var sum loadResult
+	for _, r := range results {
+		sum.answered, sum.refused = append(sum.answered, r.answered...), sum.refused+r.refused
+	}
+	return sum
+}
+
+// open sends so many requests a second, whether answers come or not.
+func (l *load) open(perSecond float64, d time.Duration) loadResult {
+	var result loadResult
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	began := time.Now()
+	for n := 0; ; n++ {
+		due := time.Duration(float64(n) / perSecond * float64(time.Second))
+		if due > d {
+			break
+		}
+		if wait := due - time.Since(began); wait > 0 {
+			time.Sleep(wait)
+		}
+		all.Go(func() { l.send(n, &result, &mu) })
+	}
+	all.Wait()
+	slices.Sort(result.answered)
+	return result
+}
+
+// send sends a request and notes what becomes of it.
+func (l *load) send(n int, result *loadResult, mu *sync.Mutex) {
+	c, err := l.connection()
+	if err != nil {
+		l.b.Error(err)
+		return
+	}
+	began := time.Now()
+	status, err := c.do(l.requests[n%len(l.requests)])
+	took := time.Since(began)
+	if err != nil {
+		l.b.Error(err)
+		c.Close()
+		return
+	}
+	l.mu.Lock()
+	l.idle = append(l.idle, c)
+	l.mu.Unlock()
+	if mu != nil {
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	switch status {
+	case http.StatusOK:
+		result.answered = append(result.answered, took)
+	case http.StatusServiceUnavailable:
+		result.refused++
+	default:
+		l.b.Errorf("status %d", status)
+	}
+}
+
+// connection returns one that is idle, or a new one.
+func (l *load) connection() (*loadConn, error) {
+	l.mu.Lock()
+	if last := len(l.idle) - 1; last >= 0 {
+		defer l.mu.Unlock()
+		c := l.idle[last]
+		l.idle = l.idle[:last]
+		return c, nil
+	}
+	l.mu.Unlock()
+	c, err := net.Dial("tcp", l.address)
+	if err != nil {
+		return nil, err
+	}
+	return &loadConn{c, bufio.NewReader(c)}, nil
+}
+
+// loadConn is a client that costs the machine little.
+type loadConn struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (c *loadConn) do(request []byte) (status int, err error) {
+	if _, err := c.Write(request); err != nil {
+		return 0, err
+	}
+	length := 0
+	for first := true; ; first = false {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil {
+			return 0, cmp.Or(err, io.ErrUnexpectedEOF)
+		}
+		switch text := bytes.TrimSpace(line); {
+		case first:
+			if len(text) < 12 {
+				return 0, fmt.Errorf("status line %q", text)
+			}
+			status, err = strconv.Atoi(string(text[9:12]))
+		case len(text) == 0:
+			_, err = c.r.Discard(length)
+			return status, err
+		case bytes.HasPrefix(text, []byte("Content-Length: ")):
+			length, err = strconv.Atoi(string(text[len("Content-Length: "):]))
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
