@@ -73,7 +73,7 @@ func (c listenConfig) checkListen() error {
 
 // limit sets what the edge is to know of it.
 func (c listenConfig) limit(o *graph.Options, strangers bool) {
-	o.Origins = c.CORSOrigins
+	o.Origins, o.ShedLoad = c.CORSOrigins, true
 	o.TrustedProxies = c.proxies()
 	if strangers {
 		o.RequestsPerViewer, o.RequestsPerAddress = requestsPerViewer, requestsPerAddress

@@ -27,10 +27,10 @@ const (
 
 	// Operations may have to wait as long as two of the slowest take on a quiet server,
 	// within minPatience and maxPatience. The server is overloaded when they have to wait
-	// longer than that for standingInterval: a burst is over sooner. None waits longer
-	// than standingInterval.
+	// longer than that for ten of the slowest, within minStanding and maxStanding: a
+	// burst is over sooner. None waits longer than that.
 	minPatience, maxPatience = 5 * time.Millisecond, 50 * time.Millisecond
-	standingInterval         = 100 * time.Millisecond
+	minStanding, maxStanding = 100 * time.Millisecond, 2 * time.Second
 
 	// quietInterval is how old the knowledge of a quiet server may be, and quietTimeout
 	// how long a server that is never quiet is made so.
@@ -113,6 +113,9 @@ var errOverloaded = &refusal{code: unavailable, message: "the server has more to
 // enter waits for the operation's turn, which must be given back to leave. It returns
 // errOverloaded when that does not come soon enough.
 func (a *admission) enter(ctx context.Context) (turn, error) {
+	if a == nil {
+		return turn{}, nil
+	}
 	a.mu.Lock()
 	now := time.Now()
 	a.expireLocked(now)
@@ -127,13 +130,14 @@ func (a *admission) enter(ctx context.Context) (turn, error) {
 	}
 	w := &waiter{since: now, decided: make(chan turn, 1)}
 	place := a.waiting.PushBack(w)
+	longest := a.standingLocked()
 	if now.Sub(a.movedAt) > stuckInterval { // then others need not wait for them
 		a.limit = min(float64(max(a.executing, int(a.limit))+a.procs), maxExecuting)
 		a.nextLocked(now)
 	}
 	a.mu.Unlock()
 
-	patience := time.NewTimer(standingInterval) // where nothing ends that could decide
+	patience := time.NewTimer(longest) // where nothing ends that could decide
 	defer patience.Stop()
 	var decision turn
 	select {
@@ -177,6 +181,9 @@ func (a *admission) overloaded(ctx context.Context) error {
 
 // leave gives a turn back.
 func (a *admission) leave(t turn) {
+	if a == nil {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -216,6 +223,11 @@ func (a *admission) patienceLocked() time.Duration {
 	return min(max(minPatience, 2*a.tail), maxPatience)
 }
 
+// standingLocked is how long they may have to wait longer than that.
+func (a *admission) standingLocked() time.Duration {
+	return min(max(minStanding, 10*a.tail), maxStanding)
+}
+
 // expireLocked finds out whether the server is overloaded. If it is, those that have
 // waited too long are refused.
 func (a *admission) expireLocked(now time.Time) {
@@ -225,13 +237,13 @@ func (a *admission) expireLocked(now time.Time) {
 		return e != nil && now.Sub(e.Value.(*waiter).since) > patience
 	}
 	switch {
-	case a.shedding && now.Sub(a.shedAt) > standingInterval:
+	case a.shedding && now.Sub(a.shedAt) > a.standingLocked():
 		a.shedding, a.behind = false, time.Time{}
 	case !late():
 		a.behind = time.Time{}
 	case a.behind.IsZero():
 		a.behind = now
-	case !a.shedding && now.Sub(a.behind) >= standingInterval:
+	case !a.shedding && now.Sub(a.behind) >= a.standingLocked():
 		a.shedding, a.shedAt = true, now
 	}
 	for a.shedding && late() {
@@ -270,6 +282,9 @@ func (a *admission) full(ctx context.Context) bool {
 // door refuses requests while the server is overloaded, before anything of them is
 // read: to refuse many must not be what keeps it busy.
 func (a *admission) door(next http.Handler) http.Handler {
+	if a == nil {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.full(r.Context()) {
 			next.ServeHTTP(w, r)

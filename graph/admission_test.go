@@ -121,7 +121,7 @@ func TestOverload(t *testing.T) {
 				if float64(len(answered)) < 0.8*possible {
 					t.Errorf("%d answered, %.0f are possible", len(answered), possible)
 				}
-				if slowest := refused[len(refused)-1]; slowest > standingInterval {
+				if slowest := refused[len(refused)-1]; slowest > maxStanding {
 					t.Errorf("refused after %s", slowest)
 				}
 				after, refused := m.load(t, m.capacity()/10, span)

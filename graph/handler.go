@@ -56,6 +56,10 @@ type Options struct {
 	RequestsPerViewer  int
 	RequestsPerAddress int
 
+	// ShedLoad refuses operations that the server is too busy for. Default: it executes
+	// whatever comes at once.
+	ShedLoad bool
+
 	// TrustedProxies are the networks whose word is taken for where a request comes
 	// from, in X-Forwarded-For or Forwarded. Default: nobody's.
 	TrustedProxies []netip.Prefix
@@ -90,7 +94,10 @@ func NewHandler(o Options) (*Handler, error) {
 		o.Streams = context.Background()
 	}
 	h := &Handler{}
-	admission := newAdmission(o.Logger)
+	var admission *admission
+	if o.ShedLoad {
+		admission = newAdmission(o.Logger)
+	}
 	server, err := newServer(o, &h.sockets, admission)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func stall(t testing.TB, b *blog) (release func()) {
 // More operations than may execute are refused, before they are looked at; others are
 // answered once it turns out that those hang, and all when they do not.
 func TestOverloadedServer(t *testing.T) {
-	b := smallBlog(t, Options{})
+	b := smallBlog(t, Options{ShedLoad: true})
 	release := stall(t, b)
 	var under sync.WaitGroup
 	for range min(16*runtime.GOMAXPROCS(0), maxExecuting) {
