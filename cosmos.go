@@ -27,6 +27,8 @@ type cosmosConfig struct {
 	Data           string `default:"./data" env:"BYLINE_DATA" help:"Directory of the embedded engine's data."`
 	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account; its key is in the environment as COSMOS_KEY, or else DefaultAzureCredential signs in. Without an endpoint, the embedded engine."`
 	CosmosDatabase string `default:"blog" env:"COSMOS_DATABASE" help:"The database's name."`
+
+	engine emulator.Options // of the embedded engine
 }
 
 // check finds what is wrong with the configuration before anything is opened.
@@ -67,10 +69,12 @@ type cosmos struct {
 }
 
 // connect opens the embedded engine, or makes clients of the account. What the client
-// of requests does for them is recorded.
-func (c cosmosConfig) connect(log *slog.Logger, recorded traces) (*cosmos, error) {
+// of requests does for them is recorded, and the policies see every try of it.
+func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...policy.Policy) (*cosmos, error) {
 	if c.embedded() {
-		engine, err := emulator.Open(c.Data, emulator.Options{Logger: log})
+		o := c.engine
+		o.Logger = log
+		engine, err := emulator.Open(c.Data, o)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +86,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces) (*cosmos, error
 		if err != nil {
 			dir = c.Data
 		}
-		return newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClientWithKey(engine.Endpoint(), k, o)
 		})
 	}
@@ -98,7 +102,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces) (*cosmos, error
 		if err != nil {
 			return nil, err
 		}
-		return newCosmos(where, nil, nothing, recorded, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return newCosmos(where, nil, nothing, recorded, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClient(c.CosmosEndpoint, credential, o)
 		})
 	}
@@ -112,7 +116,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces) (*cosmos, error
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
 		transport = &http.Client{Transport: t}
 	}
-	return newCosmos(where, transport, nothing, recorded, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+	return newCosmos(where, transport, nothing, recorded, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 		return azcosmos.NewClientWithKey(c.CosmosEndpoint, k, o)
 	})
 }
@@ -131,10 +135,10 @@ var waitWhileThrottled = policy.RetryOptions{
 	},
 }
 
-func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
+func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	low := azcosmos.PriorityLevelLow
 	sessions := &store.Sessions{}
-	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, TracingProvider: recorded.azure(), PerRetryPolicies: []policy.Policy{store.WriteOnce(), sessions}}})
+	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, TracingProvider: recorded.azure(), PerRetryPolicies: append([]policy.Policy{store.WriteOnce(), sessions}, policies...)}})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}

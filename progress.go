@@ -23,6 +23,7 @@ type meter struct {
 	bars     progress.Writer // nil elsewhere
 	trackers map[string]*progress.Tracker
 	rendered chan struct{} // closed when the bars are drawn for the last time
+	stopped  bool
 }
 
 type line struct {
@@ -47,6 +48,7 @@ func (m *meter) draw(stderr io.Writer, width int) {
 	m.bars.SetOutputWriter(stderr)
 	m.bars.SetTerminalWidth(width)
 	m.bars.Style().Visibility.ETA = true
+	m.bars.Style().Visibility.Speed = true
 	m.log = slog.New(slog.NewTextHandler(aboveBars{m.bars}, nil))
 	go func() {
 		defer close(m.rendered)
@@ -96,11 +98,37 @@ func (m *meter) show(what string, done, total, behind int64) {
 	t.SetValue(done)
 }
 
-// stop draws the bars for the last time.
+// follow shows how far something comes, of a total, and returns its error. do tells it by
+// a function that any goroutine may call.
+func (m *meter) follow(what string, total int, do func(progress func(done int)) error) error {
+	progress, ended := make(chan int, 1), make(chan error, 1)
+	go func() {
+		ended <- do(func(done int) {
+			select {
+			case progress <- done:
+			default: // it is being shown; others will come
+			}
+		})
+	}()
+	for {
+		select {
+		case done := <-progress:
+			m.show(what, int64(done), int64(total), 0)
+		case err := <-ended:
+			if err == nil && total > 0 {
+				m.show(what, int64(total), int64(total), 0)
+			}
+			return err
+		}
+	}
+}
+
+// stop draws the bars for the last time. It may be called again.
 func (m *meter) stop() {
-	if m.bars == nil {
+	if m.bars == nil || m.stopped {
 		return
 	}
+	m.stopped = true
 	for _, t := range m.trackers {
 		if t.Total == 0 {
 			t.MarkAsDone()

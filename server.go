@@ -31,6 +31,8 @@ type config struct {
 	Serve    serveConfig    `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Traces go to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set."`
 	Emulator emulatorConfig `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
 	Views    viewsConfig    `cmd:"" help:"Look after the copies."`
+	Seed     seedConfig     `cmd:"" help:"Load a blog of any size. May be interrupted and run again."`
+	Bench    benchConfig    `cmd:"" help:"Measure."`
 	Schema   struct{}       `cmd:"" help:"Print the GraphQL schema."`
 }
 
@@ -80,6 +82,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 		err = serveEmulator(ctx, c.Emulator, log, listening)
 	case command.Command() == "schema":
 		_, err = io.WriteString(stdout, schema)
+	case command.Command() == "seed":
+		err = c.Seed.run(ctx, log, stdout, stderr)
+	case command.Command() == "bench article":
+		err = c.Bench.Article.run(ctx, log, stdout, stderr)
 	case command.Command() == "views status":
 		err = c.Views.Status.run(ctx, log, stdout, stderr)
 	case command.Command() == "views verify":
@@ -207,10 +213,10 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		}
 	})
 	if c.Demo && c.embedded() {
-		firstPost := make(chan struct{})
-		background.Go(func() { c.loadDemo(behind, cosmos, blog, log, sync.OnceFunc(func() { close(firstPost) })) })
+		firstPosts := make(chan struct{})
+		background.Go(func() { loadDemo(behind, blog, log, sync.OnceFunc(func() { close(firstPosts) })) })
 		select {
-		case <-firstPost: // so that the first query finds something
+		case <-firstPosts: // so that the first query finds something
 		case <-ctx.Done():
 			return nil
 		}
@@ -293,28 +299,15 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	return err // then, by the defers: the projections let go of their leases, and the engine closes
 }
 
-// loadDemo loads the demo blog if the store is empty. It calls ready when there
-// is something to see, and in any case before it returns.
-func (c serveConfig) loadDemo(ctx context.Context, db *cosmos, blog *store.Store, log *slog.Logger, ready func()) {
+// loadDemo loads the demo blog if the store is empty, or goes on with loading it. It
+// calls ready when there is something to see, and in any case before it returns.
+func loadDemo(ctx context.Context, blog *store.Store, log *slog.Logger, ready func()) {
 	defer ready()
-	began, told := time.Now(), time.Now()
-	var mu sync.Mutex
-	o := seed.Options{
-		UserID: func(username string) string { return store.UserID(graph.DemoIssuer, username) },
-		Open:   func(clock func() time.Time) (*store.Store, error) { return c.open(db, log, clock) },
-		Progress: func(done, total int) {
-			ready()
-			mu.Lock()
-			defer mu.Unlock()
-			if done == total || time.Since(told) > 500*time.Millisecond {
-				told = time.Now()
-				log.Info("loading the demo blog", logDone, done, logTotal, total)
-			}
-		},
-	}
-	needed, err := seed.Needed(ctx, blog, o)
+	began := time.Now()
+	demo := seed.Demo(demoUserID)
+	needed, err := seed.Needed(ctx, blog, demo)
 	if err == nil && needed {
-		if err = seed.Load(ctx, o); err == nil {
+		if err = seed.Load(ctx, demo, blog, func(int) { ready() }); err == nil {
 			log.Info("the demo blog is there", logTook, time.Since(began).Round(time.Millisecond))
 		}
 	}

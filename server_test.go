@@ -487,27 +487,6 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestDemoGoesOn interrupts the loading of the demo blog.
-func TestDemoGoesOn(t *testing.T) {
-	whole := start(t, "--data", t.TempDir())
-	whole.loaded()
-	data := t.TempDir()
-	startProcess(t, "--data", data).kill() // listening means: the first post is there
-	resumed := start(t, "--data", data)
-	resumed.loaded()
-	eventually(t, func() error {
-		a, b := fmt.Sprint(whole.do("", q6, nil)), fmt.Sprint(resumed.do("", q6, nil))
-		if a != b {
-			return fmt.Errorf("the demo blogs differ:\n%s\n%s", a, b)
-		}
-		return nil
-	})
-	if whole.stop() != 0 || resumed.stop() != 0 {
-		t.Error("not stopped cleanly")
-	}
-}
-
-// TestHelp compares what --help says with the README's tables.
 // TestGracefulShutdown stops the server with a request on its way, which is
 // answered in full while new ones are turned away.
 func TestGracefulShutdown(t *testing.T) {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -19,15 +18,22 @@ func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, a
 	if err != nil {
 		return nil, 0, 0, err
 	}
+	failed, status = failure(r)
+	return r.OperationResults, failed, status, nil
+}
+
+// failure returns which operation of a batch could not be applied, and why; -1 if all
+// of them took effect.
+func failure(r azcosmos.TransactionalBatchResponse) (failed, status int) {
 	if r.Success {
-		return r.OperationResults, -1, http.StatusOK, nil
+		return -1, http.StatusOK
 	}
 	for i, o := range r.OperationResults {
 		if o.StatusCode >= 300 && o.StatusCode != http.StatusFailedDependency {
-			return r.OperationResults, i, int(o.StatusCode), nil
+			return i, int(o.StatusCode)
 		}
 	}
-	return nil, 0, 0, fmt.Errorf("batch of %d failed without a failed operation", len(r.OperationResults))
+	return 0, http.StatusInternalServerError // it does not say
 }
 
 // createCounted creates an item in a post's partition and counts it on the post,

@@ -19,9 +19,12 @@ import (
 const (
 	feedPartition = typePost
 	feedServed    = 100 // what readers see
-	feedKept      = 150 // what is kept, so that deletes leave no gap
 	feedRefill    = 125 // fewer than this after deletes, and the feed is filled up
 )
+
+// FeedKept is how many posts the feed keeps: more than it serves, so that deletes leave
+// no gap.
+const FeedKept = 150
 
 // Feed is Q6: the newest 100 posts in short form, newest first, by one query of
 // the feed's one partition.
@@ -96,7 +99,7 @@ func (s *Store) projectFeed(ctx context.Context, posts []*Post) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(projectionWorkers)
 	for _, p := range posts {
-		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, feedKept)-1]) > 0 {
+		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, FeedKept)-1]) > 0 {
 			older = older || !p.deleted
 			continue
 		}
@@ -120,14 +123,14 @@ func (s *Store) projectFeed(ctx context.Context, posts []*Post) error {
 		}
 	}
 	// A feed that is not full has all posts there are, or lacks some by deletes.
-	if n := len(entries); n < feedKept && older || deleted.Load() && n < feedRefill {
+	if n := len(entries); n < FeedKept && older || deleted.Load() && n < feedRefill {
 		return s.refillFeed(ctx, entries)
 	}
 	return s.trimFeed(ctx, entries)
 }
 
 func (s *Store) trimFeed(ctx context.Context, entries []feedEntry) error {
-	for i := feedKept; i < len(entries); i++ {
+	for i := FeedKept; i < len(entries); i++ {
 		_, err := s.background.feed.DeleteItem(ctx, key(feedPartition), entries[i].ID, nil)
 		if err != nil && !hasStatus(err, http.StatusNotFound) {
 			return cosmosError("trim feed", err)
@@ -139,7 +142,7 @@ func (s *Store) trimFeed(ctx context.Context, entries []feedEntry) error {
 // refillFeed appends the newest posts that are older than the feed's last entry.
 func (s *Store) refillFeed(ctx context.Context, entries []feedEntry) error {
 	const op = "refill feed"
-	missing := feedKept - len(entries)
+	missing := FeedKept - len(entries)
 	candidates, err := s.olderPosts(ctx, op, entries, missing)
 	if err != nil {
 		return err

@@ -17,6 +17,9 @@ const (
 	leasesContainer = "leases"
 )
 
+// Containers returns the names of the containers that hold the blog.
+func Containers() []string { return []string{usersContainer, postsContainer, feedContainer} }
+
 // containers describes every container: its partition key and what it indexes.
 // Only what the queries use is indexed, because each path that is left out
 // lowers the price of every write.

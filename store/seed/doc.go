@@ -1,8 +1,10 @@
-// Package seed fills a store with a small demo blog: 25 users, 250 posts, and the
-// comments and likes they get. It writes through the store's own operations, as
-// users would, only with dates of its own.
+// Package seed makes up blogs, of any size, and loads them: the small demo blog, and
+// the data set of the article that the store implements.
 //
-// The blog is the same every time. Every write has an idempotency key, so that
-// loading goes on where an interrupted one stopped. Load blocks until it is done
-// and waits for every goroutine it started.
+// A Blog is data that is computed, not kept: every user and every post is derived from
+// the blog's seed and its own number, so that many can work on one blog, and loading
+// goes on where an interrupted one stopped. Nothing holds more than one user's posts for
+// each worker.
+//
+// Load blocks until it is done and waits for every goroutine it started.
 package seed

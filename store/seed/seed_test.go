@@ -3,10 +3,13 @@ package seed_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -18,15 +21,42 @@ import (
 	"byline/store/seed"
 )
 
-// same compares what a post shows.
-var same = cmpopts.IgnoreUnexported(store.Post{})
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
 
-// blog is a store with options to fill it.
-func blog(t *testing.T) (*store.Store, seed.Options) {
+func userID(name string) string { return store.UserID("demo", name) }
+
+// small is the article's data set as tests can afford it.
+func small() seed.Blog {
+	b := seed.Article(7, 12, userID)
+	b.Posts = [2]int{1, 12}
+	return b
+}
+
+// world is an empty store.
+type world struct {
+	*store.Store
+	client    *azcosmos.Client
+	throttled atomic.Int64 // requests answered with 429
+	left      atomic.Int64 // until interrupt is called
+	interrupt atomic.Pointer[context.CancelFunc]
+}
+
+// Do is the wire.
+func (w *world) Do(req *policy.Request) (*http.Response, error) {
+	if w.left.Add(-1) == 0 {
+		(*w.interrupt.Load())()
+	}
+	resp, err := req.Next()
+	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
+		w.throttled.Add(1)
+	}
+	return resp, err
+}
+
+func newWorld(t *testing.T, o emulator.Options) *world {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
+	o.Logger = secrettest.Logger()
+	engine, err := emulator.Open("", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,146 +65,229 @@ func blog(t *testing.T) (*store.Store, seed.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine}})
+	w := &world{}
+	w.client, err = azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: engine, PerRetryPolicies: []policy.Policy{store.WriteOnce(), w}, Retry: policy.RetryOptions{MaxRetries: 1000}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(clock func() time.Time) (*store.Store, error) {
-		return store.New(client, client, store.Options{Clock: clock, Logger: secrettest.Logger()})
-	}
-	s, err := open(time.Now)
-	if err != nil {
+	if w.Store, err = store.New(w.client, w.client, store.Options{PollInterval: time.Millisecond, Logger: secrettest.Logger()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Provision(t.Context()); err != nil {
+	if err := w.Provision(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return s, seed.Options{Open: open, UserID: func(name string) string { return store.UserID("demo", name) }}
+	return w
 }
 
-// contents is what a blog shows, with all its posts of all users.
-type contents struct {
-	Feed  []*store.Post
-	Posts map[string][]*store.Post
-	Talk  map[string][]*store.Comment
-	Likes map[string][]*store.Like
-}
-
-func read(t *testing.T, s *store.Store) contents {
+func (w *world) load(t *testing.T, b seed.Blog) {
 	t.Helper()
-	ctx := t.Context()
-	c := contents{Posts: map[string][]*store.Post{}, Talk: map[string][]*store.Comment{}, Likes: map[string][]*store.Like{}}
-	feed, err := s.Feed(ctx, store.Paging{First: 100})
+	if err := seed.Load(t.Context(), b, w, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) digest(t *testing.T) seed.Digest {
+	t.Helper()
+	d, err := seed.DigestOf(t.Context(), w.client, "blog", store.Containers(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Feed = feed.Items
-	for _, name := range seed.Usernames {
-		posts, err := s.UserPosts(ctx, store.UserID("demo", name), store.Paging{First: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, copied := range posts.Items {
-			p, err := s.Post(ctx, copied.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Posts[name] = append(c.Posts[name], p)
-			comments, err1 := s.Comments(ctx, p.ID, store.Paging{First: 100})
-			likes, err2 := s.Likes(ctx, p.ID, store.Paging{First: 100})
-			if err := errors.Join(err1, err2); err != nil {
-				t.Fatal(err)
-			}
-			c.Talk[p.ID], c.Likes[p.ID] = comments.Items, likes.Items
-			if int(p.CommentCount) != len(comments.Items) || int(p.LikeCount) != len(likes.Items) {
-				t.Errorf("%s counts %d comments and %d likes, and has %d and %d", p.Title, p.CommentCount, p.LikeCount, len(comments.Items), len(likes.Items))
-			}
-		}
-	}
-	return c
+	return d
 }
 
-func TestLoad(t *testing.T) {
-	s, o := blog(t)
-	if needed, err := seed.Needed(t.Context(), s, o); err != nil || !needed {
-		t.Fatalf("an empty store: %v, %v", needed, err)
+// verify fails the test if a copy differs from its source.
+func (w *world) verify(t *testing.T) {
+	t.Helper()
+	if err := w.Verify(t.Context(), time.Minute, nil, func(d store.Difference) { t.Errorf("%+v", d) }); err != nil {
+		t.Error(err)
 	}
-	if err := seed.Load(t.Context(), o); err != nil {
+}
+
+// TestLoad compares what the store shows with the blog.
+func TestLoad(t *testing.T) {
+	b := small()
+	w := newWorld(t, emulator.Options{Partitions: 3})
+	var last atomic.Int64
+	if err := seed.Load(t.Context(), b, w, func(posts int) { last.Store(max(last.Load(), int64(posts))) }); err != nil {
 		t.Fatal(err)
 	}
-	if needed, err := seed.Needed(t.Context(), s, o); err != nil || needed {
-		t.Fatalf("a loaded store: %v, %v", needed, err)
+	if int(last.Load()) != b.TotalPosts() {
+		t.Errorf("progress ended at %d of %d posts", last.Load(), b.TotalPosts())
 	}
-	once := read(t, s)
-	posts, comments, likes := 0, 0, 0
-	for _, list := range once.Posts {
-		posts += len(list)
+	w.verify(t)
+	ctx, same := t.Context(), cmpopts.IgnoreUnexported(store.Post{})
+	for i := range b.Users {
+		u := b.User(i)
+		have, err := w.UserByUsername(ctx, u.Username)
+		if err != nil || !cmp.Equal(have, u) {
+			t.Errorf("user %v, %v; want %v", have, err, u)
+		}
+		page, err := w.UserPosts(ctx, u.ID, store.Paging{First: 100})
+		if err != nil || len(page.Items) != b.PostCount(i) {
+			t.Errorf("%s has %d posts, %v; want %d", u.Username, len(page.Items), err, b.PostCount(i))
+		}
+		want := b.Thread(i, 0)
+		post, err := w.Post(ctx, want.Post.ID)
+		if diff := cmp.Diff(want.Post, post, same); err != nil || diff != "" {
+			t.Error(err, diff)
+		}
+		comments, err1 := w.Comments(ctx, want.Post.ID, store.Paging{First: 100})
+		likes, err2 := w.Likes(ctx, want.Post.ID, store.Paging{First: 100})
+		if err := errors.Join(err1, err2); err != nil || len(comments.Items) != len(want.Comments) || len(likes.Items) != len(want.Likes) {
+			t.Errorf("%v; %d comments and %d likes", err, len(comments.Items), len(likes.Items))
+		}
 	}
-	for _, list := range once.Talk {
-		comments += len(list)
+	feed, err := w.Feed(ctx, store.Paging{First: 100})
+	if n := min(100, b.TotalPosts()); err != nil || len(feed.Items) != n {
+		t.Errorf("%d posts in the feed, %v; want %d", len(feed.Items), err, n)
 	}
-	for _, list := range once.Likes {
-		likes += len(list)
-	}
-	if len(seed.Usernames) != 25 || posts != 250 || len(once.Feed) != 100 || comments < 400 || likes < 1000 {
-		t.Errorf("%d users, %d posts, %d in the feed, %d comments, %d likes", len(seed.Usernames), posts, len(once.Feed), comments, likes)
-	}
-	if len(once.Posts["ada"]) == 0 || len(once.Posts["grace"]) == 0 {
-		t.Error("ada and grace have no posts")
-	}
+}
 
-	t.Run("again changes nothing", func(t *testing.T) {
-		if err := seed.Load(t.Context(), o); err != nil {
-			t.Fatal(err)
+// TestDataIsTheSameEverywhere fails if the data depends on anything but the blog: then
+// seeds of other days, machines and versions would not go on with each other.
+func TestDataIsTheSameEverywhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		blog  seed.Blog
+		items int
+		want  string
+	}{
+		"demo":    {seed.Demo(userID), 3856, "135ca0e052f59e8a59530a6350a6b37a"},
+		"article": {small(), 1704, "8e316013a3830d34fe2a9d36cb9a477f"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{})
+			w.load(t, c.blog)
+			if d := w.digest(t); d.Items != c.items || d.String() != c.want {
+				t.Errorf("%d items, digest %s", d.Items, d)
+			}
+		})
+	}
+}
+
+func TestDemo(t *testing.T) {
+	b := seed.Demo(userID)
+	comments, likes := 0, 0
+	for i := range b.Users {
+		for n := range b.PostCount(i) {
+			thread := b.Thread(i, n)
+			comments += len(thread.Comments)
+			likes += len(thread.Likes)
 		}
-		if diff := cmp.Diff(once, read(t, s), same); diff != "" {
-			t.Error(diff)
-		}
-	})
-	t.Run("interrupted and resumed is the same blog", func(t *testing.T) {
-		s, o := blog(t)
-		ctx, interrupt := context.WithCancel(t.Context())
-		o.Progress = func(done, _ int) {
-			if done == 50 {
+	}
+	if b.Users != 25 || b.TotalPosts() != 250 || comments < 400 || likes < 1000 {
+		t.Errorf("%d users, %d posts, %d comments, %d likes", b.Users, b.TotalPosts(), comments, likes)
+	}
+	if ada, grace := b.User(0), b.User(1); ada.Username != "ada" || grace.Username != "grace" {
+		t.Errorf("the first are %s and %s", ada.Username, grace.Username)
+	}
+}
+
+// TestInterrupted interrupts Load again and again, wherever it may be, with the
+// projections at work beside it or without them.
+func TestInterrupted(t *testing.T) {
+	b := small()
+	whole := newWorld(t, emulator.Options{})
+	whole.load(t, b)
+	want := whole.digest(t)
+	for name, projecting := range map[string]bool{"alone": false, "with the projections at work": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{})
+			if projecting {
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- w.Run(ctx) }()
+				defer func() {
+					stop()
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			for requests := int64(40); ; requests += requests / 2 {
+				ctx, interrupt := context.WithCancel(t.Context())
+				w.interrupt.Store(&interrupt)
+				w.left.Store(requests)
+				var users atomic.Int64
+				err := seed.Load(ctx, b, w, func(int) { users.Add(1) })
 				interrupt()
+				if err == nil {
+					break
+				}
+				if int(users.Load()) == b.Users {
+					continue // but for the feed
+				}
+				if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || !needed {
+					t.Fatalf("a half-loaded store: %v, %v", needed, err)
+				}
 			}
-		}
-		if err := seed.Load(ctx, o); err == nil {
-			t.Fatal("not interrupted")
-		}
-		o.Progress = nil
-		if needed, err := seed.Needed(t.Context(), s, o); err != nil || !needed {
-			t.Fatalf("a half-loaded store: %v, %v", needed, err)
-		}
-		if err := seed.Load(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		// An interrupted post may have shown nowhere yet but in the change feed.
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
-		defer func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
+			if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || needed {
+				t.Fatalf("a loaded store: %v, %v", needed, err)
 			}
-		}()
-		var diff string
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			if diff = cmp.Diff(once.Posts, read(t, s).Posts, same); diff == "" {
-				return
+			w.verify(t)
+			if d := w.digest(t); d != want {
+				t.Errorf("%d items, digest %s; uninterrupted %d, %s", d.Items, d, want.Items, want)
 			}
-		}
-		t.Error(diff)
-	})
+		})
+	}
 }
 
 func TestNotNeededWhereSomebodyWrites(t *testing.T) {
-	s, o := blog(t)
-	if _, err := s.CreateUser(t.Context(), store.NewUser{ID: store.UserID("demo", "ada"), Username: "ada"}); err != nil {
+	b := seed.Demo(userID)
+	w := newWorld(t, emulator.Options{})
+	if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || !needed {
+		t.Fatalf("an empty store: %v, %v", needed, err)
+	}
+	if _, err := w.CreateUser(t.Context(), store.NewUser{ID: userID("ada"), Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	if needed, err := seed.Needed(t.Context(), s, o); err != nil || needed {
+	if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || needed {
 		t.Errorf("%v, %v", needed, err)
+	}
+}
+
+// TestNotNeededOnceLoaded renames somebody: what has been loaded may change.
+func TestNotNeededOnceLoaded(t *testing.T) {
+	b := small()
+	w := newWorld(t, emulator.Options{})
+	w.load(t, b)
+	if _, err := w.RenameUser(t.Context(), b.User(3).ID, "countess"); err != nil {
+		t.Fatal(err)
+	}
+	if needed, err := seed.Needed(t.Context(), w.Store, b); err != nil || needed {
+		t.Errorf("%v, %v", needed, err)
+	}
+	before := w.digest(t)
+	w.load(t, b)
+	if after := w.digest(t); after != before {
+		t.Errorf("loaded again, the digest of %d items is %s; before, of %d, %s", after.Items, after, before.Items, before)
+	}
+}
+
+// TestNameOfSomebodyElse loads where a name of the blog is taken.
+func TestNameOfSomebodyElse(t *testing.T) {
+	b := small()
+	w := newWorld(t, emulator.Options{})
+	if _, err := w.CreateUser(t.Context(), store.NewUser{ID: "somebody", Username: "Alan"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := seed.Load(t.Context(), b, w, nil); store.CodeOf(err) != store.Conflict {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestThrottled loads into an account that answers 429 more often than not.
+func TestThrottled(t *testing.T) {
+	b := small()
+	b.Posts = [2]int{1, 4}
+	w := newWorld(t, emulator.Options{RUs: 1500})
+	w.load(t, b)
+	if w.throttled.Load() == 0 {
+		t.Error("never throttled")
+	}
+	quiet := newWorld(t, emulator.Options{})
+	quiet.load(t, b)
+	if have, want := w.digest(t), quiet.digest(t); have != want {
+		t.Errorf("%d items, digest %s; want %d, %s", have.Items, have, want.Items, want)
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/brianvoe/gofakeit/v7"
 )
 
-// Usernames are the demo blog's users. The first ones write; the last one only
-// reads, and joins when everything else is there.
-var Usernames = []string{
+// names are those of the demo blog's users.
+var names = []string{
 	"ada", "grace", "alan", "barbara", "claude", "dorothy", "edsger", "frances", "guido", "hedy",
 	"ivan", "jean", "katherine", "linus", "margaret", "niklaus", "ole-johan", "peter", "radia", "shafi",
 	"tim", "ursula", "vint", "wilhelmina", "zelda",
@@ -141,6 +140,10 @@ var remarks = []string{
 	"Came for the title, stayed for the last paragraph.",
 }
 
+// sentences is how many a post has at most: with everything else that an item holds, no
+// more than the 1 KB that is read for 1 RU, as the article's posts are.
+const sentences = 6
+
 // post writes a post, in paragraphs that do not repeat themselves.
 func (t *topic) post(f *gofakeit.Faker) (title, content string) {
 	subject := f.RandomString(t.particular)
@@ -150,10 +153,10 @@ func (t *topic) post(f *gofakeit.Faker) (title, content string) {
 		}
 		return strings.ToUpper(s[:1]) + s[1:]
 	}
-	sentences := append([]string(nil), t.sentences...)
-	f.ShuffleStrings(sentences)
+	said := append([]string(nil), t.sentences...)
+	f.ShuffleStrings(said)
 	var b strings.Builder
-	for i, s := range sentences[:f.Number(3, len(sentences))] {
+	for i, s := range said[:f.Number(3, sentences)] {
 		switch {
 		case i == 0:
 		case i%3 == 0:

@@ -1,0 +1,85 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+	"byline/store/seed"
+)
+
+// model is a version of the article's data model, in a database of its own. All answer
+// the same: what V1 lacks on an item it looks up.
+type model interface {
+	seed.Target
+	provision(ctx context.Context) error
+	begin(ctx context.Context) error // what a client does once
+	containers() []string            // that hold the blog
+
+	createUser(ctx context.Context, u *store.User) error                   // C1
+	user(ctx context.Context, id string) (*store.User, error)              // Q1
+	createPost(ctx context.Context, p *store.Post) error                   // C2
+	post(ctx context.Context, id string) (*store.Post, error)              // Q2
+	userPosts(ctx context.Context, userID string) ([]*store.Post, error)   // Q3, short forms
+	createComment(ctx context.Context, c *store.Comment) error             // C3
+	comments(ctx context.Context, postID string) ([]*store.Comment, error) // Q4
+	like(ctx context.Context, l *store.Like) error                         // C4
+	likes(ctx context.Context, postID string) ([]*store.Like, error)       // Q5
+	feed(ctx context.Context) ([]*store.Post, error)                       // Q6, short forms
+}
+
+// The versions, in the article's order.
+const (
+	V1 = "v1"
+	V2 = "v2"
+	V3 = "v3"
+)
+
+// Versions returns the names of the models.
+func Versions() []string { return []string{V1, V2, V3} }
+
+// label is what people call a version.
+func label(version string) string { return strings.ToUpper(version) }
+
+// newModel returns a model.
+func newModel(client *azcosmos.Client, version, database string) (model, error) {
+	if version == V3 {
+		return newV3(client, database)
+	}
+	old, err := newV1(client, database)
+	if version == V2 {
+		return &v2{old}, err
+	}
+	return old, err
+}
+
+func hasStatus(err error, status int) bool {
+	var r *azcore.ResponseError
+	return errors.As(err, &r) && r.StatusCode == status
+}
+
+// provision creates a database and containers that are indexed by default, each with its
+// partition key, where they are missing.
+func provision(ctx context.Context, client *azcosmos.Client, database string, containers map[string]string) error {
+	_, err := client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil)
+	if err != nil && !hasStatus(err, http.StatusConflict) {
+		return err
+	}
+	db, err := client.NewDatabase(database)
+	if err != nil {
+		return err
+	}
+	for name, key := range containers {
+		_, err := db.CreateContainer(ctx, azcosmos.ContainerProperties{ID: name,
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{key}, Version: 2}}, nil)
+		if err != nil && !hasStatus(err, http.StatusConflict) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// Report is the article's table, measured.
+type Report struct {
+	Users int    `json:"users"`
+	Posts int    `json:"posts"`
+	Runs  int    `json:"runs"`  // of each request on each model
+	Cells []Cell `json:"cells"` // in the article's order, the versions of a request together
+}
+
+// Format is how a report is written.
+type Format string
+
+// The formats.
+const (
+	Text     Format = "text"
+	Markdown Format = "markdown"
+	JSON     Format = "json"
+)
+
+// Write writes the report.
+func (r *Report) Write(w io.Writer, f Format) error {
+	if f == JSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	t := newTable("request", "V1", "V2", "V3")
+	for i := 0; i < len(r.Cells); i += len(Versions()) {
+		if i > 0 && f == Text {
+			t.AppendSeparator()
+		}
+		row := table.Row{r.Cells[i].Request + "\n" + r.Cells[i].What}
+		for _, c := range r.Cells[i : i+len(Versions())] {
+			row = append(row, fmt.Sprintf("%s RU (%s, x %.2f)\n%.2f, %.2f ms (%v)", amount(c.RU), amount(c.ArticleRU), c.RU/c.ArticleRU, c.P50, c.P99, c.ArticleMS))
+		}
+		t.AppendRow(row)
+	}
+	end := "\n"
+	if f == Markdown {
+		end = "\n\n"
+	}
+	_, err := fmt.Fprintf(w, "%s\n\n%s\n", render(t, f), strings.Join(r.notes(), end))
+	return err
+}
+
+func newTable(header ...any) table.Writer {
+	t := table.NewWriter()
+	t.AppendHeader(header)
+	t.Style().Format.Header = text.FormatDefault
+	return t
+}
+
+func render(t table.Writer, f Format) string {
+	if f == Markdown {
+		return t.RenderMarkdown()
+	}
+	return t.Render()
+}
+
+func amount(ru float64) string { return fmt.Sprintf("%.2f", ru) }
+
+// notes says what the table does not show by itself.
+func (r *Report) notes() []string {
+	notes := []string{
+		"In each cell: the mean charge (the article's, and the ratio); the latency's 50th and 99th percentile (the article's).",
+		fmt.Sprintf("%d authors, %d posts; %d runs of each request on each version, by turns.", r.Users, r.Posts, r.Runs),
+	}
+	var beside []string
+	for _, c := range r.Cells {
+		if c.BesideRU > 0 {
+			beside = append(beside, fmt.Sprintf("%s %s", c.Request, amount(c.BesideRU)))
+		}
+	}
+	if beside != nil {
+		notes = append(notes, "V3 is charged more than the article counts, for the author's name, unique usernames and copies that show at once: "+strings.Join(beside, ", ")+" RU. The latency includes that.")
+	}
+	notes = append(notes, "C3 and C4 are transactional batches, charged as the sum of their operations, where the article has stored procedures, which azcosmos cannot call.")
+	for _, measure := range []struct {
+		name string
+		of   func(Cell) float64
+	}{{"RU", func(c Cell) float64 { return c.RU }}, {"ms (p50)", func(c Cell) float64 { return c.P50 }}} {
+		if wrong := r.disorder(measure.of); wrong == nil {
+			notes = append(notes, fmt.Sprintf("V1 > V2 >= V3 in %[2]s: %[1]s.", strings.Join(ordered, ", "), measure.name))
+		} else {
+			notes = append(notes, fmt.Sprintf("Not V1 > V2 >= V3 in %[2]s: %[1]s.", strings.Join(wrong, ", "), measure.name))
+		}
+	}
+	return notes
+}
+
+// ordered are the requests that the article makes cheaper from version to version.
+var ordered = []string{"Q2", "Q3", "Q4", "Q5", "Q6"}
+
+// noise is by how much two measurements of the same requests may differ.
+const noise = 1.1
+
+// disorder returns which of the ordered requests do not cost less from version to version.
+func (r *Report) disorder(of func(Cell) float64) []string {
+	var wrong []string
+	for i, c := range r.Cells {
+		if c.Version != V1 || !slices.Contains(ordered, c.Request) {
+			continue
+		}
+		if v1, v2, v3 := of(c), of(r.Cells[i+1]), of(r.Cells[i+2]); v1 <= v2 || v2*noise < v3 {
+			wrong = append(wrong, c.Request)
+		}
+	}
+	return wrong
+}
+
+// tolerance is by what part V3 may cost more than in the article.
+const tolerance = 0.2
+
+// Check returns an error that names the requests which cost over 20 % more RU on V3 than in
+// the article.
+func (r *Report) Check() error {
+	var dear []string
+	for _, c := range r.Cells {
+		if c.Version == V3 && c.RU > (1+tolerance)*c.ArticleRU {
+			dear = append(dear, fmt.Sprintf("%s costs %s RU, in the article %s", c.Request, amount(c.RU), amount(c.ArticleRU)))
+		}
+	}
+	if dear == nil {
+		return nil
+	}
+	return fmt.Errorf("over %.0f%% more than in the article: %s", 100*tolerance, strings.Join(dear, "; "))
+}

@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/xml"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// made is a report whose figures are the article's, times a factor.
+func made(posts int, factor float64) *Report {
+	r := &Report{Users: posts / 25, Posts: posts, Runs: 1}
+	for _, request := range requests {
+		for i, version := range Versions() {
+			f := request.figures[i]
+			r.Cells = append(r.Cells, Cell{Request: request.id, What: request.what, Version: version,
+				RU: f.ru * factor, P50: f.ms, P99: f.ms, ArticleRU: f.ru, ArticleMS: f.ms})
+		}
+	}
+	return r
+}
+
+// TestCheck is the rule of --check.
+func TestCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		ru      float64
+		want    string
+	}{
+		"as in the article -> nil":   {V3, 10, ""},
+		"20 % over -> nil":           {V3, 12, ""},
+		"more than that -> an error": {V3, 12.1, "Q3 costs 12.10 RU, in the article 10.00"},
+		"another version -> nil":     {V2, 100, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Report{Cells: []Cell{{Request: "Q3", Version: c.version, RU: c.ru, ArticleRU: 10}}}
+			if err := r.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDisorder is the rule of the order from version to version.
+func TestDisorder(t *testing.T) {
+	for name, c := range map[string]struct {
+		ru    [3]float64
+		wrong bool
+	}{
+		"each cheaper -> in order":           {[3]float64{3, 2, 1}, false},
+		"V2 as V3 -> in order":               {[3]float64{3, 1, 1}, false},
+		"V2 as V3 but for noise -> in order": {[3]float64{3, 1, 1.05}, false},
+		"V1 as V2 -> not":                    {[3]float64{2, 2, 1}, true},
+		"V3 dearer than V2 -> not":           {[3]float64{3, 1, 2}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := made(10, 1)
+			at := 3 * 9 // Q6
+			for i := range 3 {
+				r.Cells[at+i].RU = c.ru[i]
+			}
+			if wrong := r.disorder(func(c Cell) float64 { return c.RU }) != nil; wrong != c.wrong {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+// TestGrowth prints what grows and what does not.
+func TestGrowth(t *testing.T) {
+	small, large := made(100, 1), made(10_000, 1)
+	large.Cells[3*9].RU *= 50
+	g := &Growth{Reports: []*Report{small, made(1000, 1), large}}
+	for f, want := range map[Format]string{
+		Text:     "| Q6      | the newest 100 posts | V1 | 2063.54       | 2063.54        | 103177.00       | 50.00 |",
+		Markdown: "| Q6 | the newest 100 posts | V1 | 2063.54 | 2063.54 | 103177.00 | 50.00 | 306.00 | 306.00 | 306.00 | 1.00 |",
+		JSON:     `{"reports":[{"users":4,"posts":100,`,
+	} {
+		var out bytes.Buffer
+		if err := g.Write(&out, f); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %v:\n%s", f, err, &out)
+		}
+		if f != JSON && strings.Contains(out.String(), "C3") {
+			t.Errorf("%s shows writes", f)
+		}
+	}
+}
+
+// TestCharts reads the charts as what they are called.
+func TestCharts(t *testing.T) {
+	dir := t.TempDir()
+	r := made(100, 1)
+	if err := r.Chart(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Growth{Reports: []*Report{r, made(1000, 2), made(10_000, 3)}}).Chart(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"article-ru":     {"V1", "V2", "V3", "C1", "Q6", "RU", "1000"},
+		"article-growth": {"Q3 V1", "Q6 V3", "posts", "RU", "1000"},
+	} {
+		svg, err := os.ReadFile(filepath.Join(dir, name+".svg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%s.svg: %v", name, err)
+			}
+		}
+		for _, text := range want {
+			if !bytes.Contains(svg, []byte(">"+text+"<")) {
+				t.Errorf("%s.svg does not say %s", name, text)
+			}
+		}
+		image, err := os.Open(filepath.Join(dir, name+".png"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := png.Decode(image); err != nil {
+			t.Errorf("%s.png: %v", name, err)
+		}
+		image.Close()
+	}
+}

@@ -1,0 +1,175 @@
+package bench
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+
+	"byline/internal/secrettest"
+	"byline/store"
+	"byline/store/emulator"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+
+// newSuite returns a suite with a small data set, loaded, on several partitions.
+func newSuite(t *testing.T, o Options) *Suite {
+	t.Helper()
+	engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: engine, PerRetryPolicies: []policy.Policy{Charges()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, version := range Versions() {
+		if err := s.Seed(t.Context(), version, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.models[i].begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// TestArticle measures the article's table, and compares the price of each request with
+// that of the other versions and with the article's.
+func TestArticle(t *testing.T) {
+	s := newSuite(t, Options{Seed: 1, Users: 5, Runs: 2})
+	last := 0
+	report, err := s.Measure(t.Context(), func(done int) {
+		if done != last+1 || done > s.Requests() {
+			t.Errorf("%d of %d after %d", done, s.Requests(), last)
+		}
+		last = done
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Cells) != 30 {
+		t.Errorf("%d cells", len(report.Cells))
+	}
+	for i, c := range report.Cells {
+		if want := requests[i/3]; c.Request != want.id || c.Version != Versions()[i%3] || c.ArticleRU != want.figures[i%3].ru {
+			t.Errorf("cell %d is %+v", i, c)
+		}
+		if c.RU < 1 || c.P50 <= 0 || c.P99 < c.P50 {
+			t.Errorf("%s of %s: %+v", c.Request, c.Version, c)
+		}
+		if c.Version == V3 && strings.HasPrefix(c.Request, "Q") && c.RU > c.ArticleRU {
+			t.Errorf("%s of V3 costs %v RU, in the article %v", c.Request, c.RU, c.ArticleRU)
+		}
+		if beside := c.BesideRU > 0; beside != (c.Version == V3 && strings.HasPrefix(c.Request, "C")) {
+			t.Errorf("%s of %s is charged %v RU beside", c.Request, c.Version, c.BesideRU)
+		}
+	}
+	if wrong := report.disorder(func(c Cell) float64 { return c.RU }); wrong != nil {
+		t.Errorf("V1 > V2 >= V3 does not hold of %v", wrong)
+	}
+	if err := report.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, f := range []Format{Text, Markdown, JSON} {
+		var out bytes.Buffer
+		if err := report.Write(&out, f); err != nil || !strings.Contains(out.String(), "2063.54") {
+			t.Errorf("%s: %v: %s", f, err, &out)
+		}
+		t.Log(out.String())
+	}
+}
+
+// TestModelsAnswerTheSame compares what the three versions answer to each request.
+func TestModelsAnswerTheSame(t *testing.T) {
+	s := newSuite(t, Options{Seed: 2, Users: 2})
+	user, thread := s.blog.User(1), s.blog.Thread(1, 2)
+	same := cmp.Options{
+		cmpopts.IgnoreUnexported(store.Post{}),
+		cmpopts.IgnoreFields(store.Post{}, "Version", "Revision", "Truncated"), // V3's own
+		cmpopts.IgnoreFields(store.User{}, "CreatedAt", "Revision"),
+		cmpopts.SortSlices(func(a, b *store.Comment) bool { return a.ID < b.ID }),
+		cmpopts.SortSlices(func(a, b *store.Like) bool { return a.UserID < b.UserID }),
+	}
+	ctx := t.Context()
+	var answers [][]any
+	for _, m := range s.models {
+		for _, act := range []error{
+			m.createUser(ctx, &store.User{ID: "new", Username: "new"}),
+			m.createComment(ctx, &store.Comment{ID: "comment", PostID: thread.Post.ID, AuthorID: "new", AuthorUsername: "new", Content: "!", CreatedAt: store.NewDate(measuredAt)}),
+			m.like(ctx, &store.Like{PostID: thread.Post.ID, UserID: "new", Username: "new", CreatedAt: store.NewDate(measuredAt)}),
+		} {
+			if act != nil {
+				t.Fatal(act)
+			}
+		}
+		u, err1 := m.user(ctx, user.ID)
+		p, err2 := m.post(ctx, thread.Post.ID)
+		posts, err3 := m.userPosts(ctx, user.ID)
+		comments, err4 := m.comments(ctx, thread.Post.ID)
+		likes, err5 := m.likes(ctx, thread.Post.ID)
+		feed, err6 := m.feed(ctx)
+		for _, err := range []error{err1, err2, err3, err4, err5, err6} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range comments {
+			if c.Content == "!" {
+				c.ID = "" // V3 gives its own
+			}
+		}
+		i := slices.IndexFunc(posts, func(x *store.Post) bool { return x.ID == p.ID })
+		if i < 0 {
+			t.Fatalf("%s is not among its author's posts", p.ID)
+		}
+		posts[i].CommentCount, posts[i].LikeCount = p.CommentCount, p.LikeCount // V3's copy follows
+		if len(posts) != s.blog.PostCount(1) || len(comments) != len(thread.Comments)+1 || len(likes) != len(thread.Likes)+1 || len(feed) != min(100, s.blog.TotalPosts()) {
+			t.Errorf("%d posts, %d comments, %d likes, %d in the feed", len(posts), len(comments), len(likes), len(feed))
+		}
+		if int(p.CommentCount) != len(comments) || int(p.LikeCount) != len(likes) {
+			t.Errorf("%d comments and %d likes; the post counts %d and %d", len(comments), len(likes), p.CommentCount, p.LikeCount)
+		}
+		for _, x := range feed {
+			if x.ID == p.ID {
+				x.CommentCount, x.LikeCount = p.CommentCount, p.LikeCount
+			}
+		}
+		answers = append(answers, []any{u, p, posts, comments, likes, feed})
+	}
+	for i, version := range Versions()[:2] {
+		if diff := cmp.Diff(answers[2], answers[i], same); diff != "" {
+			t.Errorf("V3 against %s: %s", version, diff)
+		}
+	}
+}
+
+func TestRemove(t *testing.T) {
+	s := newSuite(t, Options{Seed: 1, Users: 1})
+	for range 2 { // what is not there is no error
+		if err := s.Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.models[0].user(t.Context(), s.blog.User(0).ID); !hasStatus(err, 404) {
+		t.Errorf("after Remove: %v", err)
+	}
+}

@@ -1,0 +1,287 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"golang.org/x/sync/errgroup"
+
+	"byline/store"
+)
+
+// v1 is the article's first version: references only.
+type v1 struct {
+	client       *azcosmos.Client
+	database     string
+	users, posts *azcosmos.ContainerClient // partitioned by /id and by /postId
+	ranges       []string                  // the ids of the feed ranges of posts
+}
+
+func newV1(client *azcosmos.Client, database string) (*v1, error) {
+	m := &v1{client: client, database: database}
+	var err error
+	if m.users, err = client.NewContainer(database, "users"); err != nil {
+		return nil, err
+	}
+	m.posts, err = client.NewContainer(database, "posts")
+	return m, err
+}
+
+func (m *v1) provision(ctx context.Context) error {
+	return provision(ctx, m.client, m.database, map[string]string{"users": "/id", "posts": "/postId"})
+}
+
+func (m *v1) begin(ctx context.Context) (err error) {
+	m.ranges, err = rangeIDs(ctx, m.posts)
+	return err
+}
+
+func (m *v1) containers() []string { return []string{"users", "posts"} }
+
+// Import writes a user last, which then says that the user's posts are there.
+func (m *v1) Import(ctx context.Context, u *store.User, threads iter.Seq[store.Thread]) error {
+	return m.load(ctx, u, threads, func(t store.Thread) []item {
+		items := []item{postItem(t.Post)}
+		for _, c := range t.Comments {
+			items = append(items, commentItem(c))
+		}
+		for _, l := range t.Likes {
+			items = append(items, likeItem(l))
+		}
+		return items
+	})
+}
+
+func (m *v1) load(ctx context.Context, u *store.User, threads iter.Seq[store.Thread], itemsOf func(store.Thread) []item) error {
+	_, err := m.users.ReadItem(ctx, key(u.ID), u.ID, nil)
+	if err == nil || !hasStatus(err, http.StatusNotFound) {
+		return err
+	}
+	for t := range threads {
+		var items [][]byte
+		for _, i := range itemsOf(t) {
+			items = append(items, encode(i))
+		}
+		if _, err := store.CreateAll(ctx, m.posts, t.Post.ID, items); err != nil {
+			return err
+		}
+	}
+	err = m.createUser(ctx, u)
+	if hasStatus(err, http.StatusConflict) {
+		return nil
+	}
+	return err
+}
+
+// ImportFeed does nothing: there is no feed but in the posts.
+func (m *v1) ImportFeed(context.Context, []*store.Post) error { return nil }
+
+func (m *v1) createUser(ctx context.Context, u *store.User) error {
+	_, err := m.users.CreateItem(ctx, key(u.ID), encode(userItem{u.ID, u.Username}), nil)
+	return err
+}
+
+func (m *v1) user(ctx context.Context, id string) (*store.User, error) {
+	r, err := m.users.ReadItem(ctx, key(id), id, nil)
+	if err != nil {
+		return nil, err
+	}
+	var u userItem
+	err = json.Unmarshal(r.Value, &u)
+	return &store.User{ID: u.ID, Username: u.Username}, err
+}
+
+// create creates an item in the partition of its post.
+func (m *v1) create(ctx context.Context, i item) error {
+	_, err := m.posts.CreateItem(ctx, key(i.PostID), encode(i), nil)
+	return err
+}
+
+func (m *v1) createPost(ctx context.Context, p *store.Post) error { return m.create(ctx, postItem(p)) }
+
+func (m *v1) createComment(ctx context.Context, c *store.Comment) error {
+	return m.create(ctx, commentItem(c))
+}
+
+func (m *v1) like(ctx context.Context, l *store.Like) error { return m.create(ctx, likeItem(l)) }
+
+// post reads the post, its author, and counts its comments and its likes.
+func (m *v1) post(ctx context.Context, id string) (*store.Post, error) {
+	p, err := m.readPost(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return p, m.complete(ctx, []*store.Post{p})
+}
+
+func (m *v1) readPost(ctx context.Context, id string) (*store.Post, error) {
+	r, err := m.posts.ReadItem(ctx, key(id), id, nil)
+	if err != nil {
+		return nil, err
+	}
+	var i item
+	err = json.Unmarshal(r.Value, &i)
+	return i.post(), err
+}
+
+// parallel is how many requests a look-up has on their way at a time.
+const parallel = 8
+
+// complete looks up what posts lack: their counts, and their authors' names.
+func (m *v1) complete(ctx context.Context, posts []*store.Post) error {
+	names, err := namesOf(ctx, m, posts, func(p *store.Post) string { return p.AuthorID })
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i, p := range posts {
+		p.AuthorUsername = names[i]
+		g.Go(func() (err error) {
+			p.CommentCount, err = m.count(ctx, p.ID, typeComment)
+			return err
+		})
+		g.Go(func() (err error) {
+			p.LikeCount, err = m.count(ctx, p.ID, typeLike)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+func (m *v1) count(ctx context.Context, postID, typ string) (int32, error) {
+	counts, err := query[int32](ctx, m.posts, key(postID), "SELECT VALUE COUNT(1) FROM c WHERE c.postId = @id AND c.type = @type",
+		param("@id", postID), param("@type", typ))
+	if err != nil {
+		return 0, err
+	}
+	if len(counts) != 1 {
+		return 0, fmt.Errorf("COUNT yields %d rows", len(counts))
+	}
+	return counts[0], nil
+}
+
+// namesOf reads the names of the users that items refer to, each user once.
+func namesOf[T any](ctx context.Context, m *v1, items []T, userID func(T) string) ([]string, error) {
+	users := map[string]*store.User{}
+	for _, i := range items {
+		users[userID(i)] = nil
+	}
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, id := range slices.Collect(maps.Keys(users)) {
+		g.Go(func() error {
+			u, err := m.user(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			users[id] = u
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(items))
+	for n, i := range items {
+		names[n] = users[userID(i)].Username
+	}
+	return names, nil
+}
+
+func (m *v1) userPosts(ctx context.Context, userID string) ([]*store.Post, error) {
+	posts, err := m.userPostItems(ctx, userID)
+	if err != nil {
+		return nil, err
+	}
+	return posts, m.complete(ctx, posts)
+}
+
+// userPostItems names userId first: the embedded engine uses the index of the first
+// property, and of the two that one is shorter.
+func (m *v1) userPostItems(ctx context.Context, userID string) ([]*store.Post, error) {
+	items, err := m.queryRanges(ctx, "SELECT * FROM c WHERE c.userId = @userId AND c.type = 'post'", param("@userId", userID))
+	return newest(items, len(items)), err
+}
+
+func (m *v1) comments(ctx context.Context, postID string) ([]*store.Comment, error) {
+	comments, err := m.commentItems(ctx, postID)
+	if err != nil {
+		return nil, err
+	}
+	names, err := namesOf(ctx, m, comments, func(c *store.Comment) string { return c.AuthorID })
+	for i := range names {
+		comments[i].AuthorUsername = names[i]
+	}
+	return comments, err
+}
+
+const queryUnderPost = "SELECT * FROM c WHERE c.postId = @id AND c.type = @type ORDER BY c.creationDate DESC"
+
+func (m *v1) commentItems(ctx context.Context, postID string) ([]*store.Comment, error) {
+	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID), param("@type", typeComment))
+	var comments []*store.Comment
+	for _, i := range items {
+		comments = append(comments, &store.Comment{ID: i.ID, PostID: i.PostID, AuthorID: i.UserID, AuthorUsername: i.Username, Content: i.Content, CreatedAt: i.CreatedAt})
+	}
+	return comments, err
+}
+
+func (m *v1) likes(ctx context.Context, postID string) ([]*store.Like, error) {
+	likes, err := m.likeItems(ctx, postID)
+	if err != nil {
+		return nil, err
+	}
+	names, err := namesOf(ctx, m, likes, func(l *store.Like) string { return l.UserID })
+	for i := range names {
+		likes[i].Username = names[i]
+	}
+	return likes, err
+}
+
+func (m *v1) likeItems(ctx context.Context, postID string) ([]*store.Like, error) {
+	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID), param("@type", typeLike))
+	var likes []*store.Like
+	for _, i := range items {
+		likes = append(likes, &store.Like{PostID: i.PostID, UserID: i.UserID, Username: i.Username, CreatedAt: i.CreatedAt})
+	}
+	return likes, err
+}
+
+func (m *v1) feed(ctx context.Context) ([]*store.Post, error) {
+	posts, err := m.feedItems(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return posts, m.complete(ctx, posts)
+}
+
+// feedLength is the x of the article's "x most recent posts".
+const feedLength = 100
+
+func (m *v1) feedItems(ctx context.Context) ([]*store.Post, error) {
+	items, err := m.queryRanges(ctx, fmt.Sprintf("SELECT TOP %d * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC", feedLength))
+	return newest(items, feedLength), err
+}
+
+// newest returns the short forms of the newest n.
+func newest(items []item, n int) []*store.Post {
+	slices.SortFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	var posts []*store.Post
+	for _, i := range items[:min(n, len(items))] {
+		p := i.post()
+		p.Content = p.Excerpt()
+		posts = append(posts, p)
+	}
+	return posts
+}

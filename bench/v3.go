@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+)
+
+// v3 is the product's own store.
+type v3 struct{ *store.Store }
+
+// wholeList asks for as much of a list as the article's requests return.
+var wholeList = store.Paging{First: 100}
+
+func newV3(client *azcosmos.Client, database string) (*v3, error) {
+	s, err := store.New(client, client, store.Options{Database: database, Clock: func() time.Time { return measuredAt }})
+	return &v3{s}, err
+}
+
+func (m *v3) provision(ctx context.Context) error { return m.Provision(ctx) }
+func (m *v3) begin(context.Context) error         { return nil }
+func (m *v3) containers() []string                { return store.Containers() }
+
+func (m *v3) createUser(ctx context.Context, u *store.User) error {
+	_, err := m.CreateUser(ctx, store.NewUser{ID: u.ID, Username: u.Username})
+	return err
+}
+
+func (m *v3) user(ctx context.Context, id string) (*store.User, error) {
+	return found(m.User(ctx, id))
+}
+
+func (m *v3) createPost(ctx context.Context, p *store.Post) error {
+	_, err := m.CreatePost(ctx, store.NewPost{AuthorID: p.AuthorID, Title: p.Title, Content: p.Content})
+	return err
+}
+
+func (m *v3) post(ctx context.Context, id string) (*store.Post, error) {
+	return found(m.Post(ctx, id))
+}
+
+func (m *v3) userPosts(ctx context.Context, userID string) ([]*store.Post, error) {
+	return items(m.UserPosts(ctx, userID, wholeList))
+}
+
+func (m *v3) createComment(ctx context.Context, c *store.Comment) error {
+	_, _, err := m.CreateComment(ctx, store.NewComment{AuthorID: c.AuthorID, PostID: c.PostID, Content: c.Content})
+	return err
+}
+
+func (m *v3) comments(ctx context.Context, postID string) ([]*store.Comment, error) {
+	return items(m.Comments(ctx, postID, wholeList))
+}
+
+func (m *v3) like(ctx context.Context, l *store.Like) error {
+	_, _, err := m.LikePost(ctx, l.UserID, l.PostID)
+	return err
+}
+
+func (m *v3) likes(ctx context.Context, postID string) ([]*store.Like, error) {
+	return items(m.Likes(ctx, postID, wholeList))
+}
+
+func (m *v3) feed(ctx context.Context) ([]*store.Post, error) {
+	return items(m.Feed(ctx, wholeList))
+}
+
+// found makes an error of what should be there and is not.
+func found[T any](item *T, err error) (*T, error) {
+	if item == nil && err == nil {
+		var none T
+		err = fmt.Errorf("there is no such %T", none)
+	}
+	return item, err
+}
+
+func items[T any](page *store.Page[T], err error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return page.Items, nil
+}

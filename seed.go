@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"byline/bench"
+	"byline/graph"
+	"byline/store"
+	"byline/store/seed"
+)
+
+// seedConfig is what `byline seed` can be told.
+type seedConfig struct {
+	cosmosConfig `embed:""`
+	Users        int    `default:"100" placeholder:"N" help:"How many users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
+	Seed         uint64 `default:"1" placeholder:"S" help:"Another seed, another blog; the same seed and number of users, the same."`
+	Model        string `enum:",v1,v2,v3" default:"" placeholder:"v1|v2|v3" help:"Load the database of 'byline bench article' for this version of the model instead, which has a name of its own."`
+}
+
+// demoUserID is the user of whoever signs in by a demo token.
+func demoUserID(username string) string { return store.UserID(graph.DemoIssuer, username) }
+
+// run loads the article's data set. What is there already is passed over.
+func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.Users < 1 {
+		return fmt.Errorf("--users %d: there can be 1 or more", c.Users)
+	}
+	m := newMeter(log, stderr)
+	defer m.stop()
+	c.engine.NoSync = true
+	db, err := c.connect(m.log, traces{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.close()) }()
+	database, containers, err := c.load(ctx, db, m)
+	if err == nil {
+		var digest seed.Digest
+		err = m.follow("items read for the digest", 0, func(progress func(int)) (err error) {
+			digest, err = seed.DigestOf(ctx, db.background, database, containers, progress)
+			return err
+		})
+		if err == nil {
+			_, err = fmt.Fprintf(stdout, "database %s: %d items, digest %s\n", database, digest.Items, digest)
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted: run it again to go on")
+	}
+	return err
+}
+
+// load loads the blog, or a database of the bench, and returns where it is.
+func (c seedConfig) load(ctx context.Context, db *cosmos, m *meter) (database string, containers []string, err error) {
+	if c.Model != "" {
+		o := bench.Options{Seed: c.Seed, Users: c.Users}
+		suite, err := bench.New(db.background, o)
+		if err != nil {
+			return "", nil, err
+		}
+		return o.Database(c.Model), suite.Containers(c.Model), loadModel(ctx, m, suite, o, c.Model)
+	}
+	blog, err := c.open(&cosmos{client: db.background, background: db.background}, m.log, time.Now) // which waits while throttled
+	if err != nil {
+		return "", nil, err
+	}
+	if err := blog.Provision(ctx); err != nil {
+		return "", nil, fmt.Errorf("%s: %w", db.where, err)
+	}
+	content := seed.Article(c.Seed, c.Users, demoUserID)
+	return c.CosmosDatabase, store.Containers(), m.follow("posts", content.TotalPosts(), func(progress func(int)) error {
+		return seed.Load(ctx, content, blog, progress)
+	})
+}
+
+// loadModel loads a database of the bench.
+func loadModel(ctx context.Context, m *meter, suite *bench.Suite, o bench.Options, version string) error {
+	blog := o.Blog()
+	return m.follow("posts of "+version, blog.TotalPosts(), func(progress func(int)) error {
+		return suite.Seed(ctx, version, progress)
+	})
+}

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"iter"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"golang.org/x/sync/errgroup"
+)
+
+// Thread is a post with all that was said about it. The counts and the names on its
+// items must be right already: nothing is looked up.
+type Thread struct {
+	Post     *Post
+	Comments []*Comment
+	Likes    []*Like
+}
+
+// maxBatch is how many operations a transactional batch may have.
+const maxBatch = 100
+
+// Import writes a user and everything under the user's posts as they are, ids and
+// dates included, with the copies of the posts in the user's partition: for bulk
+// loads. ImportFeed is the other half.
+//
+// What belongs to one partition goes into as few transactional batches as possible,
+// and what is there already is left alone, so an import that was interrupted may be
+// repeated. The name's reservation comes last: it says that the rest is there, and
+// then Import does nothing. Conflict (Field is "username") says
+// that somebody else has the name.
+func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) error {
+	const op = "import user"
+	reservation, _, err := s.reservation(ctx, op, u.Username)
+	if err != nil {
+		return err
+	}
+	if reservation != nil {
+		return checkOwner(op, reservation, u)
+	}
+	var posts []*Post
+	items := [][]byte{encode(userItem{envelope: envelope{Type: typeUser}, ItemID: u.ID, User: *u})}
+	for t := range threads {
+		if _, err := CreateAll(ctx, s.posts, t.Post.ID, t.items()); err != nil {
+			return cosmosError("import post", err)
+		}
+		posts = append(posts, t.Post)
+		items = append(items, encode(t.Post.short()))
+	}
+	conflict, err := CreateAll(ctx, s.users, u.ID, items)
+	if err != nil {
+		return cosmosError(op, err)
+	}
+	if conflict { // the projections are at work, too
+		for _, p := range posts {
+			if _, err := writeCopy(ctx, s.users, u.ID, p); err != nil {
+				return err
+			}
+		}
+		if _, err := CreateAll(ctx, s.users, u.ID, items[:1]); err != nil {
+			return cosmosError(op, err)
+		}
+	}
+	if have, err := s.User(ctx, u.ID); err != nil || have != nil && have.Username != u.Username {
+		return err // renamed since
+	}
+	k := usernameKey(u.Username)
+	mine := &usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: u.ID, CreatedAt: u.CreatedAt}
+	_, err = s.users.CreateItem(ctx, key(k), encode(mine), nil)
+	if hasStatus(err, http.StatusConflict) {
+		if reservation, _, err = s.reservation(ctx, op, u.Username); reservation != nil {
+			return checkOwner(op, reservation, u)
+		}
+	}
+	return cosmosError(op, err)
+}
+
+// items returns what the partition of the post holds.
+func (t *Thread) items() [][]byte {
+	items := make([][]byte, 0, 1+len(t.Comments)+len(t.Likes))
+	items = append(items, encode(postItem{envelope: envelope{Type: typePost}, PostID: t.Post.ID, Post: *t.Post}))
+	for _, c := range t.Comments {
+		items = append(items, encode(commentItem{envelope: envelope{Type: typeComment}, Comment: *c}))
+	}
+	for _, l := range t.Likes {
+		items = append(items, encode(likeItem{envelope: envelope{Type: typeLike}, ID: likeID(l.UserID), Like: *l}))
+	}
+	return items
+}
+
+func checkOwner(op string, r *usernameItem, u *User) error {
+	if r.OwnerID != u.ID {
+		return &Error{Code: Conflict, Op: op, Field: "username", Message: "somebody else is called " + u.Username}
+	}
+	return nil
+}
+
+// ImportFeed brings posts that were imported into the feed, of which the newest stay. Of
+// everything imported, the newest FeedKept must have been among them.
+func (s *Store) ImportFeed(ctx context.Context, posts []*Post) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(projectionWorkers)
+	for _, p := range posts {
+		g.Go(func() error {
+			_, err := writeCopy(gctx, s.feed, feedPartition, p)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	entries, err := s.feedEntries(ctx)
+	if err != nil {
+		return err
+	}
+	return s.trimFeed(ctx, entries)
+}
+
+// CreateAll creates the items of one logical partition, which are JSON objects, in
+// transactional batches. A batch whose first item is there already was executed
+// before, and is passed over; conflict says that another of its items is, and that
+// nothing of the batch was done. Errors are those of azcosmos.
+func CreateAll(ctx context.Context, c *azcosmos.ContainerClient, partition string, items [][]byte) (conflict bool, err error) {
+	for len(items) > 0 {
+		n := min(len(items), maxBatch)
+		b := c.NewTransactionalBatch(key(partition))
+		for _, item := range items[:n] {
+			b.CreateItem(item, nil)
+		}
+		items = items[n:]
+		r, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+		if err != nil {
+			return false, err
+		}
+		failed, status := failure(r)
+		switch {
+		case failed < 0 || failed == 0 && status == http.StatusConflict:
+		case status == http.StatusConflict:
+			conflict = true
+		default:
+			return false, &Error{Code: codeOfStatus(status), Op: "create items"}
+		}
+	}
+	return conflict, nil
+}

@@ -1,0 +1,188 @@
+package seed
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/brianvoe/gofakeit/v7"
+	"github.com/google/uuid"
+
+	"byline/store"
+)
+
+// Blog says what is in a blog. Equal ones have equal contents.
+type Blog struct {
+	Seed    uint64
+	Users   int
+	Authors int    // the first of the users, who write posts
+	Posts   [2]int // of each author: at least, and at most
+	// Comments and Likes are how many a post gets at most. A user likes it once.
+	Comments, Likes int
+	// UserID gives the id of the user who signs in under a username.
+	UserID func(username string) string
+}
+
+// Demo is the demo blog: 25 users, 250 posts, and what they have to say about each
+// other.
+func Demo(userID func(string) string) Blog {
+	n := len(names)
+	return Blog{Seed: 1815, Users: n, Authors: n, Posts: [2]int{10, 10}, Comments: 6, Likes: 20, UserID: userID} // the year ada was born
+}
+
+// Article is the data set of the article: 5 to 50 posts for each user, with up to 25
+// comments and 100 likes each.
+func Article(seed uint64, users int, userID func(string) string) Blog {
+	return Blog{Seed: seed, Users: users, Authors: users, Posts: [2]int{5, 50}, Comments: 25, Likes: 100, UserID: userID}
+}
+
+// The first post of a blog is published after start, and the last before the end of span.
+var start = time.Date(2026, time.January, 5, 7, 30, 0, 0, time.UTC)
+
+const (
+	span      = 70 * 24 * time.Hour
+	beforeAll = 30 * 24 * time.Hour // in which users join
+)
+
+// User returns a user, from 0 to Users-1.
+func (b *Blog) User(i int) *store.User {
+	name := b.username(i)
+	joined := start.Add(-time.Duration(b.random(i, userStream).Int64N(int64(beforeAll))))
+	return &store.User{ID: b.UserID(name), Username: name, CreatedAt: store.NewDate(joined), Revision: 1}
+}
+
+// username is the name of a user. Those of the demo blog begin every blog.
+func (b *Blog) username(i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("%s-%d", names[i%len(names)], i/len(names)+1)
+}
+
+// PostCount returns how many posts a user has written.
+func (b *Blog) PostCount(user int) int {
+	if user >= b.Authors {
+		return 0
+	}
+	return b.Posts[0] + b.random(user, userStream+1).IntN(b.Posts[1]-b.Posts[0]+1)
+}
+
+// TotalPosts returns how many posts there are.
+func (b *Blog) TotalPosts() int {
+	total := 0
+	for i := range b.Authors {
+		total += b.PostCount(i)
+	}
+	return total
+}
+
+// entry is a post as far as its place among the others is concerned.
+type entry struct {
+	user, number int
+	at           time.Time
+	id           string
+}
+
+func (b *Blog) entry(user, number int) (entry, *gofakeit.Faker) {
+	f := gofakeit.NewFaker(b.random(user, number), false)
+	at := start.Add(time.Duration(f.Uint64() % uint64(span))).Truncate(time.Millisecond) // as items hold it
+	return entry{user, number, at, id(f)}, f
+}
+
+// threads returns a user's posts with everything under them, one after the other.
+func (b *Blog) threads(user int) iter.Seq[store.Thread] {
+	return func(yield func(store.Thread) bool) {
+		for n := range b.PostCount(user) {
+			if !yield(b.Thread(user, n)) {
+				return
+			}
+		}
+	}
+}
+
+// Thread returns a post of a user, from 0 to PostCount-1, with everything under it.
+func (b *Blog) Thread(user, number int) store.Thread {
+	e, f := b.entry(user, number)
+	author := b.User(user)
+	topic := &topics[f.Number(0, len(topics)-1)]
+	t := store.Thread{
+		Comments: make([]*store.Comment, f.Number(0, b.Comments)),
+		Likes:    make([]*store.Like, f.Number(0, min(b.Likes, b.Users))),
+	}
+	t.Post = &store.Post{ID: e.id, AuthorID: author.ID, AuthorUsername: author.Username, CreatedAt: store.NewDate(e.at), Version: 1,
+		CommentCount: int32(len(t.Comments)), LikeCount: int32(len(t.Likes)), Revision: int64(1 + len(t.Comments) + len(t.Likes))}
+	t.Post.Title, t.Post.Content = topic.post(f)
+	for i := range t.Comments {
+		name := b.username(f.Number(0, b.Users-1))
+		t.Comments[i] = &store.Comment{ID: id(f), PostID: e.id, AuthorID: b.UserID(name), AuthorUsername: name,
+			Content: topic.comment(f), CreatedAt: store.NewDate(e.at.Add(later(f)))}
+	}
+	for i, user := range choose(f, len(t.Likes), b.Users) {
+		name := b.username(user)
+		t.Likes[i] = &store.Like{PostID: e.id, UserID: b.UserID(name), Username: name, CreatedAt: store.NewDate(e.at.Add(later(f)))}
+	}
+	return t
+}
+
+// newest returns the newest n posts, newest first.
+func (b *Blog) newest(n int) []entry {
+	var all []entry
+	order := func(x, y entry) int {
+		return cmp.Or(y.at.Compare(x.at), cmp.Compare(y.id, x.id))
+	}
+	for user := range b.Authors {
+		for number := range b.PostCount(user) {
+			e, _ := b.entry(user, number)
+			if len(all) < n || order(e, all[n-1]) < 0 {
+				at, _ := slices.BinarySearchFunc(all, e, order)
+				all = slices.Insert(all, at, e)
+				all = all[:min(n, len(all))]
+			}
+		}
+	}
+	return all
+}
+
+// userStream sets what is decided for a user apart from what is for the user's posts.
+const userStream = 1 << 20
+
+// random returns the random numbers of a user's post, or of a user.
+func (b *Blog) random(user, stream int) *rand.Rand {
+	n := uint64(user)<<32 | uint64(stream)
+	n = (n ^ n>>31) * 0x9e3779b97f4a7c15 // neighbours shall have nothing in common
+	return rand.New(rand.NewPCG(b.Seed, n^n>>29))
+}
+
+// id makes up an id, a UUID.
+func id(f *gofakeit.Faker) string {
+	var u uuid.UUID
+	binary.BigEndian.PutUint64(u[:], f.Uint64())
+	binary.BigEndian.PutUint64(u[8:], f.Uint64())
+	u[6] = u[6]&0x0f | 0x80 // version 8, RFC 9562 section 5.8
+	u[8] = u[8]&0x3f | 0x80
+	return u.String()
+}
+
+// later is how long after a post somebody says something about it.
+func later(f *gofakeit.Faker) time.Duration {
+	return time.Duration(f.Number(60, 2*24*3600)) * time.Second
+}
+
+// choose returns n different numbers below all (Floyd's algorithm).
+func choose(f *gofakeit.Faker, n, all int) []int {
+	chosen := make(map[int]bool, n)
+	list := make([]int, 0, n)
+	for j := all - n; j < all; j++ {
+		k := f.Number(0, j)
+		if chosen[k] {
+			k = j
+		}
+		chosen[k] = true
+		list = append(list, k)
+	}
+	return list
+}

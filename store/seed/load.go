@@ -1,0 +1,103 @@
+package seed
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"byline/store"
+)
+
+// workers is how many users are imported at a time.
+const workers = 8
+
+// Target is where a blog is loaded. A store.Store is one; its methods say what they do.
+type Target interface {
+	Import(ctx context.Context, u *store.User, threads iter.Seq[store.Thread]) error
+	ImportFeed(ctx context.Context, posts []*store.Post) error
+}
+
+// Load writes a blog. What is there already stays as it is. The first user's posts come
+// first, and into the feed, so that there is something to see from then on. progress, if
+// set, is called with the number of posts that are there, by several goroutines at once.
+func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) error {
+	var next, done atomic.Int64
+	load := func(ctx context.Context, i int) error {
+		if err := to.Import(ctx, b.User(i), b.threads(i)); err != nil {
+			return fmt.Errorf("user %d: %w", i, err)
+		}
+		if i == 0 {
+			var posts []*store.Post
+			for t := range b.threads(i) {
+				posts = append(posts, t.Post)
+			}
+			if err := to.ImportFeed(ctx, posts); err != nil {
+				return err
+			}
+		}
+		if n := done.Add(int64(b.PostCount(i))); progress != nil {
+			progress(int(n))
+		}
+		return nil
+	}
+	if err := load(ctx, 0); err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for range workers {
+		g.Go(func() error {
+			for i := int(next.Add(1)); i < b.Users; i = int(next.Add(1)) {
+				if err := gctx.Err(); err != nil {
+					return err
+				}
+				if err := load(gctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	var newest []*store.Post
+	for _, e := range b.newest(store.FeedKept) {
+		newest = append(newest, b.Thread(e.user, e.number).Post)
+	}
+	return to.ImportFeed(ctx, newest)
+}
+
+// Needed reports whether a blog should be loaded: the store is empty, or an earlier Load
+// was interrupted. Where nothing but the feed is missing it is not: the projections bring
+// that.
+func Needed(ctx context.Context, s *store.Store, b Blog) (bool, error) {
+	empty, err := s.Empty(ctx)
+	if empty || err != nil {
+		return empty, err
+	}
+	some, all := false, true
+	for i := range b.Users {
+		want := b.User(i)
+		u, err := s.User(ctx, want.ID)
+		if err != nil {
+			return false, err
+		}
+		if u == nil {
+			all = false
+			continue
+		}
+		if u.CreatedAt != want.CreatedAt {
+			continue // somebody real
+		}
+		some = true
+		holder, err := s.UserByUsername(ctx, u.Username)
+		if err != nil {
+			return false, err
+		}
+		all = all && holder != nil
+	}
+	return some && !all, nil
+}
