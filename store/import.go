@@ -36,7 +36,9 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 		return err
 	}
 	if reservation != nil {
-		return checkOwner(op, reservation, u)
+		if err := checkOwner(op, reservation, u); err != nil || reservation.CreatedAt == u.CreatedAt {
+			return err
+		}
 	}
 	var posts []*Post
 	items := [][]byte{encode(userItem{envelope: envelope{Type: typeUser}, ItemID: u.ID, User: *u})}
@@ -67,9 +69,16 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 	k := usernameKey(u.Username)
 	mine := &usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: u.ID, CreatedAt: u.CreatedAt}
 	_, err = s.users.CreateItem(ctx, key(k), encode(mine), nil)
-	if hasStatus(err, http.StatusConflict) {
-		if reservation, _, err = s.reservation(ctx, op, u.Username); reservation != nil {
-			return checkOwner(op, reservation, u)
+	if hasStatus(err, http.StatusConflict) { // the sweep has missed it, too
+		have, etag, readErr := s.reservation(ctx, op, u.Username)
+		if readErr != nil {
+			return readErr
+		}
+		if have != nil {
+			if err := checkOwner(op, have, u); err != nil {
+				return err
+			}
+			_, err = s.users.ReplaceItem(ctx, key(k), k, encode(mine), ifMatch(etag))
 		}
 	}
 	return cosmosError(op, err)
