@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,7 +105,8 @@ func TestReadiness(t *testing.T) {
 	go func() { done <- blog.Run(running) }()
 	h := newHealth(blog)
 	eventually(t, func() error {
-		if r := askReady(t, h); r.code != http.StatusOK {
+		r := askReady(t, h)
+		if both := slices.ContainsFunc(r.Checks, func(c check) bool { return strings.HasPrefix(c.Detail, "2 of 2 feed ranges") }); r.code != http.StatusOK || !both {
 			return errNotReady{r}
 		}
 		return nil
