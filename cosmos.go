@@ -27,6 +27,7 @@ type cosmosConfig struct {
 	Data           string `default:"./data" env:"BYLINE_DATA" help:"Directory of the embedded engine's data."`
 	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account; its key is in the environment as COSMOS_KEY, or else DefaultAzureCredential signs in. Without an endpoint, the embedded engine."`
 	CosmosDatabase string `default:"blog" env:"COSMOS_DATABASE" help:"The database's name."`
+	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions that the feed is spread over, 1 to 64, each with all of it. The same for all that share a database. Without, one."`
 
 	engine emulator.Options // of the embedded engine
 }
@@ -155,7 +156,7 @@ func newCosmos(where string, t policy.Transporter, closer func() error, recorded
 
 // open returns the blog on a connection.
 func (c cosmosConfig) open(db *cosmos, log *slog.Logger, clock func() time.Time) (*store.Store, error) {
-	o := store.Options{Database: c.CosmosDatabase, Clock: clock, Logger: log}
+	o := store.Options{Database: c.CosmosDatabase, FeedPartitions: c.FeedPartitions, Clock: clock, Logger: log}
 	if c.embedded() {
 		o.Instance = "embedded" // nobody else can have the data directory: no need to wait for old leases
 	}

@@ -196,7 +196,9 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		return err
 	}
 	start, cancel := context.WithTimeout(ctx, startTimeout)
-	err = blog.Provision(start)
+	if err = blog.Provision(start); err == nil {
+		err = blog.FillFeed(start)
+	}
 	cancel()
 	if err != nil {
 		return fmt.Errorf("%s: %w", cosmos.where, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -65,7 +66,7 @@ func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id st
 	if err != nil {
 		return "", 0, "", cosmosError("verify", err)
 	}
-	item, ok, err := decode[shortItem]("verify", typePost, r.Value)
+	item, ok, err := decode[shortItem]("verify", typeOfCopies(c, partition), r.Value)
 	switch {
 	case err != nil:
 		return unreadable, 0, r.ETag, nil
@@ -77,7 +78,10 @@ func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id st
 
 // belongs reports whether a post's copy, or its tombstone, may be in a partition.
 func (s *Store) belongs(source *Post, c *azcosmos.ContainerClient, partition string) bool {
-	return source != nil && (c == s.background.feed || source.AuthorID == partition)
+	if c == s.background.feed {
+		return source != nil && slices.Contains(s.feedPartitions, partition)
+	}
+	return source != nil && source.AuthorID == partition
 }
 
 func (s *Store) compareCopy(ctx context.Context, c *azcosmos.ContainerClient, d Difference) (*Difference, error) {
@@ -91,7 +95,7 @@ func (s *Store) compareCopy(ctx context.Context, c *azcosmos.ContainerClient, d 
 	}
 	d.Have, d.Want = have, absent
 	if s.belongs(source, c, d.Partition) && !source.deleted {
-		d.Want = describe(source.short())
+		d.Want = describe(source.shortIn(c, d.Partition))
 		if d.revision == 0 {
 			d.revision = source.Revision
 		} else if d.revision <= revision && revision < source.Revision {
@@ -122,7 +126,7 @@ func (s *Store) compareFeedEntry(ctx context.Context, d Difference) (*Difference
 	if source == nil || source.deleted || err != nil {
 		return nil, err
 	}
-	entries, err := s.feedEntries(ctx)
+	entries, err := s.feedEntries(ctx, d.Partition)
 	if err != nil {
 		return nil, err
 	}

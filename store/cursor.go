@@ -32,21 +32,24 @@ type Page[T any] struct {
 
 	list  string // the list's name
 	seen  int    // how many items come before the page
+	copy  int    // which of the list's copies the page is of
 	place func(T) (Date, string)
 }
 
 // Cursor returns where Items[i] stands.
 func (p *Page[T]) Cursor(i int) string {
 	date, id := p.place(p.Items[i])
-	return cursor{Date: date, ID: id, Seen: p.seen + i + 1}.encode(p.list)
+	return cursor{Date: date, ID: id, Seen: p.seen + i + 1, Copy: p.copy}.encode(p.list)
 }
 
 // cursor is a GraphQL connection cursor: the place of an item in a list that is
-// sorted by (date, id), and how many items the reader has seen up to it.
+// sorted by (date, id), how many items the reader has seen up to it, and in which of
+// the list's copies.
 type cursor struct {
 	Date Date
 	ID   string
 	Seen int
+	Copy int
 }
 
 const cursorVersion = "1"
@@ -60,7 +63,11 @@ func (c cursor) encode(list string) string {
 	b = append(base64.RawURLEncoding.AppendEncode(b, sum[:6]), '|')
 	b = append(append(b, seen...), '|')
 	b = append(append(b, c.Date...), '|')
-	return base64.RawURLEncoding.EncodeToString(append(b, c.ID...))
+	b = append(b, c.ID...)
+	if c.Copy > 0 {
+		b = strconv.AppendInt(append(b, '|'), int64(c.Copy), 10)
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // decodeCursor reads a cursor of the list. A nil result without an error means:
@@ -71,12 +78,15 @@ func decodeCursor(op, list, text string) (*cursor, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	parts := strings.Split(string(raw), "|")
-	if err != nil || len(parts) != 5 {
+	if err != nil || len(parts) != 5 && len(parts) != 6 {
 		return nil, invalid(op, "after", "after is not a cursor of this list")
 	}
 	c := &cursor{Date: Date(parts[3]), ID: parts[4]}
 	c.Seen, err = strconv.Atoi(parts[2])
-	if err != nil || c.Seen < 1 || !validDate(parts[3]) || !validID(c.ID) || c.encode(list) != text {
+	if err == nil && len(parts) == 6 {
+		c.Copy, err = strconv.Atoi(parts[5])
+	}
+	if err != nil || c.Seen < 1 || c.Copy < 0 || !validDate(parts[3]) || !validID(c.ID) || c.encode(list) != text {
 		return nil, invalid(op, "after", "after is not a cursor of this list")
 	}
 	return c, nil

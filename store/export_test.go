@@ -9,9 +9,9 @@ func (s *Store) ProjectCopies(ctx context.Context, p *Post) error {
 
 // RefillFeed fills the feed up.
 func (s *Store) RefillFeed(ctx context.Context) error {
-	entries, err := s.feedEntries(ctx)
+	entries, err := s.feedEntries(ctx, typePost)
 	if err != nil {
 		return err
 	}
-	return s.refillFeed(ctx, entries)
+	return s.refillFeed(ctx, typePost, entries)
 }

@@ -15,21 +15,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The feed container holds short forms of the newest posts in one partition.
+// The feed container holds short forms of the newest posts in one partition, or in
+// each of several.
 const (
-	feedPartition = typePost
-	feedServed    = 100 // what readers see
-	feedRefill    = 125 // fewer than this after deletes, and the feed is filled up
+	feedServed = 100 // what readers see
+	feedRefill = 125 // fewer than this after deletes, and the feed is filled up
 )
 
 // FeedKept is how many posts the feed keeps: more than it serves, so that deletes leave
 // no gap.
 const FeedKept = 150
 
-// Feed is Q6: the newest 100 posts in short form, newest first, by one query of
-// the feed's one partition.
+// Feed is Q6: the newest 100 posts in short form, newest first, by one query of one
+// of the feed's partitions.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
-	l := list[Post]{op: "list feed", container: s.feed, partition: feedPartition, limit: feedServed,
+	l := list[Post]{op: "list feed", container: s.feed, partition: typePost, copies: s.feedPartitions, limit: feedServed,
 		fields: shortFields, decode: decodeShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
@@ -60,10 +60,10 @@ func newestFirst(a, b feedEntry) int {
 	return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// feedEntries reads what is in the feed, newest first.
-func (s *Store) feedEntries(ctx context.Context) ([]feedEntry, error) {
+// feedEntries reads what is in a partition of the feed, newest first.
+func (s *Store) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
 	pager := s.background.feed.NewQueryItemsPager("SELECT c.id, c.creationDate FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC",
-		key(feedPartition), nil)
+		key(partition), nil)
 	return readPages[feedEntry](ctx, "read feed", pager)
 }
 
@@ -86,25 +86,50 @@ func readPages[T any](ctx context.Context, op string, pager *runtime.Pager[azcos
 	return all, nil
 }
 
-// projectFeed brings the posts that belong to the newest into the feed, lets go
-// what falls off its end, and fills it up when deletes have emptied it too far. A
-// change to a post that is older than the feed's last entry costs nothing.
+// projectFeed brings the posts to the feed. A partition that is refused hinders none
+// of the others.
 func (s *Store) projectFeed(ctx context.Context, posts []*Post) error {
-	entries, err := s.feedEntries(ctx)
-	if err != nil {
+	entries, short := make([][]feedEntry, len(s.feedPartitions)), make([]bool, len(s.feedPartitions))
+	var g errgroup.Group
+	g.SetLimit(projectionWorkers)
+	for i, partition := range s.feedPartitions {
+		g.Go(func() (err error) {
+			entries[i], short[i], err = s.projectFeedPartition(ctx, partition, posts)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
 		return err
+	}
+	for i, partition := range s.feedPartitions {
+		if short[i] {
+			if err := s.refillFeed(ctx, partition, entries[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// projectFeedPartition brings the posts that belong to the newest into a partition of
+// the feed and lets go what falls off its end. A change to a post that is older than
+// the last entry costs nothing. It returns what is in the partition then, and whether
+// that is too little: deletes have emptied it.
+func (s *Store) projectFeedPartition(ctx context.Context, partition string, posts []*Post) (entries []feedEntry, short bool, err error) {
+	if entries, err = s.feedEntries(ctx, partition); err != nil {
+		return nil, false, err
 	}
 	older := false
 	var created, deleted atomic.Bool
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(projectionWorkers)
+	g.SetLimit(max(1, projectionWorkers/len(s.feedPartitions)))
 	for _, p := range posts {
 		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, FeedKept)-1]) > 0 {
 			older = older || !p.deleted
 			continue
 		}
 		g.Go(func() error {
-			absent, err := writeCopy(gctx, s.background.feed, feedPartition, p)
+			absent, err := writeCopy(gctx, s.background.feed, partition, p)
 			if absent {
 				created.Store(true)
 			}
@@ -115,23 +140,23 @@ func (s *Store) projectFeed(ctx context.Context, posts []*Post) error {
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return err
+		return nil, false, err
 	}
 	if created.Load() || deleted.Load() {
-		if entries, err = s.feedEntries(ctx); err != nil {
-			return err
+		if entries, err = s.feedEntries(ctx, partition); err != nil {
+			return nil, false, err
 		}
 	}
 	// A feed that is not full has all posts there are, or lacks some by deletes.
 	if n := len(entries); n < FeedKept && older || deleted.Load() && n < feedRefill {
-		return s.refillFeed(ctx, entries)
+		return entries, true, nil
 	}
-	return s.trimFeed(ctx, entries)
+	return entries, false, s.trimFeed(ctx, partition, entries)
 }
 
-func (s *Store) trimFeed(ctx context.Context, entries []feedEntry) error {
+func (s *Store) trimFeed(ctx context.Context, partition string, entries []feedEntry) error {
 	for i := FeedKept; i < len(entries); i++ {
-		_, err := s.background.feed.DeleteItem(ctx, key(feedPartition), entries[i].ID, nil)
+		_, err := s.background.feed.DeleteItem(ctx, key(partition), entries[i].ID, nil)
 		if err != nil && !hasStatus(err, http.StatusNotFound) {
 			return cosmosError("trim feed", err)
 		}
@@ -139,11 +164,20 @@ func (s *Store) trimFeed(ctx context.Context, entries []feedEntry) error {
 	return nil
 }
 
-// refillFeed appends the newest posts that are older than the feed's last entry.
-func (s *Store) refillFeed(ctx context.Context, entries []feedEntry) error {
+// refillFeed appends the newest posts that are older than the last entry of a
+// partition of the feed. The first partition's are looked for among all posts; the
+// others take over what is in the first.
+func (s *Store) refillFeed(ctx context.Context, partition string, entries []feedEntry) error {
 	const op = "refill feed"
 	missing := FeedKept - len(entries)
-	candidates, err := s.olderPosts(ctx, op, entries, missing)
+	var candidates []feedEntry
+	var err error
+	if first := s.feedPartitions[0]; partition == first {
+		candidates, err = s.olderPosts(ctx, op, entries, missing)
+	} else {
+		candidates, err = s.feedEntries(ctx, first)
+		candidates = slices.DeleteFunc(candidates, func(e feedEntry) bool { return slices.Contains(entries, e) })
+	}
 	if err != nil {
 		return err
 	}
@@ -161,7 +195,7 @@ func (s *Store) refillFeed(ctx context.Context, entries []feedEntry) error {
 			if p == nil {
 				continue // deleted meanwhile, or not to be read
 			}
-			if _, err := writeCopy(ctx, s.background.feed, feedPartition, p); err != nil {
+			if _, err := writeCopy(ctx, s.background.feed, partition, p); err != nil {
 				return err
 			}
 		}
@@ -214,7 +248,7 @@ func writeCopy(ctx context.Context, c *azcosmos.ContainerClient, partition strin
 	absent := p.Revision == 1 // what is likely; the answer tells
 	for range 10 {
 		if absent {
-			_, err = c.CreateItem(ctx, key(partition), encode(p.short()), nil)
+			_, err = c.CreateItem(ctx, key(partition), encode(p.shortIn(c, partition)), nil)
 			if !hasStatus(err, http.StatusConflict) {
 				return err == nil, cosmosError("create copy", err)
 			}

@@ -109,20 +109,27 @@ func checkOwner(op string, r *usernameItem, u *User) error {
 func (s *Store) ImportFeed(ctx context.Context, posts []*Post) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(projectionWorkers)
-	for _, p := range posts {
-		g.Go(func() error {
-			_, err := writeCopy(gctx, s.feed, feedPartition, p)
-			return err
-		})
+	for _, partition := range s.feedPartitions {
+		for _, p := range posts {
+			g.Go(func() error {
+				_, err := writeCopy(gctx, s.feed, partition, p)
+				return err
+			})
+		}
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	entries, err := s.feedEntries(ctx)
-	if err != nil {
-		return err
+	for _, partition := range s.feedPartitions {
+		entries, err := s.feedEntries(ctx, partition)
+		if err == nil {
+			err = s.trimFeed(ctx, partition, entries)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return s.trimFeed(ctx, entries)
+	return nil
 }
 
 // CreateAll creates the items of one logical partition, which are JSON objects, in

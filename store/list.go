@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -12,9 +13,10 @@ type list[T any] struct {
 	op        string // the operation's name in errors
 	container *azcosmos.ContainerClient
 	partition string
-	typ       string // "" if the partition holds one type alone
-	limit     int    // how long the list is at most; 0: as long as it gets
-	fields    string // of an item, that decode needs: nothing else has to travel
+	copies    []string // partitions that hold the list, if those are others
+	typ       string   // "" if the partition holds one type alone
+	limit     int      // how long the list is at most; 0: as long as it gets
+	fields    string   // of an item, that decode needs: nothing else has to travel
 	decode    func(fields []byte) (*T, error)
 	place     func(*T) (Date, string)
 }
@@ -35,17 +37,25 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if after != nil {
 		seen = after.Seen
 	}
+	partition, copy := l.partition, 0
+	if n := len(l.copies); n > 0 {
+		// One may be behind another: whoever pages stays where it began.
+		if copy = rand.IntN(n); after != nil {
+			copy = after.Copy % n
+		}
+		partition = l.copies[copy]
+	}
 	if l.limit > 0 {
 		first = min(first, l.limit-seen)
 	}
-	page := &Page[*T]{list: name, seen: seen, place: l.place}
+	page := &Page[*T]{list: name, seen: seen, copy: copy, place: l.place}
 	if first <= 0 {
 		return page, nil
 	}
 
 	query, o := l.query(p.Order, after)
 	o.PageSizeHint = int32(first + 1) // one more tells whether more follow
-	pager := l.container.NewQueryItemsPager(query, key(l.partition), o)
+	pager := l.container.NewQueryItemsPager(query, key(partition), o)
 	for pager.More() {
 		r, err := pager.NextPage(ctx)
 		if err != nil {

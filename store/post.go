@@ -83,6 +83,22 @@ func (p *Post) short() shortItem {
 	return item
 }
 
+// shortIn returns the item that a partition of copies holds of the post.
+func (p *Post) shortIn(c *azcosmos.ContainerClient, partition string) shortItem {
+	item := p.short()
+	item.Type = typeOfCopies(c, partition)
+	return item
+}
+
+// typeOfCopies is the type of the copies in a partition. In the feed, that is the
+// partition key.
+func typeOfCopies(c *azcosmos.ContainerClient, partition string) string {
+	if c.ID() == feedContainer {
+		return partition
+	}
+	return typePost
+}
+
 func decodePost(op string, raw []byte) (*Post, error) {
 	item, ok, err := decode[postItem](op, typePost, raw)
 	if !ok {

@@ -26,6 +26,7 @@ const (
 	logUser      = "user"
 	logPost      = "post"
 	logCount     = "count"
+	logWritten   = "written"
 )
 
 // Run keeps the copies true, and the streams supplied, until ctx ends: it follows
@@ -431,17 +432,19 @@ func (s *Store) showNow(ctx context.Context, p *Post) {
 		_, err := writeCopy(ctx, s.users, p.AuthorID, p)
 		return err
 	})
-	g.Go(func() error {
-		if p.Revision == 1 { // nothing is newer: it belongs into the feed
-			_, err := writeCopy(ctx, s.feed, feedPartition, p)
+	for _, partition := range s.feedPartitions {
+		g.Go(func() error {
+			if p.Revision == 1 { // nothing is newer: it belongs into the feed
+				_, err := writeCopy(ctx, s.feed, partition, p)
+				return err
+			}
+			err := updateCopy(ctx, s.feed, partition, p)
+			if hasStatus(err, http.StatusNotFound) {
+				return nil // not among the newest
+			}
 			return err
-		}
-		err := updateCopy(ctx, s.feed, feedPartition, p)
-		if hasStatus(err, http.StatusNotFound) {
-			return nil // not among the newest
-		}
-		return err
-	})
+		})
+	}
 	if p.deleted {
 		g.Go(func() error { return cascade(ctx, s.posts, p.ID, 1) })
 	}

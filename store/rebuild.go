@@ -17,15 +17,11 @@ import (
 // left of it (Replay). It may run beside anything; after an error, run it again.
 func (s *Store) Rebuild(ctx context.Context) error {
 	// Entries of posts that never were do not pass by: the feed comes first.
-	entries, err := s.feedEntries(ctx)
+	feed, err := s.readFeed(ctx, s.background.feed)
 	if err != nil {
 		return err
 	}
-	var all []Difference
-	for _, e := range entries {
-		all = append(all, Difference{Kind: FeedEntry, Partition: feedPartition, ID: e.ID})
-	}
-	if err := s.mend(ctx, all); err != nil {
+	if err := s.mend(ctx, feed.suspects()); err != nil {
 		return err
 	}
 	for _, p := range s.projections() {
@@ -60,17 +56,21 @@ func (s *Store) remendPosts(ctx context.Context, posts map[string]*Post) error {
 	if len(posts) == 0 {
 		return nil
 	}
-	entries, err := s.feedEntries(ctx)
-	if err != nil {
-		return err
-	}
 	var all []Difference
 	for _, p := range posts {
 		if !p.deleted {
 			all = append(all, Difference{Kind: Count, Partition: p.ID, ID: p.ID})
 		}
-		if len(entries) == 0 || newestFirst(entryOf(p), entries[len(entries)-1]) <= 0 {
-			all = append(all, Difference{Kind: FeedEntry, Partition: feedPartition, ID: p.ID})
+	}
+	for _, partition := range s.feedPartitions {
+		entries, err := s.feedEntries(ctx, partition)
+		if err != nil {
+			return err
+		}
+		for _, p := range posts {
+			if len(entries) == 0 || newestFirst(entryOf(p), entries[len(entries)-1]) <= 0 {
+				all = append(all, Difference{Kind: FeedEntry, Partition: partition, ID: p.ID})
+			}
 		}
 	}
 	return s.mend(ctx, all)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -65,9 +66,9 @@ func (s *Store) repairCopy(ctx context.Context, c *azcosmos.ContainerClient, d D
 	}
 	switch belongs := s.belongs(source, c, d.Partition); {
 	case belongs && etag != "": // a tombstone, too: it keeps changes that arrive late from bringing the post back
-		_, err = c.ReplaceItem(ctx, key(d.Partition), d.ID, encode(source.short()), ifMatch(etag))
+		_, err = c.ReplaceItem(ctx, key(d.Partition), d.ID, encode(source.shortIn(c, d.Partition)), ifMatch(etag))
 	case belongs && !source.deleted:
-		_, err = c.CreateItem(ctx, key(d.Partition), encode(source.short()), nil)
+		_, err = c.CreateItem(ctx, key(d.Partition), encode(source.shortIn(c, d.Partition)), nil)
 	case have != absent:
 		_, err = c.DeleteItem(ctx, key(d.Partition), d.ID, ifMatch(etag))
 	}
@@ -78,14 +79,17 @@ func (s *Store) repairFeedEntry(ctx context.Context, d Difference) error {
 	if err := s.repairCopy(ctx, s.background.feed, d); err != nil {
 		return err
 	}
-	entries, err := s.feedEntries(ctx)
+	if !slices.Contains(s.feedPartitions, d.Partition) {
+		return nil
+	}
+	entries, err := s.feedEntries(ctx, d.Partition)
 	if err != nil {
 		return err
 	}
 	if len(entries) < feedRefill {
-		return s.refillFeed(ctx, entries)
+		return s.refillFeed(ctx, d.Partition, entries)
 	}
-	return s.trimFeed(ctx, entries)
+	return s.trimFeed(ctx, d.Partition, entries)
 }
 
 func (s *Store) repairCount(ctx context.Context, d Difference) error {

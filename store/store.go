@@ -23,6 +23,11 @@ type Options struct {
 	// nothing new. Default 100 ms.
 	PollInterval time.Duration
 
+	// FeedPartitions is over how many partitions the feed is spread, each of which
+	// holds all of it: at most MaxFeedPartitions. All that share a database have the
+	// same number. Default: 1, and a feed that has been spread is refused.
+	FeedPartitions int
+
 	// Clock gives the time that items are dated with. Default time.Now.
 	Clock func() time.Time
 
@@ -40,6 +45,8 @@ type Store struct {
 	clients            // of the request path
 	background clients // of the projections
 	events     *events
+
+	feedPartitions []string // the values of the feed's partition key
 }
 
 // clients are the blog's containers.
@@ -66,7 +73,10 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{o: o, client: client}
+	if o.FeedPartitions < 0 || o.FeedPartitions > MaxFeedPartitions {
+		return nil, invalid("open store", "feedPartitions", "the feed can have 1 to %d partitions, not %d", MaxFeedPartitions, o.FeedPartitions)
+	}
+	s := &Store{o: o, client: client, feedPartitions: feedPartitions(o.FeedPartitions)}
 	var err error
 	if s.events, err = newEvents(s.now()); err != nil {
 		return nil, &Error{Code: Internal, Op: "open store", Err: err}

@@ -259,18 +259,17 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 			found = append(found, Difference{Kind: Username, Partition: k, ID: owner})
 		}
 	}
-	entries, err := v.feedEntries(ctx)
+	feed, err := v.readFeed(ctx, v.background.feed)
 	if err != nil {
 		return nil, err
 	}
-	inFeed := map[string]bool{}
-	for _, e := range entries {
-		inFeed[e.ID] = true
-		found = append(found, Difference{Kind: FeedEntry, Partition: feedPartition, ID: e.ID})
-	}
-	for _, id := range v.newest() {
-		if !inFeed[id] {
-			found = append(found, Difference{Kind: FeedEntry, Partition: feedPartition, ID: id})
+	found = append(found, feed.suspects()...)
+	newest := v.newest()
+	for _, partition := range v.feedPartitions {
+		for _, id := range newest {
+			if _, ok := feed[partition][id]; !ok {
+				found = append(found, Difference{Kind: FeedEntry, Partition: partition, ID: id})
+			}
 		}
 	}
 	slices.SortFunc(found, func(a, b Difference) int {

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"golang.org/x/sync/errgroup"
+)
+
+// MaxFeedPartitions is over how many partitions the feed can be spread: whoever
+// publishes a post waits for a write in each of them.
+const MaxFeedPartitions = 64
+
+// spreadPrefix begins the synthetic keys of a feed that is spread.
+const spreadPrefix = typePost + "."
+
+// feedPartitions returns the partition keys of a feed of n partitions: the type that
+// everything in it has or, if it is spread, that type and a suffix.
+func feedPartitions(n int) []string {
+	if n <= 1 {
+		return []string{typePost}
+	}
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprint(spreadPrefix, i)
+	}
+	return all
+}
+
+// feedContent is all that is in the feed, by partition and id.
+type feedContent map[string]map[string]placedEntry
+
+// placedEntry is an entry of the feed in its place. What cannot be read of it is zero.
+type placedEntry struct {
+	Partition string `json:"type"`
+	ID        string `json:"id"`
+	CreatedAt any    `json:"creationDate"`
+	Revision  any    `json:"revision"`
+}
+
+// readFeed reads the entries of all partitions, also of those that the feed had when
+// it was spread over another number of them. It refuses to take a feed that is spread
+// for one that is not, unless that is asked for: Conflict.
+func (s *Store) readFeed(ctx context.Context, c *azcosmos.ContainerClient) (feedContent, error) {
+	const op = "read feed"
+	entries, err := readPages[placedEntry](ctx, op, c.NewQueryItemsPager(
+		"SELECT c.type, c.id, c.creationDate, c.revision FROM c WHERE IS_STRING(c.type) AND NOT IS_DEFINED(c.deleted)", azcosmos.NewPartitionKey(), nil))
+	if err != nil {
+		return nil, err
+	}
+	feed := feedContent{}
+	for _, e := range entries {
+		if feed[e.Partition] == nil {
+			feed[e.Partition] = map[string]placedEntry{}
+		}
+		feed[e.Partition][e.ID] = e
+	}
+	if n := feed.spread(); n > 0 && s.o.FeedPartitions == 0 {
+		return nil, &Error{Code: Conflict, Op: op, Field: "feedPartitions", Message: fmt.Sprintf(
+			"the feed of database %s is spread over %d partitions: give --feed-partitions %[2]d, as others do, or --feed-partitions 1 to have one again", s.o.Database, n)}
+	}
+	return feed, nil
+}
+
+// spread counts the partitions with a suffix.
+func (f feedContent) spread() (n int) {
+	for partition := range f {
+		if strings.HasPrefix(partition, spreadPrefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// suspects lists all entries: each could differ from its post, or have none.
+func (f feedContent) suspects() (all []Difference) {
+	for partition, entries := range f {
+		for id := range entries {
+			all = append(all, Difference{Kind: FeedEntry, Partition: partition, ID: id})
+		}
+	}
+	return all
+}
+
+// newest lists the posts that belong into the feed, by what is in any partition.
+func (f feedContent) newest() (ids []string) {
+	var all []feedEntry
+	for _, entries := range f {
+		for id, e := range entries {
+			all = append(all, feedEntry{ID: id, CreatedAt: Date(fmt.Sprint(e.CreatedAt))})
+		}
+	}
+	slices.SortFunc(all, newestFirst)
+	for _, e := range slices.Compact(all) {
+		ids = append(ids, e.ID)
+	}
+	return ids[:min(len(ids), FeedKept)]
+}
+
+// FillFeed brings what is in any of the feed's partitions into all of them, if their
+// number was changed: it comes before serving, so that nobody reads one that is empty.
+// If it was not changed, that costs a query. Partitions that are not needed any more
+// are left to those who may still read them; Repair removes their entries. FillFeed
+// waits as long as it is throttled, and may be interrupted and repeated. Conflict if
+// the feed is spread and Options.FeedPartitions does not say so.
+func (s *Store) FillFeed(ctx context.Context) error {
+	const op = "fill feed"
+	ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+	feed, err := s.readFeed(ctx, s.feed)
+	if err != nil {
+		return err
+	}
+	if len(feed) == 0 || slices.Equal(slices.Sorted(maps.Keys(feed)), slices.Sorted(slices.Values(s.feedPartitions))) {
+		return nil
+	}
+	var written atomic.Int64
+	var gone []Difference
+	for ids := range slices.Chunk(feed.newest(), 100) {
+		posts, err := readPosts(ctx, s.posts, ids, s.decodeAnyPost)
+		if err != nil {
+			return err
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(projectionWorkers)
+		for _, partition := range s.feedPartitions {
+			for i, id := range ids {
+				have, there := feed[partition][id]
+				revision, _ := have.Revision.(float64)
+				switch p := posts[i]; {
+				case p == nil && there:
+					gone = append(gone, Difference{Kind: FeedEntry, Partition: partition, ID: id})
+				case p != nil && int64(revision) < p.Revision:
+					g.Go(func() error {
+						written.Add(1)
+						_, err := writeCopy(gctx, s.feed, partition, p)
+						return err
+					})
+				}
+			}
+		}
+		if err := g.Wait(); err != nil {
+			return cosmosError(op, err)
+		}
+	}
+	if err := s.mend(ctx, gone); err != nil {
+		return err
+	}
+	s.o.Logger.Info("the feed's partitions are filled", logCount, len(s.feedPartitions), logWritten, written.Load())
+	for partition := range feed {
+		if !slices.Contains(s.feedPartitions, partition) {
+			s.o.Logger.Warn("a partition of the feed is not read here: byline views repair removes it", logPartition, partition)
+		}
+	}
+	return nil
+}
