@@ -86,8 +86,8 @@ func readPages[T any](ctx context.Context, op string, pager *runtime.Pager[azcos
 	return all, nil
 }
 
-// projectFeed brings the posts to the feed. A partition that is refused hinders none
-// of the others.
+// projectFeed brings the posts to every partition of the feed, also when it fails for
+// one of them.
 func (s *Store) projectFeed(ctx context.Context, posts []*Post) error {
 	entries, short := make([][]feedEntry, len(s.feedPartitions)), make([]bool, len(s.feedPartitions))
 	var g errgroup.Group

@@ -1,0 +1,402 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+
+	"byline/store"
+)
+
+// spread returns the world as an instance sees it whose feed has k partitions.
+func (w *world) spread(k int) *world {
+	w.t.Helper()
+	v := *w
+	var err error
+	if v.Store, err = store.New(w.client, w.client, store.Options{FeedPartitions: k, Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+		w.t.Fatal(err)
+	}
+	return &v
+}
+
+// inPartition lists the titles in a partition of the feed, newest first.
+func (w *world) inPartition(name string) []string {
+	w.t.Helper()
+	c, err := w.client.NewContainer("blog", "feed")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all []string
+	pager := c.NewQueryItemsPager("SELECT VALUE c.title FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC",
+		azcosmos.NewPartitionKeyString(name), nil)
+	for pager.More() {
+		r, err := pager.NextPage(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, raw := range r.Items {
+			var title string
+			if err := json.Unmarshal(raw, &title); err != nil {
+				w.t.Fatal(err)
+			}
+			all = append(all, title)
+		}
+	}
+	return all
+}
+
+// inAll compares what is in each of k partitions of the feed.
+func (w *world) inAll(k int, want []string) error {
+	for i := range k {
+		if diff := cmp.Diff(want, w.inPartition(fmt.Sprintf("post.%d", i))); diff != "" {
+			return fmt.Errorf("partition %d: %s", i, diff)
+		}
+	}
+	return nil
+}
+
+// newestTitles are those of n posts before the one of a number.
+func newestTitles(number, n int) (all []string) {
+	for i := number - 1; len(all) < n; i-- {
+		all = append(all, fmt.Sprintf("post %d", i))
+	}
+	return all
+}
+
+// reads notes which partition of the feed each query of it reads.
+func (w *world) reads() func() []string {
+	var mu sync.Mutex
+	var all []string
+	w.wire.intercept(func(r *http.Request) error {
+		if strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") != "" {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, strings.Trim(r.Header.Get("x-ms-documentdb-partitionkey"), `[]"`))
+		}
+		return nil
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		was := all
+		all = nil
+		return was
+	}
+}
+
+// Each partition has all of the feed: it is trimmed and filled up like the one of a
+// feed that is not spread.
+func TestSpreadFeed(t *testing.T) {
+	const k = 2
+	w := newWorld(t).spread(k)
+	ada, grace := w.user("ada"), w.user("grace")
+	first := w.post(ada, "post 0")
+	if err := w.inAll(k, []string{"post 0"}); err != nil {
+		t.Fatalf("an own write does not show at once: %v", err)
+	}
+	if _, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: ptr("edited")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.inAll(k, []string{"edited"}); err != nil {
+		t.Fatalf("an own edit does not show at once: %v", err)
+	}
+	if err := w.DeletePost(t.Context(), ada.ID, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.inAll(k, nil); err != nil {
+		t.Fatalf("an own delete does not show at once: %v", err)
+	}
+
+	defer w.run()()
+	posts := []*store.Post{first}
+	for i := 1; i < 165; i++ {
+		posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+	}
+	eventually(t, func() error { return w.inAll(k, newestTitles(165, 150)) })
+	w.like(grace, posts[164])
+	eventually(t, func() error {
+		if found := w.verify(0); found != nil {
+			return fmt.Errorf("%+v", found)
+		}
+		return nil
+	})
+	for i := 164; i >= 136; i-- { // more than the margin
+		if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, func() error {
+		for i := range k {
+			got := w.inPartition(fmt.Sprintf("post.%d", i))
+			if len(got) < 125 || !slices.Equal(got, newestTitles(136, len(got))) {
+				return fmt.Errorf("partition %d: %v", i, got)
+			}
+		}
+		return nil
+	})
+	if got := w.inPartition("post"); got != nil {
+		t.Errorf("%d entries where a feed is that is not spread", len(got))
+	}
+}
+
+// Readers pick any partition; whoever pages stays in the one where it began.
+func TestReadersOfASpreadFeed(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	four := w.spread(4)
+	for i := range 20 {
+		four.post(ada, fmt.Sprintf("post %d", i))
+	}
+	reads := w.reads()
+	picked := map[string]int{}
+	for range 100 {
+		if diff := cmp.Diff(newestTitles(20, 20), titles(all(t, 7, four.Feed))); diff != "" {
+			t.Fatal(diff)
+		}
+		pages := reads()
+		if len(pages) != 3 || pages[0] != pages[1] || pages[0] != pages[2] {
+			t.Fatalf("the pages came from %v", pages)
+		}
+		picked[pages[0]]++
+	}
+	if len(picked) != 4 {
+		t.Errorf("in 100 times, readers picked %v", picked)
+	}
+
+	// A cursor outlives changes of the number.
+	for _, from := range []int{1, 4, 64} {
+		for _, to := range []int{1, 2, 64} {
+			a, b := w.spread(from), w.spread(to)
+			for _, v := range []*world{a, b} {
+				if err := v.FillFeed(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			page, err := a.Feed(t.Context(), store.Paging{First: 7})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest, err := b.Feed(t.Context(), store.Paging{First: 100, After: page.Cursor(6)})
+			if err != nil {
+				t.Fatalf("from %d to %d: %v", from, to, err)
+			}
+			if diff := cmp.Diff(newestTitles(13, 13), titles(rest.Items)); diff != "" || rest.More {
+				t.Errorf("from %d to %d: %s %v", from, to, diff, rest.More)
+			}
+		}
+	}
+}
+
+// A change of the number of partitions is filled in before anybody reads, found by
+// verify and mended by repair; a feed that is spread is never taken for another.
+func TestFeedPartitionsAreChanged(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	var posts []*store.Post
+	for i := range 40 {
+		posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+	}
+	serve := func(k int) *world {
+		t.Helper()
+		v := w.spread(k)
+		if err := v.FillFeed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	reads := w.reads()
+	serve(0)
+	if n := len(reads()); n != 1 {
+		t.Errorf("%d queries to find that nothing was changed", n)
+	}
+
+	four := serve(4)
+	if err := four.inAll(4, newestTitles(40, 40)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.inPartition("post"); len(got) != 40 {
+		t.Errorf("what others still read is gone: %d entries", len(got))
+	}
+	wantCode(t, w.FillFeed(t.Context()), store.Conflict, "feedPartitions")
+	wantCode(t, w.Rebuild(t.Context()), store.Conflict, "feedPartitions")
+	wantCode(t, w.Verify(t.Context(), 0, nil, nil), store.Conflict, "feedPartitions")
+	repair := func(w *world) (found []store.Difference) {
+		t.Helper()
+		found = w.verify(0)
+		for _, d := range found {
+			if err := w.Repair(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := w.verify(0); left != nil {
+			t.Fatalf("%d differences are left, such as %+v", len(left), left[0])
+		}
+		return found
+	}
+	// Life goes on with four; the one from before falls behind.
+	stop := four.run()
+	if err := four.DeletePost(t.Context(), ada.ID, posts[30].ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := four.EditPost(t.Context(), ada.ID, posts[31].ID, store.PostEdit{Title: ptr("edited")}); err != nil {
+		t.Fatal(err)
+	}
+	four.post(ada, "post 40")
+	want := slices.DeleteFunc(newestTitles(41, 41), func(title string) bool { return title == "post 30" })
+	want[slices.Index(want, "post 31")] = "edited"
+	eventually(t, four.caughtUp)
+	stop()
+	shows := func(w *world) {
+		t.Helper()
+		for range 10 {
+			if diff := cmp.Diff(want, titles(w.feed())); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	}
+	shows(four)
+	one := serve(1)
+	shows(one)
+	for _, d := range repair(one) {
+		if d.Kind != store.FeedEntry || !strings.HasPrefix(d.Partition, "post.") || d.Want != "absent" {
+			t.Errorf("%+v", d)
+		}
+	}
+	if err := w.inAll(4, nil); err != nil {
+		t.Errorf("what is not needed is still there: %v", err)
+	}
+	shows(serve(0))
+	shows(serve(2))
+	repair(w.spread(2))
+	shows(serve(2))
+	if got := w.inPartition("post"); got != nil {
+		t.Errorf("%d entries are left over", len(got))
+	}
+	// Without anybody who fills it in first, repair alone does.
+	repair(w.spread(3))
+	shows(w.spread(3))
+
+	_, err := store.New(w.client, w.client, store.Options{FeedPartitions: store.MaxFeedPartitions + 1})
+	wantCode(t, err, store.Invalid, "feedPartitions")
+}
+
+// Of a feed that has more than it keeps, as it has until it is trimmed, the newest
+// are filled in.
+func TestFillFeedWithTheNewest(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	for i := range 155 {
+		w.post(ada, fmt.Sprintf("post %d", i))
+	}
+	two := w.spread(2)
+	if err := two.FillFeed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.inAll(2, newestTitles(155, 150)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What differs in any partition is found, and mended by repair and by rebuild.
+func TestMendingASpreadFeed(t *testing.T) {
+	const k = 4
+	for _, how := range []string{"repair", "rebuild"} {
+		t.Run(how, func(t *testing.T) {
+			w := newWorld(t).spread(k)
+			ada := w.user("ada")
+			var posts []*store.Post
+			var want []string
+			for i := range 12 {
+				posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+				want = append([]string{posts[i].Title}, want...)
+			}
+			stop := w.run()
+			eventually(t, w.caughtUp)
+			stop()
+			w.remove("feed", "post.0", posts[3].ID)
+			w.corrupt("feed", "post.1", posts[4].ID, "/title", "not the title")
+			w.corrupt("feed", "post.2", posts[5].ID, "/revision", 1_000)
+			w.corrupt("feed", "post.2", posts[7].ID, "/deleted", true)
+			for _, p := range posts {
+				w.remove("feed", "post.3", p.ID)
+			}
+			stray := `{"id":"%s","userId":"x","postId":"x","type":"%s","title":"stray","content":"x","truncated":false,"userUsername":"x","commentCount":0,"likeCount":0,"creationDate":"2027-01-01T00:00:00.000Z","version":1,"revision":1}`
+			w.upsert("feed", "post.1", fmt.Sprintf(stray, "never-was", "post.1"))
+			w.upsert("feed", "post.7", fmt.Sprintf(stray, posts[6].ID, "post.7"))
+			found := w.verify(0)
+			partitions := map[string]int{}
+			for _, d := range found {
+				if d.Kind != store.FeedEntry {
+					t.Errorf("%+v", d)
+				}
+				partitions[d.Partition]++
+			}
+			if diff := cmp.Diff(map[string]int{"post.0": 1, "post.1": 2, "post.2": 2, "post.3": 12, "post.7": 1}, partitions); diff != "" {
+				t.Fatal(diff)
+			}
+			if how == "repair" {
+				for _, d := range found {
+					if err := w.Repair(t.Context(), d); err != nil {
+						t.Errorf("%+v: %v", d, err)
+					}
+				}
+			} else {
+				if err := w.Rebuild(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				w.run()
+				w.rebuilt()
+			}
+			if found := w.verify(0); found != nil {
+				t.Errorf("%+v", found)
+			}
+			if err := w.inAll(k, want); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A partition that cannot be written is late alone, and catches up.
+func TestAPartitionOfTheFeedIsLateAlone(t *testing.T) {
+	const k = 4
+	w := newWorld(t).spread(k)
+	w.wire.intercept(func(r *http.Request) error {
+		if strings.Contains(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-partitionkey") == `["post.1"]` {
+			return errors.New("busy")
+		}
+		return nil
+	})
+	ada := w.user("ada")
+	p := w.post(ada, "one")
+	w.like(ada, p)
+	defer w.run()()
+	entry := func(i int) error {
+		c, err := w.client.NewContainer("blog", "feed")
+		if err != nil {
+			return err
+		}
+		r, err := c.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(fmt.Sprintf("post.%d", i)), p.ID, nil)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(r.Value), `"likeCount":1`) {
+			return fmt.Errorf("partition %d has %s", i, r.Value)
+		}
+		return nil
+	}
+	for _, i := range []int{0, 2, 3} {
+		eventually(t, func() error { return entry(i) })
+	}
+	w.wire.intercept(nil)
+	eventually(t, func() error { return entry(1) })
+}
