@@ -1,0 +1,120 @@
+package store_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"byline/store"
+	"byline/store/emulator"
+)
+
+// BenchmarkFeedPartitions asks for a page of 20 of the feed 4,000 times a second,
+// where each physical partition has 400 RU/s, and repeats nothing that is refused. It
+// reports how many reads a second there are, what one costs, and in how many physical
+// partitions. The second is one of the engine's clock, which passes as requests are
+// made, so that the budgets are measured and not this machine: an operation is one.
+func BenchmarkFeedPartitions(b *testing.B) {
+	for _, c := range []struct{ physical, k int }{{16, 1}, {16, 4}, {16, 16}, {16, 64}, {1, 16}} {
+		b.Run(fmt.Sprintf("physical=%d/K=%d", c.physical, c.k), func(b *testing.B) { benchmarkFeedReads(b, c.physical, c.k) })
+	}
+}
+
+func benchmarkFeedReads(b *testing.B, physical, k int) {
+	const asked, rus = 4_000, 400 // a second
+	dir := b.TempDir()
+	open := func(o emulator.Options) *world {
+		o.Partitions = physical
+		engine, err := emulator.Open(dir, o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		w := &world{t: b, engine: engine, wire: &wire{to: engine}, clock: &clock{}}
+		w.client = newClient(b, engine, w.wire)
+		return w.spread(k)
+	}
+	w := open(emulator.Options{NoSync: true})
+	if err := w.Provision(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	ada := w.user("ada")
+	for range 25 {
+		if _, err := w.CreatePost(b.Context(), store.NewPost{AuthorID: ada.ID, Title: "A post", Content: strings.Repeat("content ", 40)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	w.close()
+	var passed atomic.Int64 // nanoseconds
+	w = open(emulator.Options{RUs: rus, Clock: func() time.Time { return epoch().Add(time.Duration(passed.Load())) }})
+	defer w.close()
+
+	var charge int64
+	used := map[string]bool{}
+	w.wire.after(func(r *http.Response) {
+		if r.StatusCode == http.StatusOK && strings.HasSuffix(r.Request.URL.Path, "/colls/feed/docs") {
+			charge += milliRU(r)
+			used[r.Header.Get("x-ms-documentdb-partitionkeyrangeid")] = true
+		}
+	})
+	ctx := policy.WithRetryOptions(b.Context(), policy.RetryOptions{MaxRetries: -1})
+	second := func() (reads int) {
+		for range asked {
+			passed.Add(int64(time.Second) / asked)
+			_, err := w.Feed(ctx, store.Paging{First: 20})
+			if err == nil {
+				reads++
+			} else if store.CodeOf(err) != store.Throttled {
+				b.Fatal(err)
+			}
+		}
+		return reads
+	}
+	second() // what was saved up of the budgets is spent
+	charge = 0
+	reads := 0
+	for b.Loop() {
+		reads += second()
+	}
+	b.ReportMetric(float64(reads)/float64(b.N), "reads/s")
+	b.ReportMetric(float64(charge)/1000/float64(reads), "RU/read")
+	b.ReportMetric(float64(len(used)), "partitions")
+}
+
+// BenchmarkFeedPartitionsWrites reports what it costs to publish a post, and to bring
+// the changes of one within a poll to its copies.
+func BenchmarkFeedPartitionsWrites(b *testing.B) {
+	for _, k := range []int{1, 4, 16} {
+		b.Run(fmt.Sprintf("K=%d", k), func(b *testing.B) {
+			w := newWorld(b).spread(k)
+			ada := w.user("ada")
+			for range 150 {
+				w.post(ada, "A post")
+			}
+			var charge atomic.Int64
+			w.wire.after(func(r *http.Response) { charge.Add(milliRU(r)) })
+			published, projected := int64(0), int64(0)
+			for b.Loop() {
+				before := charge.Load()
+				p := w.post(ada, "A post")
+				published += charge.Load() - before
+				w.like(ada, p)
+				p, err := w.Post(b.Context(), p.ID)
+				if err != nil {
+					b.Fatal(err)
+				}
+				before = charge.Load()
+				if err := w.ProjectCopies(b.Context(), p); err != nil {
+					b.Fatal(err)
+				}
+				projected += charge.Load() - before
+			}
+			b.ReportMetric(float64(published)/1000/float64(b.N), "RU/post")
+			b.ReportMetric(float64(projected)/1000/float64(b.N), "RU/change")
+		})
+	}
+}
