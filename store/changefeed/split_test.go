@@ -174,3 +174,19 @@ func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
 	w.wait(func() bool { return w.all(more) })
 	w.waitRanges(1)
 }
+
+// As many ranges as a container has from 80,000 RU/s on.
+func TestManyRanges(t *testing.T) {
+	w := newWorld(t)
+	for range 4 {
+		w.split()
+	}
+	tailed, h := &world{t: t}, newHandled(t)
+	w.tail(w.process(), tailed.handle)
+	w.run("one", h.handle, clusterExpiry)
+	w.write(ids("a", 50)...)
+	tailed.wait(func() bool { return tailed.all(ids("a", 50)) })
+	w.waitRanges(16)
+	w.reset()
+	w.wait(func() bool { return h.came(ids("a", 50)) && w.toReplay() == 0 })
+}
