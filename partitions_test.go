@@ -41,6 +41,7 @@ func TestFeedPartitions(t *testing.T) {
 	}
 	byline(1, "--feed-partitions 4", "serve", "--listen", "localhost:0")
 	byline(1, "--feed-partitions 4", "views", "verify")
+	byline(1, "--feed-partitions 4", "seed", "--users", "1")
 	t.Setenv("BYLINE_FEED_PARTITIONS", "4")
 	byline(1, "1 differences", "views", "verify", "--settle", "0s")
 	byline(0, "", "views", "repair")

@@ -72,7 +72,10 @@ func (c seedConfig) load(ctx context.Context, db *cosmos, m *meter) (database st
 	if err != nil {
 		return "", nil, err
 	}
-	if err := blog.Provision(ctx); err != nil {
+	if err = blog.Provision(ctx); err == nil {
+		err = blog.FillFeed(ctx)
+	}
+	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", db.where, err)
 	}
 	content := seed.Article(c.Seed, c.Users, demoUserID)

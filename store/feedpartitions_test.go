@@ -306,6 +306,21 @@ func TestFillFeedWithTheNewest(t *testing.T) {
 	}
 }
 
+func TestImportOfASpreadFeed(t *testing.T) {
+	w := newWorld(t).spread(2)
+	var posts []*store.Post
+	for i := range 155 {
+		posts = append(posts, &store.Post{ID: fmt.Sprintf("post-%d", i), AuthorID: "ada", AuthorUsername: "ada", Title: fmt.Sprintf("post %d", i),
+			CreatedAt: store.NewDate(w.clock.now()), Version: 1, Revision: 1})
+	}
+	if err := w.ImportFeed(t.Context(), posts); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.inAll(2, newestTitles(155, 150)); err != nil {
+		t.Error(err)
+	}
+}
+
 // What differs in any partition is found, and mended by repair and by rebuild.
 func TestMendingASpreadFeed(t *testing.T) {
 	const k = 4
