@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -274,11 +274,14 @@ func TestVerifyBesideAPostThatNeverStandsStill(t *testing.T) {
 	w.corrupt("feed", "post", p.ID, "/revision", 1_000_000)
 	type mover struct{}
 	ctx := context.WithValue(context.Background(), mover{}, true)
-	var likes atomic.Int32
+	var mu sync.Mutex // one move at a time
+	likes := 0
 	w.wire.intercept(func(r *http.Request) error {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/docs/"+p.ID) || r.Context().Value(mover{}) != nil {
 			return nil
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if !strings.Contains(r.URL.Path, "/colls/posts/") { // a copy becomes as new as the post,
 			now, err := w.Post(ctx, p.ID)
 			if err != nil {
@@ -287,7 +290,7 @@ func TestVerifyBesideAPostThatNeverStandsStill(t *testing.T) {
 			return w.ProjectCopies(ctx, now)
 		}
 		var err error // which then becomes newer
-		if likes.Add(1)%2 == 1 {
+		if likes++; likes%2 == 1 {
 			_, _, err = w.LikePost(ctx, ada.ID, p.ID)
 		} else {
 			_, err = w.UnlikePost(ctx, ada.ID, p.ID)
