@@ -36,6 +36,7 @@ func decodeComment(op string, raw []byte) (*Comment, error) {
 // Comment reads a comment: one point read. It returns nil if there is none.
 func (s *Store) Comment(ctx context.Context, postID, id string) (*Comment, error) {
 	const op = "read comment"
+	ctx = s.begin(ctx, OneComment)
 	if !validID(postID) || !validID(id) {
 		return nil, nil
 	}
@@ -49,6 +50,7 @@ func (s *Store) Comment(ctx context.Context, postID, id string) (*Comment, error
 // Comments is Q4: a post's comments, by one query of the post's partition. A post
 // that does not exist has none.
 func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*Comment], error) {
+	ctx = s.begin(ctx, Q4)
 	if p.Order == "" {
 		p.Order = NewestFirst
 	}
@@ -73,6 +75,7 @@ type NewComment struct {
 // yet, Conflict if the idempotency key was used for another comment on the post.
 func (s *Store) CreateComment(ctx context.Context, n NewComment) (*Comment, *Post, error) {
 	const op = "create comment"
+	ctx = s.begin(ctx, C3)
 	if err := checkText(op, "content", n.Content, maxComment, true); err != nil {
 		return nil, nil, err
 	}
@@ -129,6 +132,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item commentItem) (
 // else's.
 func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*Comment, error) {
 	const op = "edit comment"
+	ctx = s.begin(ctx, EditComment)
 	if err := checkText(op, "content", content, maxComment, true); err != nil {
 		return nil, err
 	}
@@ -169,6 +173,7 @@ func (s *Store) RemoveComment(ctx context.Context, postID, id string) (*Post, er
 }
 
 func (s *Store) deleteComment(ctx context.Context, op string, who authorship, postID, id string) (*Post, error) {
+	ctx = s.begin(ctx, DeleteComment)
 	if !validID(postID) || !validID(id) {
 		return nil, noComment(op)
 	}

@@ -161,6 +161,7 @@ func (s *Store) NewComments(ctx context.Context, postID string) (*Stream[*Commen
 // openOfPost opens a stream about a post, which must exist: one point read.
 func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID string) (*Stream[T], error) {
 	const op = "follow post"
+	ctx = s.begin(ctx, Subscribe)
 	if err := s.awaitEvents(ctx); err != nil {
 		return nil, err
 	}
@@ -194,7 +195,8 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 
 // runEvents follows the change feed of posts until ctx ends.
 func (s *Store) runEvents(ctx context.Context) error {
-	tail := changefeed.NewTail(s.posts, s.distribute, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger})
+	tail := changefeed.NewTail(s.posts, s.distribute, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger,
+		Observe: s.o.Meter.background.observer("events")})
 	defer s.events.forgetPlace()
 	known := make(chan struct{})
 	defer func() { <-known }()

@@ -29,6 +29,7 @@ const FeedKept = 150
 // Feed is Q6: the newest 100 posts in short form, newest first, by one query of one
 // of the feed's partitions.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
+	ctx = s.begin(ctx, Q6)
 	l := list[Post]{op: "list feed", container: s.feed, partition: typePost, copies: s.feedPartitions, limit: feedServed,
 		fields: shortFields, decode: decodeShort, place: placeOfPost}
 	p.Order = NewestFirst

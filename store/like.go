@@ -36,6 +36,7 @@ func decodeLike(op string, raw []byte) (*Like, error) {
 // Like reads a like: one point read. It returns nil if there is none.
 func (s *Store) Like(ctx context.Context, postID, userID string) (*Like, error) {
 	const op = "read like"
+	ctx = s.begin(ctx, OneLike)
 	if !validID(postID) || !validID(userID) {
 		return nil, nil
 	}
@@ -48,6 +49,7 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*Like, error) 
 
 // Liked says for each of the posts whether the user likes it, in one request.
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
+	ctx = s.begin(ctx, ManyLikes)
 	likes, err := readAll(ctx, "read likes", s.posts, postIDs,
 		func(postID string) azcosmos.ItemIdentity {
 			return azcosmos.ItemIdentity{ID: likeID(userID), PartitionKey: key(postID)}
@@ -66,6 +68,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 // Likes is Q5: a post's likes, newest first, by one query of the post's
 // partition. A post that does not exist has none.
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*Like], error) {
+	ctx = s.begin(ctx, Q5)
 	l := list[Like]{op: "list likes", container: s.posts, partition: postID, typ: typeLike,
 		fields: "c.userId, c.userUsername, c.creationDate",
 		decode: func(fields []byte) (*Like, error) { return decodeFields(fields, &Like{PostID: postID}) },
@@ -80,6 +83,7 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*Like
 // Forbidden if the acting user has no user yet.
 func (s *Store) LikePost(ctx context.Context, userID, postID string) (*Like, *Post, error) {
 	const op = "like post"
+	ctx = s.begin(ctx, C4)
 	if !validID(postID) {
 		return nil, nil, noPost(op)
 	}
@@ -127,6 +131,7 @@ func (s *Store) firstLike(ctx context.Context, op string, item likeItem) (*Like,
 // without such a post.
 func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*Post, error) {
 	const op = "unlike post"
+	ctx = s.begin(ctx, UnlikePost)
 	if !validID(postID) {
 		return nil, noPost(op)
 	}

@@ -132,6 +132,7 @@ func placeOfPost(p *Post) (Date, string) { return p.CreatedAt, p.ID }
 // Post reads a whole post: Q2, one point read. It returns nil if there is none.
 func (s *Store) Post(ctx context.Context, id string) (*Post, error) {
 	const op = "read post"
+	ctx = s.begin(ctx, Q2)
 	if !validID(id) {
 		return nil, nil
 	}
@@ -145,6 +146,7 @@ func (s *Store) Post(ctx context.Context, id string) (*Post, error) {
 // Posts reads many whole posts in one request: result[i] is nil if ids[i] does
 // not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*Post, error) {
+	ctx = s.begin(ctx, ManyPosts)
 	return readPosts(ctx, s.posts, ids, decodePost)
 }
 
@@ -159,6 +161,7 @@ func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string, d
 // UserPosts is Q3: a user's posts in short form, newest first, by one query of the
 // user's partition. A user that does not exist has none.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*Post], error) {
+	ctx = s.begin(ctx, Q3)
 	l := list[Post]{op: "list posts of user", container: s.users, partition: userID, typ: typePost,
 		fields: shortFields, decode: decodeShort, place: placeOfPost}
 	p.Order = NewestFirst
@@ -179,6 +182,7 @@ type NewPost struct {
 // Conflict if the idempotency key was used for another post.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
 	const op = "create post"
+	ctx = s.begin(ctx, C2)
 	if err := checkTitle(op, n.Title); err != nil {
 		return nil, err
 	}
@@ -246,6 +250,7 @@ type PostEdit struct {
 // else's, Conflict if Version is stale. The copies are written as in CreatePost.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*Post, error) {
 	const op = "edit post"
+	ctx = s.begin(ctx, C2)
 	if e.Title == nil && e.Content == nil {
 		return nil, invalid(op, "title", "title or content is needed")
 	}
@@ -332,6 +337,7 @@ func (s *Store) RemovePost(ctx context.Context, postID string) error {
 }
 
 func (s *Store) deletePost(ctx context.Context, op string, who authorship, postID string) error {
+	ctx = s.begin(ctx, DeletePost)
 	if !validID(postID) {
 		return noPost(op)
 	}

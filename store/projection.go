@@ -37,14 +37,19 @@ const (
 // is handled twice, or late, or by two processes, never takes a copy back.
 func (s *Store) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	running := &running{projections: map[string]*changefeed.Processor{}, subscribers: s.Streams}
 	for _, p := range s.processors() {
 		processor, err := changefeed.New(p.source, s.leases, p.handle, changefeed.Options{
-			Name: p.name, Owner: s.o.Instance, PollInterval: p.poll, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: s.o.Logger})
+			Name: p.name, Owner: s.o.Instance, PollInterval: p.poll, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: s.o.Logger,
+			Observe: s.o.Meter.background.observer(p.name)})
 		if err != nil {
 			return &Error{Code: Internal, Op: "run projections", Err: err}
 		}
-		g.Go(func() error { return processor.Run(ctx) })
+		running.projections[p.name] = processor
+		g.Go(func() error { return processor.Run(patterned(ctx, p.pattern)) })
 	}
+	s.o.Meter.running.Store(running)
+	defer s.o.Meter.running.CompareAndSwap(running, nil)
 	g.Go(func() error { return s.runEvents(ctx) })
 	if err := g.Wait(); err != nil {
 		return cosmosError("run projections", err)
@@ -54,21 +59,22 @@ func (s *Store) Run(ctx context.Context) error {
 
 // processor follows one container for one purpose.
 type processor struct {
-	name   string
-	source *azcosmos.ContainerClient
-	handle changefeed.Handler
-	poll   time.Duration
+	name    string
+	pattern Pattern
+	source  *azcosmos.ContainerClient
+	handle  changefeed.Handler
+	poll    time.Duration
 }
 
 func (s *Store) projections() []processor {
 	return []processor{
-		{"projections-posts", s.background.posts, s.projectPosts, s.o.PollInterval},
-		{"projections-users", s.background.users, s.projectUsers, s.o.PollInterval},
+		{"projections-posts", ProjectPosts, s.background.posts, s.projectPosts, s.o.PollInterval},
+		{"projections-users", ProjectUsers, s.background.users, s.projectUsers, s.o.PollInterval},
 	}
 }
 
 func (s *Store) processors() []processor {
-	return append(s.projections(), processor{"usernames", s.background.users, s.sweepUsernames, sweepPolls * s.o.PollInterval})
+	return append(s.projections(), processor{"usernames", ProjectUsernames, s.background.users, s.sweepUsernames, sweepPolls * s.o.PollInterval})
 }
 
 // When a process is killed, its copies stand still until its leases expire, which is
@@ -99,6 +105,7 @@ type ProjectionStatus struct {
 // and who is at work. It takes part in nothing. Before they have ever run it
 // returns nothing.
 func (s *Store) Projections(ctx context.Context) ([]ProjectionStatus, error) {
+	ctx = s.begin(ctx, Verify)
 	var all []ProjectionStatus
 	for _, p := range s.processors() {
 		ranges, err := changefeed.Status(ctx, p.source, s.leases, p.name)
@@ -236,6 +243,7 @@ func (s *Store) setAside(container string, raw []byte, err error) string {
 		ID string `json:"id"`
 	}
 	_ = json.Unmarshal(raw, &item) // every item has one
+	s.o.Meter.background.setAside.Inc()
 	s.o.Logger.Error("item set aside: it cannot be projected", logContainer, container, logItem, item.ID, logError, err)
 	return item.ID
 }

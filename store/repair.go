@@ -19,6 +19,7 @@ import (
 // from an item that cannot be read.
 func (s *Store) Repair(ctx context.Context, d Difference) error {
 	const op = "repair"
+	ctx = s.begin(ctx, Repair)
 	for range 10 {
 		now, err := s.compare(ctx, d)
 		if now == nil || err != nil {

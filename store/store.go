@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Options of a Store. The zero value works.
@@ -33,6 +34,10 @@ type Options struct {
 
 	// Logger receives what the projections have to say. Default: nowhere.
 	Logger *slog.Logger
+
+	// Meter, which should be attached to the clients, counts what is asked for and
+	// what the projections do. Default: one that nobody reads.
+	Meter *Meter
 }
 
 // Store is the blog on its V3 containers. It is safe for concurrent use.
@@ -73,6 +78,9 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Meter == nil {
+		o.Meter = NewMeter(prometheus.NewRegistry())
+	}
 	if o.FeedPartitions < 0 || o.FeedPartitions > MaxFeedPartitions {
 		return nil, invalid("open store", "feedPartitions", "the feed can have 1 to %d partitions, not %d", MaxFeedPartitions, o.FeedPartitions)
 	}
@@ -102,6 +110,7 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 
 // Ready reports whether Cosmos DB answers: nil, or an Error. It costs about 1 RU.
 func (s *Store) Ready(ctx context.Context) error {
+	ctx = s.begin(ctx, Readiness)
 	_, err := s.posts.ReadItem(ctx, key("ready"), "ready", nil)
 	if err != nil && !hasStatus(err, http.StatusNotFound) {
 		return cosmosError("check readiness", err)

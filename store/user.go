@@ -32,6 +32,7 @@ func decodeUser(op string, raw []byte) (*User, error) {
 
 // User reads a user: Q1, one point read. It returns nil if there is none.
 func (s *Store) User(ctx context.Context, id string) (*User, error) {
+	ctx = s.begin(ctx, Q1)
 	return readUser(ctx, "read user", s.users, id)
 }
 
@@ -48,6 +49,7 @@ func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id st
 
 // Users reads many users in one request: result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*User, error) {
+	ctx = s.begin(ctx, ManyUsers)
 	return readUsers(ctx, s.users, ids, decodeUser)
 }
 
@@ -72,6 +74,7 @@ type NewUser struct {
 // user can go on with.
 func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
 	const op = "create user"
+	ctx = s.begin(ctx, C1)
 	if err := checkUsername(op, n.Username); err != nil {
 		return nil, err
 	}
@@ -136,6 +139,7 @@ func (s *Store) author(ctx context.Context, op, userID string) (*User, error) {
 // Empty reports whether there is no user. It looks in all partitions:
 // for the start of a process, never for the request path.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
+	ctx = s.begin(ctx, Readiness)
 	pager := s.background.users.NewQueryItemsPager("SELECT c.id FROM c WHERE c.type = 'user'", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1})
 	for pager.More() {
 		r, err := pager.NextPage(ctx)

@@ -54,6 +54,7 @@ const (
 // It returns nil if nobody has the name.
 func (s *Store) UserByUsername(ctx context.Context, username string) (*User, error) {
 	const op = "read user by username"
+	ctx = s.begin(ctx, ByUsername)
 	if checkUsername(op, username) != nil {
 		return nil, nil
 	}
@@ -141,6 +142,7 @@ func (s *Store) held(ctx context.Context, r *usernameItem) (bool, error) {
 // if the user does not exist, Conflict (Field is "username") if the name is taken.
 func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User, error) {
 	const op = "rename user"
+	ctx = s.begin(ctx, C1)
 	if err := checkUsername(op, username); err != nil {
 		return nil, err
 	}

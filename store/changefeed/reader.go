@@ -56,17 +56,17 @@ func (r reader) end(ctx context.Context) (continuation, error) {
 }
 
 // step reads a page and has it handled. It returns the continuation after it and
-// how many changes it had.
-func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, handle Handler) (string, int, error) {
+// what was done.
+func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, handle Handler) (string, Progress, error) {
 	page, err := r.read(ctx, of, continuation, r.o.MaxItems)
 	if err != nil {
-		return "", 0, err
+		return "", Progress{}, err
 	}
 	progress := Progress{Range: of, Items: len(page.Items)}
 	if progress.Items > 0 {
 		began := r.o.Clock()
 		if err := handle(ctx, page.Items); err != nil {
-			return "", 0, err
+			return "", Progress{}, err
 		}
 		progress.Took = r.o.Clock().Sub(began)
 		progress.Lag = lag(page, page.Items[progress.Items-1])
@@ -75,7 +75,7 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 		page.ContinuationToken = continuation
 	}
 	r.o.Observe(progress)
-	return page.ContinuationToken, progress.Items, nil
+	return page.ContinuationToken, progress, nil
 }
 
 // failed logs a failure and waits before the next try. It reports false if ctx

@@ -99,7 +99,7 @@ func (t *Tail) follow(ctx context.Context, at continuation, changed *atomic.Bool
 	var retry backoff
 	r := at.Positions[0].feedRange()
 	for ctx.Err() == nil && !changed.Load() {
-		token, items, err := t.reader.step(ctx, r, at.String(), t.handle)
+		token, done, err := t.reader.step(ctx, r, at.String(), t.handle)
 		if err == nil {
 			var c continuation
 			if c, err = parseContinuation(token); err == nil {
@@ -111,7 +111,7 @@ func (t *Tail) follow(ctx context.Context, at continuation, changed *atomic.Bool
 			continue
 		}
 		retry.reset()
-		if items == 0 {
+		if done.Items == 0 {
 			sleep(ctx, t.reader.o.PollInterval)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -13,6 +14,7 @@ import (
 type worker struct {
 	stop context.CancelCauseFunc // guarded by Processor.mu; nil until it is launched
 	done chan struct{}           // closed when it has ended
+	lag  atomic.Int64            // transactions that were still to be read after the last page
 
 	// Of the worker's own goroutine until done:
 	resets  int64     // of the lease when it was launched
@@ -71,6 +73,20 @@ func (p *Processor) works(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.workers[id] != nil
+}
+
+// Held tells how many leases this process holds, and how many transactions were still
+// to be read of their ranges after the last page of each.
+func (p *Processor) Held() (leases int, lag int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.workers {
+		if w.stop != nil {
+			leases++
+			lag += w.lag.Load()
+		}
+	}
+	return leases, lag
 }
 
 // reserve keeps the lease from being worked on until it is started or dropped.
@@ -214,14 +230,15 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 	if replayTo > 0 {
 		ctx = context.WithValue(ctx, replayKey{}, true)
 	}
-	at, items, err := p.reader.step(ctx, h.r, w.at, p.handle)
+	at, done, err := p.reader.step(ctx, h.r, w.at, p.handle)
 	if err != nil {
 		return false, err
 	}
 	w.at = at
-	w.unsaved = w.unsaved || items > 0
-	full := items >= int(p.o.MaxItems)
-	replayed := replayTo > 0 && (items == 0 || reached(at, replayTo))
+	w.lag.Store(done.Lag)
+	w.unsaved = w.unsaved || done.Items > 0
+	full := done.Items >= int(p.o.MaxItems)
+	replayed := replayTo > 0 && (done.Items == 0 || reached(at, replayTo))
 	if replayed || w.unsaved && (!full || p.o.Clock().Sub(w.saved) >= checkpointEvery) {
 		// A checkpoint only after the handler.
 		if err := h.write(ctx, func(v *lease) {

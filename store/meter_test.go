@@ -1,0 +1,157 @@
+package store_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/store"
+	"byline/store/emulator"
+)
+
+// metered is a world whose clients account to a meter.
+type metered struct {
+	*world
+	registry *prometheus.Registry
+
+	mu      sync.Mutex
+	charged float64 // guarded by mu; RU, by the engine's answers
+	sent    int     // guarded by mu; requests
+}
+
+func newMetered(t testing.TB) *metered {
+	t.Helper()
+	m := &metered{world: newWorld(t), registry: prometheus.NewRegistry()}
+	meter := store.NewMeter(m.registry)
+	options := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: m.wire,
+		Retry: policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetries: 3}}}
+	meter.Attach(&options.ClientOptions)
+	credential, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(m.engine.Endpoint(), credential, &options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	m.Store, err = store.New(client, client, store.Options{Clock: m.clock.now, PollInterval: time.Millisecond, Instance: "test", Meter: meter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.wire.after(func(r *http.Response) {
+		charge, _ := strconv.ParseFloat(r.Header.Get("x-ms-request-charge"), 64)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.charged += charge
+	})
+	m.wire.intercept(func(*http.Request) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.sent++
+		return nil
+	})
+	return m
+}
+
+// value adds up the series of a metric that have the label, if one is given.
+func (m *metered) value(name string, label ...string) float64 {
+	m.t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, series := range f.Metric {
+			match := len(label) == 0
+			for _, l := range series.Label {
+				match = match || l.GetName() == label[0] && l.GetValue() == label[1]
+			}
+			if match {
+				sum += series.GetCounter().GetValue() + series.GetGauge().GetValue() + float64(series.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return sum
+}
+
+func (m *metered) is(want float64, name string, label ...string) {
+	m.t.Helper()
+	if got := m.value(name, label...); math.Abs(got-want) > .005 {
+		m.t.Errorf("%s%v is %.2f, want %.2f", name, label, got, want)
+	}
+}
+
+// Whatever the engine charges is in the metrics, by pattern and by range: of what
+// succeeds, of what is throttled and tried again, of what fails, and of what happens
+// in the background.
+func TestMeterMissesNothing(t *testing.T) {
+	m := newMetered(t)
+	ada := m.user("ada")
+	post := m.post(ada, "t")
+	var n int
+	m.engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if n++; o.Kind == emulator.Read && n%2 == 0 {
+			return emulator.Fault{Status: http.StatusTooManyRequests}
+		}
+		return emulator.Fault{}
+	})
+	for range 4 {
+		if _, err := m.Post(t.Context(), post.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.engine.Inject(nil)
+	if _, err := m.Post(t.Context(), "absent"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Posts(t.Context(), []string{post.ID, "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	stop := m.run()
+	if _, _, err := m.LikePost(t.Context(), ada.ID, post.ID); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if p, err := m.Feed(t.Context(), store.Paging{First: 1}); err != nil || len(p.Items) == 0 || p.Items[0].LikeCount != 1 {
+			return fmt.Errorf("%v %v", p, err)
+		}
+		return nil
+	})
+	m.is(1, "byline_projection_leases", "projection", "projections-posts")
+	stop()
+
+	m.mu.Lock()
+	charged, sent := m.charged, m.sent
+	m.mu.Unlock()
+	m.is(charged, "byline_cosmos_request_units_total")
+	m.is(charged, "byline_cosmos_range_request_units_total")
+	m.is(float64(sent), "byline_cosmos_requests_total")
+	m.is(float64(sent), "byline_cosmos_request_seconds")
+	m.is(0, "byline_cosmos_requests_total", "pattern", store.Unnamed.String())
+	m.is(5, "byline_access_total", "pattern", "Q2")
+	if throttles := m.value("byline_cosmos_throttles_total", "pattern", "Q2"); throttles == 0 {
+		t.Error("no throttles")
+	} else {
+		m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "Q2")
+	}
+	m.is(0, "byline_cosmos_errors_total")
+	for _, p := range []store.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts, store.ProjectPosts, store.ChangeFeed, store.Leases, store.Metadata} {
+		if m.value("byline_cosmos_request_units_total", "pattern", p.String()) == 0 {
+			t.Errorf("nothing was charged for %s", p)
+		}
+	}
+}
