@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/internal/secrettest"
 	"byline/store"
@@ -33,6 +34,7 @@ type blog struct {
 	// other one makes it tick.
 	projector *store.Store
 	wire      *wire
+	metrics   *prometheus.Registry
 	names     map[string]string // global ids by names such as "post:engines"
 	rows      atomic.Int64      // makes idempotency keys
 }
@@ -169,15 +171,16 @@ func newBlog(t testing.TB, o Options) *blog {
 			t.Error(err)
 		}
 	})
-	w := &wire{engine: engine}
+	w, registry := &wire{engine: engine}, prometheus.NewRegistry()
+	meter := store.NewMeter(registry)
 	client := func(transport policy.Transporter) *azcosmos.Client {
 		credential, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-			Transport: transport, Retry: policy.RetryOptions{MaxRetries: -1},
-		}})
+		o := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: transport, Retry: policy.RetryOptions{MaxRetries: -1}}}
+		meter.Attach(&o.ClientOptions)
+		c, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +189,7 @@ func newBlog(t testing.TB, o Options) *blog {
 	now := atomic.Int64{}
 	now.Store(epoch.Unix())
 	open := func(c *azcosmos.Client, clock func() time.Time) *store.Store {
-		s, err := store.New(c, client(engine), store.Options{PollInterval: 5 * time.Millisecond, Instance: "test", Clock: clock, Logger: secrettest.Logger()})
+		s, err := store.New(c, client(engine), store.Options{PollInterval: 5 * time.Millisecond, Instance: "test", Clock: clock, Logger: secrettest.Logger(), Meter: meter})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +210,7 @@ func newBlog(t testing.TB, o Options) *blog {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &blog{Handler: h, store: s, wire: w, projector: open(client(engine), func() time.Time { return epoch }), names: map[string]string{}}
+	b := &blog{Handler: h, store: s, wire: w, metrics: registry, projector: open(client(engine), func() time.Time { return epoch }), names: map[string]string{}}
 	// The first ReadMany of a client reads what a container is made of.
 	for _, warm := range []func() error{
 		func() error { _, err := s.Users(t.Context(), []string{"a", "b"}); return err },
@@ -336,4 +339,22 @@ func smallBlog(t testing.TB, o Options) *blog {
 func newResponse(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {"application/json"}},
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+}
+
+// metricOf adds up the series of a metric.
+func metricOf(t testing.TB, r prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.Metric {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }

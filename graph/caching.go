@@ -19,10 +19,12 @@ const publicMaxAge = 5 * time.Second
 
 // isPublic reports whether the answer is the same for everybody who asks for the URL:
 // that of a query which named its document by hash or id, from nobody who is signed
-// in or goes on with a session, of which no field asked who the viewer is, and which went well.
+// in or goes on with a session, of which no field asked who the viewer is, and which went
+// well. What an answer has cost, if the client asks for it, is not the same for everybody.
 func isPublic(r *http.Request, response *graphql.Response) bool {
+	asker := requestFrom(r.Context())
 	return r.Method == http.MethodGet && r.URL.Query().Get("query") == "" && len(r.Header.Values("Authorization")) == 0 && r.Header.Get(sessionHeader) == "" &&
-		response.Data != nil && len(response.Errors) == 0 && !requestFrom(r.Context()).personal.Load()
+		response.Data != nil && len(response.Errors) == 0 && !asker.personal.Load() && !asker.tally.asked
 }
 
 // writePublic answers with what caches may keep, or that the client has it already.

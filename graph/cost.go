@@ -400,7 +400,9 @@ func (costLimit) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (costLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	// Not viewerID: what an operation may cost is no part of its answer.
-	p := predict(op.Operation, op.Variables, requestFrom(ctx).viewer != "")
+	r := requestFrom(ctx)
+	p := predict(op.Operation, op.Variables, r.viewer != "")
+	r.tally.predict(p.total)
 	if p.total <= maxCost {
 		if refused := p.answer.refusal(); refused != nil {
 			return gqlerror.Wrap(refused)

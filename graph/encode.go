@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -18,6 +19,7 @@ type encoder[T any] func(dst []byte, a *gathered, v T) []byte
 type compiler struct {
 	op     *graphql.OperationContext
 	object *objectPlan
+	path   []string // of the field that is compiled, in the response
 	inList bool
 	gap    bool // something has no encoder
 }
@@ -38,7 +40,9 @@ func compile[T any](c *compiler, typeName string, selections ast.SelectionSet, k
 		if f.Name == "__typename" {
 			encode = textField(func(T) string { return typeName })(c, f)
 		} else if of := known[f.Name]; of != nil {
+			c.path = append(c.path, f.Alias)
 			encode = of(c, f)
+			c.path = c.path[:len(c.path)-1]
 		} else {
 			c.gap = true
 			return nil
@@ -155,7 +159,7 @@ var postFields = fields[*store.Post]{
 	"commentCount": numberField(func(p *store.Post) int32 { return p.CommentCount }),
 	"likeCount":    numberField(func(p *store.Post) int32 { return p.LikeCount }),
 	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*store.Post] {
-		c.object.liked = true
+		c.object.liked = strings.Join(c.path, ".")
 		return func(dst []byte, a *gathered, p *store.Post) []byte {
 			if a.liked == nil {
 				return append(dst, "null"...)
@@ -195,13 +199,13 @@ func listField[P, T any](typeName string, of fields[T], read func(context.Contex
 			c.gap = true
 			return nil
 		}
-		at := len(c.object.lists)
+		at, path := len(c.object.lists), any(strings.Join(c.path, "."))
 		c.object.lists = append(c.object.lists, func(ctx context.Context, r *Resolver, parent any) (any, error) {
 			p, err := pagingOfField(ctx, f.Field)
 			if err != nil {
 				return nil, err
 			}
-			return read(ctx, r, parent.(P), p)
+			return read(withAsker(ctx, path), r, parent.(P), p)
 		})
 		encode := connectionOf(c, typeName, f.Selections, of)
 		return func(dst []byte, a *gathered, _ P) []byte { return encode(dst, a, a.pages[at].(*store.Page[T])) }

@@ -37,8 +37,8 @@ type Options struct {
 	// Logger gets a line for each operation that failed. Default: discards.
 	Logger *slog.Logger
 
-	// Development serves the playground, introspection, and suggestions in error
-	// messages. Default: none of them.
+	// Development serves the playground, introspection, suggestions in error messages,
+	// and in each answer what it cost. Default: none of them.
 	Development bool
 
 	// TrustedDocuments, if set, are the only documents to execute. There is no
@@ -102,7 +102,12 @@ func NewHandler(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	operations, err := otherOrigins(admission.door(server), o.Origins, presenter{log: o.Logger})
+	costs := costUntold
+	if o.Development {
+		costs = costInDetail
+	}
+	p := presenter{log: o.Logger}
+	operations, err := otherOrigins(askCost(admission.door(server), costs, p), o.Origins, p)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +151,7 @@ func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handl
 	server.Use(oneStream{})
 	server.Use(signedInToWrite{})
 	server.Use(costLimit{})
+	server.Use(tellCost{})
 	server.Use(inSession{})
 	loaders := freshLoaders{store: o.Store}
 	if o.Tracing != nil {

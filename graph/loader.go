@@ -30,7 +30,10 @@ type loader[K comparable, V any] struct {
 }
 
 // group is some keys that are read together; its identity is its address.
-type group[K comparable] struct{ keys []K }
+type group[K comparable] struct {
+	keys  []K
+	asker any // for the first of them; see withAsker
+}
 
 // newLoader makes a loader whose batches run on ctx. fetch gets distinct keys, at
 // most loaderBatch of them, and returns their values in the same order.
@@ -40,7 +43,7 @@ func newLoader[K comparable, V any](ctx context.Context, fetch func(context.Cont
 		for _, g := range groups {
 			keys = append(keys, g.keys...)
 		}
-		values, err := fetchAll(ctx, keys, fetch)
+		values, err := fetchAll(withAsker(ctx, groups[0].asker), keys, fetch)
 		results := make([]*dataloader.Result[[]V], len(groups))
 		for i, g := range groups {
 			results[i] = &dataloader.Result[[]V]{Error: err}
@@ -147,7 +150,7 @@ func (l *loader[K, V]) groupLocked(key K) []K {
 
 // enqueueLocked queues those keys that are not known, as one group.
 func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
-	g := &group[K]{}
+	g := &group[K]{asker: askerOf(ctx)}
 	var read dataloader.Thunk[[]V]
 	for _, k := range keys {
 		if _, ok := l.known[k]; ok {

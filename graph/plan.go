@@ -69,7 +69,7 @@ type plan struct {
 // objectPlan is what becomes of a value of a root field.
 type objectPlan struct {
 	lists  []plannedList
-	liked  bool // viewerHasLiked is selected
+	liked  string // the path of viewerHasLiked; "" if it is not selected
 	encode encoder[any]
 }
 
@@ -104,8 +104,8 @@ func (p *plan) run(ctx context.Context, r *Resolver) (rawJSON, error) {
 	if err := object.readLists(ctx, r, a, value); err != nil {
 		return nil, err
 	}
-	if object.liked {
-		if err := a.readLiked(ctx, value); err != nil {
+	if object.liked != "" {
+		if err := a.readLiked(withAsker(ctx, object.liked), value); err != nil {
 			return nil, err
 		}
 	}
@@ -184,7 +184,7 @@ func newPlan(op *graphql.OperationContext, field graphql.CollectedField) *plan {
 	}
 	p := &plan{read: read, objects: map[string]*objectPlan{}}
 	for name, compile := range rootTypes[field.Definition.Type.Name()] {
-		c := &compiler{op: op, object: &objectPlan{}}
+		c := &compiler{op: op, object: &objectPlan{}, path: []string{field.Alias}}
 		if c.object.encode = compile(c, field.Selections); !c.gap {
 			p.objects[name] = c.object
 		}

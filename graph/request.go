@@ -27,6 +27,7 @@ type request struct {
 
 	personal atomic.Bool  // somebody asked who the viewer is
 	errors   atomic.Int32 // of the answer that is being made
+	tally    tally
 
 	mu     sync.Mutex
 	logged map[failureKey]bool // guarded by mu; what the operator has been told already
@@ -40,8 +41,9 @@ type failureKey struct {
 
 type requestKey struct{}
 
+// withRequest makes ctx belong to r, which takes note of what is charged in it.
 func withRequest(ctx context.Context, r *request) context.Context {
-	return context.WithValue(ctx, requestKey{}, r)
+	return store.WithRecorder(context.WithValue(ctx, requestKey{}, r), r.tally.record)
 }
 
 // requestFrom returns the request that ctx belongs to, an anonymous one if it

@@ -75,6 +75,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		h.Set(sessionHeader, token)
 	}
 	if isPublic(r, response) {
+		delete(response.Extensions, costExtension) // of development: nobody has asked for it
 		writePublic(w, r, response)
 		return
 	}
@@ -114,11 +115,14 @@ func writeResponse(w http.ResponseWriter, media string, response *graphql.Respon
 	write(w, status, response)
 }
 
+// vary is what answers differ by beside the URL.
+const vary = "Accept, Authorization, " + sessionHeader + ", " + costHeader
+
 // prepare sets the headers that every answer has.
 func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
 	media, acceptable = negotiate(r.Header.Values("Accept"))
 	h.Set("Content-Type", media+"; charset=utf-8")
-	h.Add("Vary", "Accept, Authorization, "+sessionHeader) // to what CORS has said
+	h.Add("Vary", vary) // to what CORS has said
 	h.Set("Cache-Control", "no-store")
 	return media, acceptable
 }

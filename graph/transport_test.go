@@ -117,7 +117,7 @@ func TestTransport(t *testing.T) {
 				t.Errorf("echoes the body: %s", a.body)
 			}
 			for header, want := range map[string]string{
-				"Content-Type": tt.media + "; charset=utf-8", "Allow": tt.allow, "Cache-Control": "no-store", "Vary": "Accept, Authorization, Byline-Session",
+				"Content-Type": tt.media + "; charset=utf-8", "Allow": tt.allow, "Cache-Control": "no-store", "Vary": vary,
 			} {
 				if got := a.header.Get(header); got != want {
 					t.Errorf("%s is %q, want %q", header, got, want)

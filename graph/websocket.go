@@ -100,7 +100,7 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 	}
 	conn.SetReadLimit(maxBody)
 	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier, rates: t.rates, bodies: t.bodies, admission: t.admission, address: requestFrom(r.Context()).address,
-		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, running: map[string]*operation{}}
+		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: requestFrom(r.Context()).tally.detail, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
 		s.serve(t.streams)
@@ -204,6 +204,7 @@ type socket struct {
 	session      *store.Session
 	moderator    bool
 	expiry       *time.Timer // closes the connection when its token ends; nil: it does not
+	cost         costDetail
 
 	operations sync.WaitGroup
 	mu         sync.Mutex
@@ -276,7 +277,8 @@ func (s *socket) refuse(code websocket.StatusCode, reason string) bool {
 }
 
 // init signs the connection in, by the bearer token that the payload's Authorization
-// names, or else by the request's own; and opens its session, likewise.
+// names, or else by the request's own; and opens its session, likewise. So it is with
+// what is to be told of costs.
 func (s *socket) init(m message) bool {
 	if s.acknowledged {
 		return s.refuse(closeTooManyInits, "Too many initialisation requests")
@@ -288,8 +290,18 @@ func (s *socket) init(m message) bool {
 	h := s.upgrade
 	for name, value := range payload {
 		var text string
-		if name = http.CanonicalHeaderKey(name); (name == "Authorization" || name == sessionHeader) && json.Unmarshal(value, &text) == nil && text != "" {
+		if json.Unmarshal(value, &text) != nil || text == "" {
+			continue
+		}
+		switch name = http.CanonicalHeaderKey(name); name {
+		case "Authorization", sessionHeader:
 			h.Set(name, text)
+		case costHeader:
+			detail, err := parseCostDetail(text, s.cost)
+			if err != nil {
+				return s.refuse(closeBadMessage, classify(err).message)
+			}
+			s.cost = detail
 		}
 	}
 	who := &request{}
@@ -322,7 +334,8 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session}))
+	who := &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session, tally: tally{detail: s.cost}}
+	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), who))
 	op := &operation{cancel}
 	s.mu.Lock()
 	_, taken := s.running[m.ID]

@@ -1,0 +1,202 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/store"
+)
+
+// costHeader asks for what an operation costs to be told in extensions.cost.
+const costHeader = "Byline-Cost"
+
+// costDetail is how much is told.
+type costDetail int
+
+const (
+	costUntold costDetail = iota
+	costSummary
+	costInDetail
+)
+
+// parseCostDetail reads what a client asks for. Nothing is the default.
+func parseCostDetail(text string, otherwise costDetail) (costDetail, error) {
+	switch text {
+	case "":
+		return otherwise, nil
+	case "summary":
+		return costSummary, nil
+	case "detail":
+		return costInDetail, nil
+	}
+	return otherwise, refuse(costHeader, "%s must be summary or detail", costHeader)
+}
+
+// tally is what the operation of a request has charged. It may be used by any number
+// of goroutines at once. The zero value counts, and tells nothing.
+type tally struct {
+	detail costDetail
+	asked  bool // by the client, rather than by default
+
+	mu         sync.Mutex
+	predicted  float64         // guarded by mu; RU
+	total      float64         // guarded by mu; RU, of all responses
+	response   cost            // guarded by mu; since the last response
+	operations []costOperation // guarded by mu; since the last response, if they are to be told
+}
+
+// cost is extensions.cost.
+type cost struct {
+	PredictedRU rounded          `json:"predictedRU"`
+	ActualRU    rounded          `json:"actualRU"`
+	Requests    int              `json:"requests"`             // to Cosmos DB
+	Operations  *[]costOperation `json:"operations,omitempty"` // nil in a summary
+}
+
+// costOperation is an operation on Cosmos DB.
+type costOperation struct {
+	Path         string          `json:"path"`
+	Pattern      string          `json:"pattern"`
+	Container    string          `json:"container"`
+	Kind         string          `json:"kind"`
+	PartitionKey json.RawMessage `json:"partitionKey,omitempty"`
+	Range        string          `json:"range"`
+	RU           rounded         `json:"ru"`
+	Ms           rounded         `json:"ms"`
+	Retries      int             `json:"retries"`
+}
+
+// rounded is a number of which two decimals are told.
+type rounded float64
+
+// MarshalJSON implements json.Marshaler.
+func (r rounded) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, math.Round(float64(r)*100)/100, 'f', -1, 64), nil
+}
+
+// record takes note of an operation on Cosmos DB. See store.WithRecorder.
+func (t *tally) record(ctx context.Context, o *store.Operation) {
+	var told costOperation
+	if t.detail == costInDetail {
+		told = costOperation{Path: fieldPath(ctx), Pattern: o.Pattern.String(), Container: o.Container, Kind: string(o.Kind),
+			PartitionKey: json.RawMessage(o.PartitionKey), Range: o.Range,
+			RU: rounded(o.RU), Ms: rounded(o.Took.Seconds() * 1000), Retries: max(0, o.Tries-1)}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.total += o.RU
+	t.response.ActualRU += rounded(o.RU)
+	t.response.Requests += o.Tries
+	if t.detail == costInDetail {
+		t.operations = append(t.operations, told)
+	}
+}
+
+// predict takes note of what an operation is going to charge.
+func (t *tally) predict(ru float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.predicted = ru
+}
+
+// take returns the cost of the response that has been made: what was read for it, and
+// whatever was read before the first one.
+func (t *tally) take() cost {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.response
+	c.PredictedRU = rounded(t.predicted)
+	if t.detail == costInDetail {
+		operations := append([]costOperation{}, t.operations...)
+		c.Operations = &operations
+	}
+	t.response, t.operations = cost{}, t.operations[:0]
+	return c
+}
+
+type askerKey struct{}
+
+// withAsker says for which field something is read, where the context is not the field's:
+// by its *graphql.FieldContext, or its path as a string.
+func withAsker(ctx context.Context, asker any) context.Context {
+	return context.WithValue(ctx, askerKey{}, asker)
+}
+
+// askerOf returns the field that something is read for. A batch is read for the first
+// that asked.
+func askerOf(ctx context.Context) any {
+	if asker := ctx.Value(askerKey{}); asker != nil {
+		return asker
+	}
+	return graphql.GetFieldContext(ctx)
+}
+
+// fieldPath is where the field that something is read for is found in the response, but
+// for list indexes, as in QUERY_TOO_EXPENSIVE.
+func fieldPath(ctx context.Context) string {
+	asker := askerOf(ctx)
+	if path, ok := asker.(string); ok {
+		return path
+	}
+	field, _ := asker.(*graphql.FieldContext)
+	var path strings.Builder
+	for _, step := range field.Path() {
+		if name, ok := step.(ast.PathName); ok {
+			if path.Len() > 0 {
+				path.WriteByte('.')
+			}
+			path.WriteString(string(name))
+		}
+	}
+	return path.String()
+}
+
+// tellCost puts the cost of each response into its extensions, if it is to be told.
+type tellCost struct{}
+
+var _ graphql.ResponseInterceptor = tellCost{}
+
+func (tellCost) ExtensionName() string                   { return "TellCost" }
+func (tellCost) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (tellCost) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	response := next(ctx)
+	if response == nil {
+		return nil
+	}
+	t := &requestFrom(ctx).tally
+	if c := t.take(); t.detail != costUntold {
+		if response.Extensions == nil {
+			response.Extensions = map[string]any{}
+		}
+		response.Extensions[costExtension] = c
+	}
+	return response
+}
+
+const costExtension = "cost"
+
+// askCost reads the header that asks for the cost.
+func askCost(next http.Handler, otherwise costDetail, p presenter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := strings.Join(r.Header.Values(costHeader), ",")
+		detail, err := parseCostDetail(text, otherwise)
+		if err != nil {
+			prepare(w.Header(), r)
+			write(w, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
+			return
+		}
+		t := &requestFrom(r.Context()).tally
+		t.detail, t.asked = detail, text != ""
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,266 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"byline/store/emulator"
+)
+
+// toldCost is extensions.cost, as a client reads it.
+type toldCost struct {
+	PredictedRU float64
+	ActualRU    float64
+	Requests    int
+	Operations  []struct {
+		Path, Pattern, Container, Kind, Range string
+		PartitionKey                          []string
+		RU, Ms                                float64
+		Retries                               int
+	}
+}
+
+// withCost asks as post does, and for the cost.
+func withCost(t testing.TB, h http.Handler, token, query, detail string) (answer, toldCost) {
+	t.Helper()
+	r := benchRequest(strings.TrimPrefix(token, "demo:"), query)
+	if detail != "" {
+		r.Header.Set(costHeader, detail)
+	}
+	a := send(t, h, r)
+	return a, costOf(t, a.body)
+}
+
+// costOf reads extensions.cost of a response; the zero value if there is none.
+func costOf(t testing.TB, body string) toldCost {
+	t.Helper()
+	var told struct{ Extensions struct{ Cost toldCost } }
+	if err := json.Unmarshal([]byte(body), &told); err != nil {
+		t.Fatalf("%q: %v", body, err)
+	}
+	return told.Extensions.Cost
+}
+
+// What all answers of a run have told adds up, to the hundredth, to what the engine has
+// charged and to what the metric says: of the ten patterns and more, of what fails, of
+// what is throttled, and of reads for several fields at once.
+func TestCostsAddUp(t *testing.T) {
+	b, patterns := accessPatterns(t)
+	inject := b.wire.engine.(*emulator.Engine).Inject
+	b.wire.reset()
+	before := metricOf(t, b.metrics, "byline_cosmos_request_units_total")
+	told, requests := 0.0, 0
+	ask := func(subject, query, code string) {
+		a, c := withCost(t, b, subject, b.fill(query), "detail")
+		if a.code() != code {
+			t.Fatal(a.body)
+		}
+		told += c.ActualRU
+		requests += c.Requests
+		sum, sent := 0.0, 0
+		for _, o := range c.Operations {
+			sum += o.RU
+			sent += 1 + o.Retries
+			if o.Path == "" || o.Pattern == "" || o.Container == "" || o.Kind == "" || o.Range == "" && code != "THROTTLED" {
+				t.Errorf("%s: %+v", query, o)
+			}
+		}
+		if math.Abs(sum-c.ActualRU) > .001 || sent != c.Requests {
+			t.Errorf("%s: the operations have charged %.2f RU in %d requests, all together %.2f in %d", query, sum, sent, c.ActualRU, c.Requests)
+		}
+	}
+	for _, p := range patterns {
+		for i := range 3 {
+			subject, query := p.query(i)
+			if p.name == "C4" && i == 0 {
+				b.wire.reset() // the post that it has made to be liked was for free
+				before, told, requests = metricOf(t, b.metrics, "byline_cosmos_request_units_total"), 0, 0
+			}
+			ask(subject, query, "")
+		}
+	}
+	ask("user0001", `{ feed(first: 100) { edges { node { content viewerHasLiked author { createdAt } } } } }`, "")
+	ask("", `{ nodes(ids: ["<user:user0001>", "<post:post 1>", "<like:user0001>"]) { id } }`, "")
+	ask("", `{ post(id: "`+postGlobalID("none")+`") { comments { edges { cursor } } } }`, "")
+	ask("", `{ post(id: "nonsense") { title } }`, "BAD_USER_INPUT")
+	ask("user0001", `mutation { deletePost(input: {id: "<post:post 0>"}) { deletedPostId } }`, "FORBIDDEN")
+	n := 0
+	inject(func(emulator.Operation) (f emulator.Fault) {
+		if n++; n%2 == 0 {
+			f.Status = http.StatusTooManyRequests
+		}
+		return f
+	})
+	ask("user0001", `mutation { likePost(input: {postId: "<post:post 1>"}) { post { id } } }`, "THROTTLED")
+	inject(nil)
+
+	if charged := b.wire.charged(); told == 0 || math.Abs(told-charged) > .005 {
+		t.Errorf("told %.2f RU, charged %.2f", told, charged)
+	}
+	if metric := metricOf(t, b.metrics, "byline_cosmos_request_units_total") - before; math.Abs(told-metric) > .005 {
+		t.Errorf("told %.2f RU, and the metric says %.2f", told, metric)
+	}
+	if sent := len(b.wire.seen()); requests != sent {
+		t.Errorf("told of %d requests, sent %d", requests, sent)
+	}
+}
+
+// Where each operation is said to come from, and what it is.
+func TestCostInDetail(t *testing.T) {
+	b := smallBlog(t, Options{})
+	for name, tt := range map[string]struct {
+		query string
+		want  []string
+	}{
+		"a page, and lists in it": {`{ front: feed(first: 2) { edges { node { comments { edges { cursor } } } } } }`,
+			[]string{"front Q6 feed query", "front.edges.node.comments Q4 posts query", "front.edges.node.comments Q4 posts query"}},
+		"a batch is its first field's": {`{ feed { edges { node { author { since: createdAt } } } } }`,
+			[]string{"feed Q6 feed query", "feed.edges.node.author.since manyUsers users ReadMany"}},
+		"a batch of one": {`{ feed(first: 1) { edges { node { author { createdAt } } } } }`,
+			[]string{"feed Q6 feed query", "feed.edges.node.author.createdAt manyUsers users point read"}},
+		"a reference": {`{ post(id: "<post:engines>") { comments { edges { cursor } } } }`, []string{"post Q4 posts query"}},
+		"a write": {`mutation { p: createPost(input: {title: "t", content: "c"}) { post { id } } }`,
+			[]string{"p C2 feed create", "p C2 posts create", "p C2 users create", "p C2 users point read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, c := withCost(t, b, "ada", b.fill(tt.query), "detail")
+			got := []string{}
+			for _, o := range c.Operations {
+				got = append(got, fmt.Sprint(o.Path, " ", o.Pattern, " ", o.Container, " ", o.Kind))
+				if (o.Kind == "ReadMany") != (o.PartitionKey == nil) {
+					t.Errorf("%+v", o)
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q: %s", got, tt.want, a.body)
+			}
+		})
+	}
+}
+
+// Nothing is told that is not asked for, except in development; and what is told is for
+// nobody else.
+func TestWhoIsToldTheCost(t *testing.T) {
+	b, inDevelopment := smallBlog(t, Options{}), smallBlog(t, Options{Development: true})
+	const query = `query Feed { feed { edges { node { title } } } }`
+	for _, tt := range []struct {
+		where   string
+		b       *blog
+		detail  string
+		status  int
+		told    bool
+		inFull  bool
+		caching string // of a GET by hash
+	}{
+		{"production", b, "", 200, false, false, "public, max-age=5"},
+		{"production", b, "summary", 200, true, false, "no-store"},
+		{"production", b, "detail", 200, true, true, "no-store"},
+		{"production", b, "Detail", 400, false, false, "no-store"},
+		{"development", inDevelopment, "", 200, true, true, "public, max-age=5"},
+		{"development", inDevelopment, "summary", 200, true, false, "no-store"},
+		{"development", inDevelopment, "summary, detail", 400, false, false, "no-store"},
+	} {
+		t.Run(tt.where+" "+tt.detail, func(t *testing.T) {
+			a, c := withCost(t, tt.b, "", query, tt.detail)
+			if a.status != tt.status || (c.Requests == 1) != tt.told || (len(c.Operations) == 1) != tt.inFull {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+			if tt.status == 400 && (a.code() != "BAD_USER_INPUT" || a.field() != costHeader || !strings.Contains(a.body, "summary or detail")) {
+				t.Error(a.body)
+			}
+			byHash(t, tt.b, "", hashOf(query), query)
+			r := httptest.NewRequest(http.MethodGet, hashURL(t, hashOf(query)), nil)
+			if tt.detail != "" {
+				r.Header.Set(costHeader, tt.detail)
+			}
+			a = send(t, tt.b, r)
+			if got := a.header.Get("Cache-Control"); got != tt.caching || (a.header.Get("ETag") != "") != strings.HasPrefix(tt.caching, "public") {
+				t.Errorf("%q, want %q: %v", got, tt.caching, a.header)
+			}
+			if told := costOf(t, a.body).Requests == 1; told != (tt.told && tt.caching == "no-store") {
+				t.Error(a.body)
+			}
+			if !strings.Contains(a.header.Get("Vary"), costHeader) {
+				t.Error(a.header)
+			}
+		})
+	}
+}
+
+// Each event tells what was read for it; the first one, what it took to subscribe, too.
+func TestCostOfEvents(t *testing.T) {
+	b, server := live(t, Options{})
+	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`)
+	say := func(content string) {
+		if _, c := withCost(t, b, "ada", b.fill(`mutation { createComment(input: {postId: "<post:notes>", content: "`+content+`"}) { comment { id } } }`), "summary"); c.ActualRU == 0 {
+			t.Fatal(c)
+		}
+	}
+	check := func(body string, requests int) {
+		t.Helper()
+		if c := costOf(t, body); c.Requests != requests || c.ActualRU < float64(requests) || c.PredictedRU != 1 {
+			t.Errorf("%s: want %d requests", body, requests)
+		}
+	}
+	t.Run("as an event stream", func(t *testing.T) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/graphql", strings.NewReader(`{"query":`+fmt.Sprintf("%q", query)+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", mediaJSON)
+		r.Header.Set("Accept", mediaEvents)
+		r.Header.Set(costHeader, "summary")
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		opened(t, b, 1)
+		for i, requests := range []int{2, 1} {
+			say(fmt.Sprint("event ", i))
+			body := ""
+			for !strings.HasSuffix(body, "\n\n") {
+				buffer := make([]byte, 1)
+				if _, err := io.ReadFull(response.Body, buffer); err != nil {
+					t.Fatal(err)
+				}
+				body += string(buffer)
+				if body == ":\n\n" {
+					body = ""
+				}
+			}
+			check(strings.TrimPrefix(body, "event: next\ndata: "), requests)
+		}
+	})
+	t.Run("over WebSocket", func(t *testing.T) {
+		opened(t, b, 0)
+		p := dial(t, server, "graphql-transport-ws", nil)
+		p.send(`{"type":"connection_init","payload":{"Byline-Cost":"summary"}}`)
+		p.expect(`{"type":"connection_ack"}`)
+		p.subscribe("subscribe", "1", query)
+		opened(t, b, 1)
+		for i, requests := range []int{2, 1} {
+			say(fmt.Sprint("message ", i))
+			var m struct{ Payload json.RawMessage }
+			if err := json.Unmarshal([]byte(p.receive()), &m); err != nil {
+				t.Fatal(err)
+			}
+			check(string(m.Payload), requests)
+		}
+	})
+	t.Run("over WebSocket, asked wrongly", func(t *testing.T) {
+		p := dial(t, server, "graphql-transport-ws", nil)
+		p.send(`{"type":"connection_init","payload":{"Byline-Cost":"all"}}`)
+		if c := p.closed(); c.Code != closeBadMessage || !strings.Contains(c.Reason, "summary or detail") {
+			t.Error(c)
+		}
+	})
+}
