@@ -51,6 +51,7 @@ func TestRefusesToStart(t *testing.T) {
 	}{
 		{"data directory in use", []string{"--data", inUse}, inUse},
 		{"occupied port", []string{"--listen", taken.Addr().String(), "--data", t.TempDir()}, "address already in use"},
+		{"occupied port for metrics", []string{"--metrics-listen", taken.Addr().String(), "--data", t.TempDir()}, "--metrics-listen: "},
 		{"unwritable directory", []string{"--data", filepath.Join(file, "data")}, file},
 		{"nobody at the endpoint", []string{"--cosmos-endpoint", "http://localhost:1"}, "localhost:1"},
 		{"no Cosmos DB at the endpoint", []string{"--cosmos-endpoint", stranger.URL}, stranger.URL},

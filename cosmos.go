@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store"
 	"byline/store/emulator"
@@ -65,7 +66,9 @@ func (c cosmosConfig) local() bool {
 type cosmos struct {
 	client     *azcosmos.Client
 	background *azcosmos.Client // with low priority
-	where      string           // for people
+	metrics    *prometheus.Registry
+	meter      *store.Meter // of both clients, in metrics
+	where      string       // for people
 	close      func() error
 }
 
@@ -137,17 +140,22 @@ var waitWhileThrottled = policy.RetryOptions{
 }
 
 func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
+	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
+	meter := store.NewMeter(metrics)
+	requests := azcore.ClientOptions{Transport: t, TracingProvider: recorded.azure(), PerRetryPolicies: append([]policy.Policy{store.WriteOnce(), sessions}, policies...)}
+	projections := azcore.ClientOptions{Transport: t, Retry: waitWhileThrottled, PerRetryPolicies: []policy.Policy{sessions}}
+	meter.Attach(&requests)
+	meter.Attach(&projections)
 	low := azcosmos.PriorityLevelLow
-	sessions := &store.Sessions{}
-	client, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, TracingProvider: recorded.azure(), PerRetryPolicies: append([]policy.Policy{store.WriteOnce(), sessions}, policies...)}})
+	client, err := open(&azcosmos.ClientOptions{ClientOptions: requests})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}
-	background, err := open(&azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: t, Retry: waitWhileThrottled, PerRetryPolicies: []policy.Policy{sessions}}, PriorityLevel: &low})
+	background, err := open(&azcosmos.ClientOptions{ClientOptions: projections, PriorityLevel: &low})
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}
-	return &cosmos{client: client, background: background, where: where, close: func() error {
+	return &cosmos{client: client, background: background, metrics: metrics, meter: meter, where: where, close: func() error {
 		client.Close()
 		background.Close()
 		return closer()
@@ -156,7 +164,7 @@ func newCosmos(where string, t policy.Transporter, closer func() error, recorded
 
 // open returns the blog on a connection.
 func (c cosmosConfig) open(db *cosmos, log *slog.Logger, clock func() time.Time) (*store.Store, error) {
-	o := store.Options{Database: c.CosmosDatabase, FeedPartitions: c.FeedPartitions, Clock: clock, Logger: log}
+	o := store.Options{Database: c.CosmosDatabase, FeedPartitions: c.FeedPartitions, Clock: clock, Logger: log, Meter: db.meter}
 	if c.embedded() {
 		o.Instance = "embedded" // nobody else can have the data directory: no need to wait for old leases
 	}

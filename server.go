@@ -51,6 +51,8 @@ type serveConfig struct {
 	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"The role of those who may delete what others wrote. Without one, nobody may."`
 	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" placeholder:"CLAIM" help:"The claim of the tokens with the roles; one inside others, by their names joined by dots."`
 
+	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics alone. Without one, /metrics is served on --listen if that is on loopback, and not at all otherwise."`
+
 	TrustedDocuments string `env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, all that are valid."`
 }
 
@@ -178,6 +180,13 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if c.demoTokens() && !loopback(listener.Addr().String()) { // whatever the name resolves to
 		return errDemoTokens
 	}
+	forMetrics, err := c.listenForMetrics()
+	if err != nil {
+		return fmt.Errorf("--metrics-listen: %w", err)
+	}
+	if forMetrics != nil {
+		defer forMetrics.Close()
+	}
 	recorded, err := openTraces(ctx, log)
 	if err != nil {
 		return err
@@ -232,7 +241,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
-	edge := graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log,
+	edge := graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log, Metrics: cosmos.metrics,
 		Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
 	c.limit(&edge, !c.demoTokens())
 	handler, err := graph.NewHandler(edge)
@@ -247,6 +256,8 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	mux.Handle("/", c.hosts(handler))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", health)
+	stopMetrics := c.serveMetrics(metricsHandler(cosmos.metrics), forMetrics, mux, listener.Addr(), log)
+	defer stopMetrics()
 	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	server := &http.Server{

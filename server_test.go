@@ -95,6 +95,7 @@ type response struct {
 		Message    string
 		Extensions map[string]any
 	}
+	Extensions map[string]any
 }
 
 // With a manifest its documents are executed, nothing else is, and no playground is

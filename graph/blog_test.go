@@ -199,7 +199,7 @@ func newBlog(t testing.TB, o Options) *blog {
 	if err := s.Provision(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o.Store = s
+	o.Store, o.Metrics = s, registry
 	if o.Verifier == nil {
 		o.Verifier = DemoVerifier()
 	}

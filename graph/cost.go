@@ -402,7 +402,7 @@ func (costLimit) MutateOperationContext(ctx context.Context, op *graphql.Operati
 	// Not viewerID: what an operation may cost is no part of its answer.
 	r := requestFrom(ctx)
 	p := predict(op.Operation, op.Variables, r.viewer != "")
-	r.tally.predict(p.total)
+	r.tally.predict(op.Operation.Operation, p.total)
 	if p.total <= maxCost {
 		if refused := p.answer.refusal(); refused != nil {
 			return gqlerror.Wrap(refused)

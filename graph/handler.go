@@ -12,6 +12,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql/handler"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/ast"
 	"go.opentelemetry.io/otel/trace"
 
@@ -36,6 +37,9 @@ type Options struct {
 
 	// Logger gets a line for each operation that failed. Default: discards.
 	Logger *slog.Logger
+
+	// Metrics is where the edge registers what it counts. Default: nowhere.
+	Metrics prometheus.Registerer
 
 	// Development serves the playground, introspection, suggestions in error messages,
 	// and in each answer what it cost. Default: none of them.
@@ -89,6 +93,9 @@ func NewHandler(o Options) (*Handler, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
 	}
 	if o.Streams == nil {
 		o.Streams = context.Background()
@@ -151,7 +158,7 @@ func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handl
 	server.Use(oneStream{})
 	server.Use(signedInToWrite{})
 	server.Use(costLimit{})
-	server.Use(tellCost{})
+	server.Use(accounting{newMetrics(o.Metrics)})
 	server.Use(inSession{})
 	loaders := freshLoaders{store: o.Store}
 	if o.Tracing != nil {

@@ -43,6 +43,7 @@ type requestKey struct{}
 
 // withRequest makes ctx belong to r, which takes note of what is charged in it.
 func withRequest(ctx context.Context, r *request) context.Context {
+	r.tally.began = time.Now()
 	return store.WithRecorder(context.WithValue(ctx, requestKey{}, r), r.tally.record)
 }
 

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -46,10 +48,11 @@ func parseCostDetail(text string, otherwise costDetail) (costDetail, error) {
 type tally struct {
 	detail costDetail
 	asked  bool // by the client, rather than by default
+	began  time.Time
 
 	mu         sync.Mutex
+	kind       ast.Operation   // guarded by mu; "" until it is known
 	predicted  float64         // guarded by mu; RU
-	total      float64         // guarded by mu; RU, of all responses
 	response   cost            // guarded by mu; since the last response
 	operations []costOperation // guarded by mu; since the last response, if they are to be told
 }
@@ -93,7 +96,6 @@ func (t *tally) record(ctx context.Context, o *store.Operation) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.total += o.RU
 	t.response.ActualRU += rounded(o.RU)
 	t.response.Requests += o.Tries
 	if t.detail == costInDetail {
@@ -101,16 +103,16 @@ func (t *tally) record(ctx context.Context, o *store.Operation) {
 	}
 }
 
-// predict takes note of what an operation is going to charge.
-func (t *tally) predict(ru float64) {
+// predict takes note of what the operation is, and of what it is going to charge.
+func (t *tally) predict(kind ast.Operation, ru float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.predicted = ru
+	t.kind, t.predicted = kind, ru
 }
 
 // take returns the cost of the response that has been made: what was read for it, and
 // whatever was read before the first one.
-func (t *tally) take() cost {
+func (t *tally) take() (ast.Operation, cost) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.response
@@ -120,7 +122,7 @@ func (t *tally) take() cost {
 		c.Operations = &operations
 	}
 	t.response, t.operations = cost{}, t.operations[:0]
-	return c
+	return cmp.Or(t.kind, typeNone), c
 }
 
 type askerKey struct{}
@@ -160,21 +162,24 @@ func fieldPath(ctx context.Context) string {
 	return path.String()
 }
 
-// tellCost puts the cost of each response into its extensions, if it is to be told.
-type tellCost struct{}
+// accounting takes note of what each response has cost, and tells it in the response's
+// extensions if it is to be told.
+type accounting struct{ metrics metrics }
 
-var _ graphql.ResponseInterceptor = tellCost{}
+var _ graphql.ResponseInterceptor = accounting{}
 
-func (tellCost) ExtensionName() string                   { return "TellCost" }
-func (tellCost) Validate(graphql.ExecutableSchema) error { return nil }
+func (accounting) ExtensionName() string                   { return "Accounting" }
+func (accounting) Validate(graphql.ExecutableSchema) error { return nil }
 
-func (tellCost) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+func (a accounting) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	response := next(ctx)
 	if response == nil {
 		return nil
 	}
 	t := &requestFrom(ctx).tally
-	if c := t.take(); t.detail != costUntold {
+	kind, c := t.take()
+	a.metrics.observe(kind, time.Since(t.began), c, response)
+	if t.detail != costUntold {
 		if response.Extensions == nil {
 			response.Extensions = map[string]any{}
 		}

@@ -1,0 +1,55 @@
+package graph
+
+import (
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vektah/gqlparser/v2/ast"
+)
+
+// metrics are those of the edge. They have the names and labels that docs/cost.md lists.
+type metrics struct {
+	responses     *prometheus.CounterVec
+	seconds       *prometheus.HistogramVec
+	ru, predicted *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		r.MustRegister(v)
+		return v
+	}
+	m := metrics{
+		responses: counter("byline_graphql_responses_total",
+			"Responses: of a query or mutation one, of a subscription each event. The code is that of the first error.", "type", "code"),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_graphql_seconds",
+			Help:    "How long queries and mutations took, from the request to the response.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"type"}),
+		ru:        counter("byline_graphql_request_units_total", "Request units that responses have cost.", "type"),
+		predicted: counter("byline_graphql_predicted_request_units_total", "Request units that responses were predicted to cost.", "type"),
+	}
+	r.MustRegister(m.seconds)
+	return m
+}
+
+const (
+	codeOK = "OK"
+
+	typeNone ast.Operation = "none" // refused before it was known
+)
+
+// observe takes note of a response.
+func (m metrics) observe(typ ast.Operation, took time.Duration, c cost, response *graphql.Response) {
+	code := codeOK
+	if len(response.Errors) > 0 {
+		code = string(codeOf(response))
+	}
+	m.responses.WithLabelValues(string(typ), code).Inc()
+	m.ru.WithLabelValues(string(typ)).Add(float64(c.ActualRU))
+	m.predicted.WithLabelValues(string(typ)).Add(float64(c.PredictedRU))
+	if typ != ast.Subscription {
+		m.seconds.WithLabelValues(string(typ)).Observe(took.Seconds())
+	}
+}
