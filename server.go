@@ -33,6 +33,7 @@ type config struct {
 	Views    viewsConfig    `cmd:"" help:"Look after the copies."`
 	Seed     seedConfig     `cmd:"" help:"Load a blog of any size. May be interrupted and run again."`
 	Bench    benchConfig    `cmd:"" help:"Measure."`
+	Explain  explainConfig  `cmd:"" help:"Say what a GraphQL document is going to read, and for how many request units, without running it."`
 	Schema   struct{}       `cmd:"" help:"Print the GraphQL schema."`
 }
 
@@ -88,6 +89,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 		err = c.Seed.run(ctx, log, stdout, stderr)
 	case command.Command() == "bench article":
 		err = c.Bench.Article.run(ctx, log, stdout, stderr)
+	case command.Command() == "explain <file>":
+		err = c.Explain.run(stdout)
 	case command.Command() == "views status":
 		err = c.Views.Status.run(ctx, log, stdout, stderr)
 	case command.Command() == "views verify":

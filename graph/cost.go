@@ -119,9 +119,10 @@ type prediction struct {
 
 // fieldCost is a field of an operation.
 type fieldCost struct {
-	ru  float64    // of the field itself, wherever a fragment has brought it, without what is selected of it
-	in  *fieldCost // nil at the root
-	key string
+	ru    float64    // of the field itself, wherever a fragment has brought it, without what is selected of it
+	times float64    // how often it reads or writes, or how many keys it has a loader read
+	in    *fieldCost // nil at the root
+	field *ast.Field
 }
 
 // path is where the field's value is found in the response, but for list indexes: the
@@ -129,7 +130,7 @@ type fieldCost struct {
 func (f *fieldCost) path() string {
 	var keys []string
 	for ; f != nil; f = f.in {
-		keys = append(keys, f.key)
+		keys = append(keys, f.field.Alias)
 	}
 	slices.Reverse(keys)
 	return strings.Join(keys, ".")
@@ -255,7 +256,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	if !priced && f.SelectionSet == nil {
 		return // it is at hand
 	}
-	cost := &fieldCost{in: in, key: f.Alias}
+	cost := &fieldCost{in: in, field: f}
 	inside := times{all: t.all, parents: t.all}
 	switch {
 	case typ == "Query" && f.Name == "nodes":
@@ -266,17 +267,17 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		if size == 0 {
 			return // it will be refused
 		}
-		w.charge(cost, t.all*(p.each+p.item*size))
+		w.charge(cost, t.all, p.each+p.item*size)
 		inside.all = bearable(t.all * size)
 	case typ == "Query" && f.Name == "viewer" && !w.signedIn:
 		return // nobody
 	case p.each > 0:
 		if typ != "Query" || f.Name == "userByUsername" || !w.isReference(f) {
-			w.charge(cost, t.all*p.each)
+			w.charge(cost, t.all, p.each)
 		}
 	case p.batch == &likedBatch && !w.signedIn:
 	case p.batch != nil:
-		w.charge(cost, 0)
+		w.charge(cost, 0, 0)
 		w.load(cost, p.batch, p.keys(t))
 	}
 	if strings.HasSuffix(typ, "Connection") || strings.HasSuffix(typ, "Edge") {
@@ -325,9 +326,9 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 	return true
 }
 
-// charge lists a field with what it charges itself.
-func (w *costWalk) charge(f *fieldCost, ru float64) {
-	f.ru = bearable(ru)
+// charge lists a field with what it charges itself, each of so many times.
+func (w *costWalk) charge(f *fieldCost, times, each float64) {
+	f.ru, f.times = bearable(times*each), times
 	w.total += f.ru
 	w.fields = append(w.fields, f)
 }
@@ -340,6 +341,7 @@ func (w *costWalk) load(f *fieldCost, batch *batchCost, keys float64) {
 	if w.keys == nil {
 		w.keys = map[*batchCost]float64{}
 	}
+	f.times = bearable(f.times + keys)
 	w.keys[batch] = bearable(w.keys[batch] + keys)
 	w.loads = append(w.loads, batchedField{f, batch, keys})
 }
@@ -371,7 +373,7 @@ func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) float64 {
 			others++ // point reads
 		}
 	}
-	w.charge(cost, all*others)
+	w.charge(cost, all*others, 1)
 	w.load(cost, &usersBatch, all*users)
 	w.load(cost, &postsBatch, all*posts)
 	return float64(len(ids))

@@ -35,7 +35,7 @@ func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
 	bytes := bearable(times * (float64(len(f.Alias)) + value))
 	s.bytes = bearable(s.bytes + bytes)
 	if bytes > s.most {
-		s.most, s.field = bytes, &fieldCost{in: in, key: f.Alias}
+		s.most, s.field = bytes, &fieldCost{in: in, field: f}
 	}
 }
 

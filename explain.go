@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"byline/graph"
+)
+
+// explainConfig is what `byline explain` can be told.
+type explainConfig struct {
+	File      string `arg:"" help:"The GraphQL document."`
+	Variables string `placeholder:"JSON" help:"Variables, as a JSON object. Without, those of the document's defaults."`
+	JSON      bool   `name:"json" help:"One JSON object a line, for each operation, instead of tables."`
+}
+
+// run says what the operations of a document are going to read and write, and for how
+// many request units.
+func (c explainConfig) run(stdout io.Writer) error {
+	document, err := os.ReadFile(c.File)
+	if err != nil {
+		return err
+	}
+	all, err := graph.Explain(string(document), []byte(c.Variables))
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	for i, e := range all {
+		if c.JSON {
+			err = json.NewEncoder(stdout).Encode(e)
+		} else {
+			if i > 0 {
+				fmt.Fprintln(stdout)
+			}
+			err = printExplanation(stdout, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printExplanation(stdout io.Writer, e graph.Explanation) error {
+	fmt.Fprintf(stdout, "%s: %.2f RU predicted", strings.TrimSpace(e.Type+" "+e.Operation), e.PredictedRU)
+	if e.Type == "subscription" {
+		fmt.Fprint(stdout, " for each event")
+	}
+	fmt.Fprintln(stdout)
+	if len(e.Missing) > 0 {
+		fmt.Fprintf(stdout, "without a value: $%s\n", strings.Join(e.Missing, ", $"))
+	}
+	if len(e.Fields) == 0 {
+		return nil
+	}
+	t := table.NewWriter()
+	t.AppendHeader(table.Row{"field", "pattern", "times", "RU", "kind", "container", "partition key"})
+	for _, f := range e.Fields {
+		for i, r := range f.Requests {
+			row := table.Row{"", "", "", "", r.Kind, r.Container, r.PartitionKey}
+			if i == 0 {
+				row[0], row[1], row[2], row[3] = f.Path, f.Pattern, f.Times, fmt.Sprintf("%.2f", f.RU)
+			}
+			t.AppendRow(row)
+		}
+	}
+	_, err := fmt.Fprintln(stdout, t.Render())
+	return err
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// `byline explain` needs no database, and leaves none behind.
+func TestExplainCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("front.graphql", []byte("query Front($n: Int) { feed(first: $n) { edges { node { author { createdAt } } } } }\nquery Me { viewer { username } }"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	explain := func(args ...string) (status int, stdout, stderr string) {
+		var out, log output
+		status = run(t.Context(), append([]string{"explain"}, args...), &out, &log, nil)
+		return status, out.String(), log.String()
+	}
+	status, table, _ := explain("front.graphql")
+	for _, says := range []string{"query Front: 5.90 RU predicted", "| feed ", "| Q6 ", "| ReadMany ", "query Me: 1.00 RU predicted"} {
+		if status != 0 || !strings.Contains(table, says) {
+			t.Errorf("status %d, does not say %q:\n%s", status, says, table)
+		}
+	}
+	status, lines, _ := explain("--json", "--variables", `{"n": 100}`, "front.graphql")
+	decoder := json.NewDecoder(strings.NewReader(lines))
+	var all []map[string]any
+	for {
+		var e map[string]any
+		if err := decoder.Decode(&e); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	if status != 0 || len(all) != 2 || at(t, all[0], "predictedRU") != 11.14 || at(t, all[0], "fields.1.requests.0.container") != "users" {
+		t.Errorf("status %d: %s", status, lines)
+	}
+	if status, _, says := explain("absent.graphql"); status != 1 || !strings.Contains(says, "absent.graphql") {
+		t.Error(status, says)
+	}
+	if status, _, says := explain("--variables", "n", "front.graphql"); status != 1 || !strings.Contains(says, "not a JSON object") {
+		t.Error(status, says)
+	}
+	if entries, err := filepath.Glob("*"); len(entries) != 1 || err != nil {
+		t.Errorf("%v %v", entries, err)
+	}
+}
