@@ -60,6 +60,8 @@ require (
 	google.golang.org/grpc v1.83.2 // indirect
 )
 
+require golang.org/x/time v0.16.0
+
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/internal v1.13.0 // indirect
 	github.com/AzureAD/microsoft-authentication-library-for-go v1.10.1 // indirect
