@@ -80,6 +80,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"manifest that is none", []string{"--trusted-documents", file, "--data", t.TempDir()}, file + ": the manifest is not a JSON object"},
 		{"document that is not valid", []string{"--trusted-documents", manifest, "--data", t.TempDir()}, manifest + `: document "bad", line 1, column 21: Cannot query field "nodes"`},
 		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"}, "1 to 64 partitions, not 65"},
+		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()}, "--ru-per-request must be at least 1"},
 		{"unknown flag", []string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,6 +55,9 @@ func printExplanation(stdout io.Writer, e graph.Explanation) error {
 	if len(e.Missing) > 0 {
 		fmt.Fprintf(stdout, "without a value: $%s\n", strings.Join(e.Missing, ", $"))
 	}
+	if e.Refused != "" {
+		fmt.Fprintf(stdout, "refused by default: %s\n", e.Refused)
+	}
 	if len(e.Fields) == 0 {
 		return nil
 	}

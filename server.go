@@ -52,6 +52,11 @@ type serveConfig struct {
 	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"The role of those who may delete what others wrote. Without one, nobody may."`
 	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" placeholder:"CLAIM" help:"The claim of the tokens with the roles; one inside others, by their names joined by dots."`
 
+	RUPerRequest     int    `name:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" help:"Request units that an operation may be predicted to cost."`
+	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse what is over that (enforce), or only count and log it (measure)."`
+	RUPerViewer      int    `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that somebody who is signed in may spend in a minute. Without, there is no limit."`
+	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse what is over that (enforce), or only count and log it (measure)."`
+
 	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics alone. Without one, /metrics is served on --listen if that is on loopback, and not at all otherwise."`
 
 	TrustedDocuments string `env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, all that are valid."`
@@ -144,6 +149,8 @@ const (
 	shutdownTimeout = 10 * time.Second // for requests under way when told to stop
 )
 
+const measure = "measure" // the mode of budgets that refuse nothing
+
 // How long clients may take; variables so that a test need not wait for it.
 var (
 	readHeaderTimeout = 10 * time.Second // for a request's header to arrive
@@ -156,6 +163,9 @@ var (
 func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
 	if err := c.check(); err != nil {
 		return err
+	}
+	if c.RUPerRequest < 1 || c.RUPerViewer < 0 {
+		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
 	}
 	provider, err := c.provider()
 	if err != nil {
@@ -245,7 +255,9 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
 	edge := graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log, Metrics: cosmos.metrics,
-		Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
+		RUPerRequest: graph.Budget{RU: c.RUPerRequest, Measure: c.RUPerRequestMode == measure},
+		RUPerViewer:  graph.Budget{RU: c.RUPerViewer, Measure: c.RUPerViewerMode == measure},
+		Development:  c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
 	c.limit(&edge, !c.demoTokens())
 	handler, err := graph.NewHandler(edge)
 	if err != nil {

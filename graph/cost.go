@@ -1,22 +1,15 @@
 package graph
 
 import (
-	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/globalid"
 )
-
-// maxCost is the RU that an operation may be predicted to charge: what the smallest
-// container of Cosmos DB has to give in a second.
-const maxCost = 400
 
 // price is what a field charges, in RU.
 type price struct {
@@ -389,31 +382,4 @@ func (w *costWalk) pageSize(f *ast.Field) float64 {
 		return 0
 	}
 	return float64(*first)
-}
-
-// costLimit refuses operations that are predicted to charge more than maxCost.
-// Nested lists multiply, so a short document can ask for millions of reads.
-type costLimit struct{}
-
-var _ graphql.OperationContextMutator = costLimit{}
-
-func (costLimit) ExtensionName() string                   { return "CostLimit" }
-func (costLimit) Validate(graphql.ExecutableSchema) error { return nil }
-
-func (costLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	// Not viewerID: what an operation may cost is no part of its answer.
-	r := requestFrom(ctx)
-	p := predict(op.Operation, op.Variables, r.viewer != "")
-	r.tally.predict(op.Operation.Operation, p.total)
-	if p.total <= maxCost {
-		if refused := p.answer.refusal(); refused != nil {
-			return gqlerror.Wrap(refused)
-		}
-		return nil
-	}
-	dearest := p.dearest()
-	path := bounded(dearest.path(), maxMessage)
-	return gqlerror.Wrap(&refusal{code: queryTooExpensive, field: path, message: fmt.Sprintf(
-		"this operation is predicted to cost %.0f RU, and at most %d are allowed; the dearest field is %s with %.0f RU: ask for smaller pages, or for fewer lists inside lists",
-		p.total, maxCost, path, dearest.ru)})
 }

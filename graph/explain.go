@@ -25,6 +25,7 @@ type Explanation struct {
 	PredictedRU float64          `json:"predictedRU"`
 	Fields      []ExplainedField `json:"fields"`            // that read or write
 	Missing     []string         `json:"missing,omitempty"` // variables that it needs and were not given
+	Refused     string           `json:"refused,omitempty"` // why, by a server with the default limits
 }
 
 // ExplainedField is what a field is going to do.
@@ -149,6 +150,9 @@ func Explain(document string, variables []byte) ([]Explanation, error) {
 		}
 		p := predict(operation, e.variables, true)
 		explanation.PredictedRU = twoDecimals(p.total)
+		if refused := cmp.Or(p.refusal(defaultPerRequest), p.answer.refusal()); refused != nil {
+			explanation.Refused = refused.message
+		}
 		for _, f := range p.fields {
 			explanation.Fields = append(explanation.Fields, e.field(f))
 		}

@@ -38,6 +38,14 @@ type Options struct {
 	// Logger gets a line for each operation that failed. Default: discards.
 	Logger *slog.Logger
 
+	// RUPerRequest is what an operation may be predicted to charge, or each event of a
+	// subscription. Default 400.
+	RUPerRequest Budget
+
+	// RUPerViewer is what somebody who is signed in may spend in a minute. Default: no
+	// limit.
+	RUPerViewer Budget
+
 	// Metrics is where the edge registers what it counts. Default: nowhere.
 	Metrics prometheus.Registerer
 
@@ -157,8 +165,9 @@ func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handl
 	server.Use(documentLimit{validated: cache})
 	server.Use(oneStream{})
 	server.Use(signedInToWrite{})
-	server.Use(costLimit{})
-	server.Use(accounting{newMetrics(o.Metrics)})
+	budgets := newBudgets(o)
+	server.Use(budgets)
+	server.Use(accounting{newMetrics(o.Metrics), budgets})
 	server.Use(inSession{})
 	loaders := freshLoaders{store: o.Store}
 	if o.Tracing != nil {

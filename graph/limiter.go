@@ -18,11 +18,12 @@ const (
 )
 
 // limiter gives each key the same budget: so many units a second, and those of
-// burstSeconds at once. What the units and keys are is up to its user: requests or
+// burstSeconds, or of a minute, at once. What the units and keys are is up to its user: requests or
 // RU, of viewers or of addresses. A nil limiter has no limit. It may be used by any
 // number of goroutines at once.
 type limiter struct {
-	perSecond int
+	perSecond float64
+	burst     int
 
 	mu   sync.Mutex
 	keys *simplelru.LRU[string, *rate.Limiter] // guarded by mu
@@ -30,15 +31,23 @@ type limiter struct {
 
 // newLimiter returns a limiter of so many units a second, nil if there are to be none.
 func newLimiter(perSecond int) *limiter {
-	if perSecond <= 0 {
+	return newLimiterOf(float64(perSecond), perSecond*burstSeconds)
+}
+
+// newLimiterPerMinute returns a limiter of so many units a minute, which may be spent at
+// once; nil if there are to be none.
+func newLimiterPerMinute(units int) *limiter { return newLimiterOf(float64(units)/60, units) }
+
+func newLimiterOf(perSecond float64, burst int) *limiter {
+	if burst <= 0 {
 		return nil
 	}
 	keys, _ := simplelru.NewLRU[string, *rate.Limiter](maxLimited, nil) // fails for no size but those below 1
-	return &limiter{perSecond: perSecond, keys: keys}
+	return &limiter{perSecond: perSecond, burst: burst, keys: keys}
 }
 
-// take takes n units of the key's budget, at most those of burstSeconds, if they are
-// there. Otherwise it takes none and returns how long it is until they are. With an n
+// take takes n units of the key's budget, at most those that may be spent at once, if
+// they are there. Otherwise it takes none and returns how long it is until they are. With an n
 // of 0 it finds out whether anything is owed.
 func (l *limiter) take(key string, n int) (wait time.Duration) {
 	if l == nil {
@@ -48,7 +57,7 @@ func (l *limiter) take(key string, n int) (wait time.Duration) {
 	defer l.mu.Unlock()
 	budget, now := l.budgetLocked(key), time.Now()
 	if missing := float64(n) - budget.TokensAt(now); missing > 0 {
-		return time.Duration(missing/float64(l.perSecond)*float64(time.Second)).Round(time.Millisecond) + time.Millisecond
+		return time.Duration(missing/l.perSecond*float64(time.Second)).Round(time.Millisecond) + time.Millisecond
 	}
 	budget.AllowN(now, n)
 	return 0
@@ -56,7 +65,7 @@ func (l *limiter) take(key string, n int) (wait time.Duration) {
 
 // charge takes n units whether they are there or not, for what has been spent before
 // anybody knew how much it would be. What is missing is owed: nothing can be taken
-// until time has paid it back.
+// until time has paid it back. A negative n is given back.
 func (l *limiter) charge(key string, n int) {
 	if l == nil {
 		return
@@ -64,6 +73,9 @@ func (l *limiter) charge(key string, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	budget, now := l.budgetLocked(key), time.Now()
+	if n < 0 {
+		budget.ReserveN(now, n) // of more than the burst it forgets the rest when it looks again
+	}
 	for ; n > 0; n -= budget.Burst() { // a reservation of more than the burst is none
 		budget.ReserveN(now, min(n, budget.Burst()))
 	}
@@ -72,7 +84,7 @@ func (l *limiter) charge(key string, n int) {
 func (l *limiter) budgetLocked(key string) *rate.Limiter {
 	budget, ok := l.keys.Get(key)
 	if !ok {
-		budget = rate.NewLimiter(rate.Limit(l.perSecond), l.perSecond*burstSeconds)
+		budget = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
 		l.keys.Add(key, budget)
 	}
 	return budget

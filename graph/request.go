@@ -70,6 +70,9 @@ func (r *request) signIn(v Viewer) {
 	r.viewer, r.moderator, r.expires = store.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
 }
 
+// payer is whose budget the request is charged to; "" if it is nobody's.
+func (r *request) payer() string { return r.viewer }
+
 // firstTime reports whether this kind of failure is new to the request.
 func (r *request) firstTime(k failureKey) bool {
 	r.mu.Lock()

@@ -53,6 +53,8 @@ type tally struct {
 	mu         sync.Mutex
 	kind       ast.Operation   // guarded by mu; "" until it is known
 	predicted  float64         // guarded by mu; RU
+	reserved   int             // guarded by mu; hundredths of an RU, of the viewer's budget
+	charged    bool            // guarded by mu; to the viewer's budget
 	response   cost            // guarded by mu; since the last response
 	operations []costOperation // guarded by mu; since the last response, if they are to be told
 }
@@ -110,6 +112,21 @@ func (t *tally) predict(kind ast.Operation, ru float64) {
 	t.kind, t.predicted = kind, ru
 }
 
+// reserve takes note of what is taken from the viewer's budget.
+func (t *tally) reserve(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reserved, t.charged = n, true
+}
+
+// settle returns what is reserved, once; ok says that the viewer's budget is charged.
+func (t *tally) settle() (reserved int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	reserved, t.reserved = t.reserved, 0
+	return reserved, t.charged
+}
+
 // take returns the cost of the response that has been made: what was read for it, and
 // whatever was read before the first one.
 func (t *tally) take() (ast.Operation, cost) {
@@ -162,9 +179,12 @@ func fieldPath(ctx context.Context) string {
 	return path.String()
 }
 
-// accounting takes note of what each response has cost, and tells it in the response's
+// accounting takes note of what each response has cost, charges it, and tells it in the response's
 // extensions if it is to be told.
-type accounting struct{ metrics metrics }
+type accounting struct {
+	metrics metrics
+	budgets budgets
+}
 
 var _ graphql.ResponseInterceptor = accounting{}
 
@@ -176,8 +196,10 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	if response == nil {
 		return nil
 	}
-	t := &requestFrom(ctx).tally
+	r := requestFrom(ctx)
+	t := &r.tally
 	kind, c := t.take()
+	a.budgets.settle(r, c)
 	a.metrics.observe(kind, time.Since(t.began), c, response)
 	if t.detail != costUntold {
 		if response.Extensions == nil {

@@ -1,0 +1,132 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+)
+
+// Budget is a limit on request units.
+type Budget struct {
+	RU int // 0 is the default
+
+	// Measure executes what is over the budget, and only counts and logs it.
+	Measure bool
+}
+
+// defaultPerRequest is what the smallest container of Cosmos DB has to give in a second.
+const defaultPerRequest = 400
+
+// Names of budgets, in metrics and the log.
+const (
+	budgetPerRequest = "request"
+	budgetPerViewer  = "viewer"
+)
+
+// budgets refuse operations that are predicted to charge more than one may, or more
+// than their viewer has left of this minute. What an operation has charged in the end
+// is settled with each response.
+type budgets struct {
+	perRequest, perViewer Budget
+	left                  *limiter // by viewer, in hundredths of an RU
+	exceeded              *prometheus.CounterVec
+	log                   *slog.Logger
+}
+
+var _ graphql.OperationContextMutator = budgets{}
+
+func newBudgets(o Options) budgets {
+	b := budgets{perRequest: o.RUPerRequest, perViewer: o.RUPerViewer, left: newLimiterPerMinute(100 * o.RUPerViewer.RU), log: o.Logger,
+		exceeded: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_budget_exceeded_total",
+			Help: "Operations that were over a budget, refused or not."}, []string{"budget"})}
+	if b.perRequest.RU <= 0 {
+		b.perRequest.RU = defaultPerRequest
+	}
+	o.Metrics.MustRegister(b.exceeded)
+	for _, name := range []string{budgetPerRequest, budgetPerViewer} {
+		b.exceeded.WithLabelValues(name)
+	}
+	return b
+}
+
+func (budgets) ExtensionName() string                   { return "Budgets" }
+func (budgets) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (b budgets) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	r := requestFrom(ctx)
+	// Not viewerID: what an operation may cost is no part of its answer.
+	p := predict(op.Operation, op.Variables, r.viewer != "")
+	r.tally.predict(op.Operation.Operation, p.total)
+	if refused := p.refusal(b.perRequest.RU); refused != nil && b.exceeds(ctx, budgetPerRequest, b.perRequest, p, refused) {
+		return gqlerror.Wrap(refused)
+	}
+	if refused := p.answer.refusal(); refused != nil {
+		return gqlerror.Wrap(refused)
+	}
+	if refused := b.reserve(r, p); refused != nil && b.exceeds(ctx, budgetPerViewer, b.perViewer, p, refused) {
+		return gqlerror.Wrap(refused)
+	}
+	return nil
+}
+
+// refusal refuses what is predicted to charge more than so many RU; nil for less.
+// Nested lists multiply, so a short document can ask for millions of reads.
+func (p prediction) refusal(limit int) *refusal {
+	if p.total <= float64(limit) {
+		return nil
+	}
+	dearest := p.dearest()
+	path := bounded(dearest.path(), maxMessage)
+	return &refusal{code: queryTooExpensive, field: path, message: fmt.Sprintf(
+		"this operation is predicted to cost %.0f RU, and at most %d are allowed; the dearest field is %s with %.0f RU: ask for smaller pages, or for fewer lists inside lists",
+		p.total, limit, path, dearest.ru)}
+}
+
+// exceeds counts an operation that is over a budget, and reports whether to refuse it.
+func (b budgets) exceeds(ctx context.Context, name string, of Budget, p prediction, refused *refusal) bool {
+	b.exceeded.WithLabelValues(name).Inc()
+	if !of.Measure {
+		return true
+	}
+	b.log.LogAttrs(ctx, slog.LevelInfo, "over budget", slog.String(logBudget, name), slog.Int(logLimit, of.RU),
+		slog.Float64(logPredicted, math.Round(p.total)), slog.String(logPath, refused.field), slog.String(logRequestID, requestFrom(ctx).id))
+	return false
+}
+
+// Keys of log attributes.
+const (
+	logBudget    = "budget"
+	logLimit     = "limit"
+	logPredicted = "predicted"
+)
+
+// reserve takes what is predicted from what the viewer has left. It returns a refusal,
+// and has taken nothing, if that is not enough.
+func (b budgets) reserve(r *request, p prediction) *refusal {
+	payer := r.payer()
+	if b.left == nil || payer == "" {
+		return nil
+	}
+	n := min(hundredths(p.total), b.left.burst) // who has spent nothing may go over, and owes the rest
+	if wait := b.left.take(payer, n); wait > 0 {
+		return &refusal{code: throttled, retryAfter: wait, message: "you have spent the request units that you may spend in a minute; try again later"}
+	}
+	r.tally.reserve(n)
+	return nil
+}
+
+// settle charges the viewer for a response: what it has cost, less what is reserved.
+func (b budgets) settle(r *request, c cost) {
+	if payer := r.payer(); b.left != nil && payer != "" {
+		if reserved, ok := r.tally.settle(); ok {
+			b.left.charge(payer, hundredths(float64(c.ActualRU))-reserved)
+		}
+	}
+}
+
+func hundredths(ru float64) int { return int(math.Round(ru * 100)) }

@@ -1,0 +1,136 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const wholeFeed = `{ feed(first: 100) { edges { node { title } } } }` // predicted to cost 6.74 RU; of smallBlog it costs 2.38
+
+func TestBudgetPerRequest(t *testing.T) {
+	var log bytes.Buffer
+	for name, tt := range map[string]struct {
+		budget   Budget
+		code     string
+		exceeded float64
+	}{
+		"within":        {Budget{RU: 7}, "", 0},
+		"over":          {Budget{RU: 6}, "QUERY_TOO_EXPENSIVE", 1},
+		"over, measure": {Budget{RU: 6, Measure: true}, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log.Reset()
+			b := smallBlog(t, Options{RUPerRequest: tt.budget, Logger: textLogger(&log)})
+			a := post(t, b, "", wholeFeed, nil)
+			if a.code() != tt.code || tt.code != "" && !strings.Contains(a.body, "at most 6 are allowed") {
+				t.Error(a.body)
+			}
+			if got := metricOf(t, b.metrics, "byline_budget_exceeded_total"); got != tt.exceeded {
+				t.Errorf("%f times over budget", got)
+			}
+			measured := strings.Contains(log.String(), `msg="over budget" budget=request limit=6 predicted=7 path=feed requestId=`)
+			if measured != tt.budget.Measure {
+				t.Errorf("%s", &log)
+			}
+		})
+	}
+}
+
+// What is predicted is taken from the viewer's budget before an operation begins, and
+// what it did not cost is given back.
+func TestBudgetPerViewer(t *testing.T) {
+	b := smallBlog(t, Options{RUPerViewer: Budget{RU: 7}})
+	if a := post(t, b, "demo:ada", wholeFeed, nil); a.code() != "" {
+		t.Fatal(a.body)
+	}
+	a := post(t, b, "demo:ada", wholeFeed, nil)
+	var wait float64
+	if a.code() == "THROTTLED" {
+		wait = a.Errors[0].Extensions["retryAfterMs"].(float64)
+	}
+	// 7 - 2.38 RU are left, 2.12 too few, and 7 come in a minute.
+	if wait < 1 || wait > 18_200 || a.Data != nil {
+		t.Errorf("%.0f ms: %s", wait, a.body)
+	}
+	if metricOf(t, b.metrics, "byline_budget_exceeded_total") != 1 {
+		t.Error("not counted")
+	}
+	if a := post(t, b, "demo:ada", b.fill(`{ post(id: "<post:moths>") { title } }`), nil); a.code() != "" {
+		t.Errorf("nothing was given back: %s", a.body)
+	}
+	for _, other := range []string{"demo:grace", ""} {
+		if a := post(t, b, other, wholeFeed, nil); a.code() != "" {
+			t.Errorf("%q: %s", other, a.body)
+		}
+	}
+}
+
+// Whoever spends more than was predicted, or more than the budget at once, owes it.
+func TestBudgetIsOwed(t *testing.T) {
+	b := smallBlog(t, Options{RUPerViewer: Budget{RU: 15}})
+	like := b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`) // predicted to cost 19.6
+	if a := post(t, b, "demo:ada", like, nil); a.code() != "" {
+		t.Fatal(a.body)
+	}
+	if a := post(t, b, "demo:ada", b.fill(`{ post(id: "<post:moths>") { title } }`), nil); a.code() != "THROTTLED" {
+		t.Error(a.body)
+	}
+}
+
+func TestBudgetPerViewerMeasured(t *testing.T) {
+	var log bytes.Buffer
+	b := smallBlog(t, Options{RUPerViewer: Budget{RU: 7, Measure: true}, Logger: textLogger(&log)})
+	for range 3 {
+		if a := post(t, b, "demo:ada", wholeFeed, nil); a.code() != "" {
+			t.Fatal(a.body)
+		}
+	}
+	if n := metricOf(t, b.metrics, "byline_budget_exceeded_total"); n != 2 || strings.Count(log.String(), "budget=viewer limit=7") != 2 {
+		t.Errorf("%.0f times over budget: %s", n, &log)
+	}
+}
+
+// Events are charged as they come, and refuse nothing that has begun.
+func TestBudgetOfEvents(t *testing.T) {
+	b, server := live(t, Options{RUPerViewer: Budget{RU: 2}})
+	p := dial(t, server, "graphql-transport-ws", nil)
+	p.send(`{"type":"connection_init","payload":{"Authorization":"Bearer demo:grace"}}`)
+	p.expect(`{"type":"connection_ack"}`)
+	p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
+	opened(t, b, 1)
+	for i := range 4 {
+		b.comment(t, "ada", b.postID(t, "notes"), strings.Repeat("x", i+1))
+		var m struct{ Type string }
+		if err := json.Unmarshal([]byte(p.receive()), &m); err != nil || m.Type != "next" {
+			t.Fatal(m, err)
+		}
+	}
+	if a := post(t, b, "demo:grace", `{ viewer { username } }`, nil); a.code() != "THROTTLED" {
+		t.Errorf("5 RU are spent: %s", a.body)
+	}
+}
+
+func TestLimiterGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiterPerMinute(60)
+		if l.take("a", 60) != 0 || l.take("a", 1) == 0 {
+			t.Error("not a minute's at once")
+		}
+		l.charge("a", -40)
+		if l.take("a", 40) != 0 || l.take("a", 1) == 0 {
+			t.Error("not what was given back")
+		}
+		l.charge("a", -1000)
+		if l.take("a", 60) != 0 || l.take("a", 1) == 0 {
+			t.Error("more than the budget was given back")
+		}
+		time.Sleep(30 * time.Second)
+		if l.take("a", 30) != 0 || l.take("a", 1) == 0 {
+			t.Error("not half of it in half a minute")
+		}
+	})
+}
