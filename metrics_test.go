@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -111,6 +113,26 @@ func TestMetrics(t *testing.T) {
 		}
 		return nil
 	})
+	readme, err := os.ReadFile("docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, name := range regexp.MustCompile("(?m)^\\| `(byline_\\w+)` \\|").FindAllSubmatch(readme, -1) {
+		documented[string(name[1])] = true
+	}
+	served := map[string]bool{}
+	for _, s := range all {
+		if strings.HasPrefix(s.name, "byline_") {
+			served[regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(s.name, "")] = true
+		}
+		if pattern := s.labels["pattern"]; pattern != "" && !strings.Contains(string(readme), pattern) {
+			t.Errorf("docs/cost.md does not name the pattern %s", pattern)
+		}
+	}
+	if !maps.Equal(documented, served) {
+		t.Errorf("docs/cost.md has %v\n/metrics has %v", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(served)))
+	}
 	closed := map[string]string{
 		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`, "projection": `projections-posts|projections-users|usernames|events`,
 		"type": `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`, "le": `.*`,

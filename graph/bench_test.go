@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // accessPattern is one of the ten of the article.
@@ -85,7 +87,7 @@ func BenchmarkAccessPattern(b *testing.B) {
 // measure times the handler, and counts the RU of what it asked for.
 func measure(b *testing.B, blog *blog, p accessPattern) {
 	b.ReportAllocs()
-	charge, n := 0.0, 0
+	charge, n, cpu := 0.0, 0, cpuTime(b)
 	var requests [100]*http.Request
 	for b.Loop() {
 		if n%len(requests) == 0 {
@@ -105,6 +107,16 @@ func measure(b *testing.B, blog *blog, p accessPattern) {
 		}
 	}
 	b.ReportMetric(charge/float64(n), "RU/op")
+	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(n), "cpu-ns/op")
+}
+
+// cpuTime is what the process has used, which a busy machine sways less than the clock.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func benchRequest(subject, query string) *http.Request {
