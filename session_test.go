@@ -115,7 +115,7 @@ func askAsAda(t testing.TB, i *instance, accept, session, query string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": accept, "Authorization": "Bearer demo:ada", "Byline-Session": session} {
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": accept, "Authorization": "Bearer demo:ada", "Byline-Session": session, "Byline-Cost": "none"} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}
@@ -151,7 +151,7 @@ func overWebSocket(t testing.TB, i *instance, session, query string) string {
 		t.Fatal(err)
 	}
 	defer c.CloseNow()
-	hello := map[string]string{"authorization": "Bearer demo:ada"}
+	hello := map[string]string{"Byline-Cost": "none", "authorization": "Bearer demo:ada"}
 	if session != "" {
 		hello["byline-session"] = session
 	}

@@ -35,12 +35,14 @@ func parseCostDetail(text string, otherwise costDetail) (costDetail, error) {
 	switch text {
 	case "":
 		return otherwise, nil
+	case "none":
+		return costUntold, nil
 	case "summary":
 		return costSummary, nil
 	case "detail":
 		return costInDetail, nil
 	}
-	return otherwise, refuse(costHeader, "%s must be summary or detail", costHeader)
+	return otherwise, refuse(costHeader, "%s must be summary, detail or none", costHeader)
 }
 
 // tally is what the operation of a request has charged. It may be used by any number
@@ -223,7 +225,7 @@ func askCost(next http.Handler, otherwise costDetail, p presenter) http.Handler 
 			return
 		}
 		t := &requestFrom(r.Context()).tally
-		t.detail, t.asked = detail, text != ""
+		t.detail, t.asked = detail, text != "" && detail != costUntold
 		next.ServeHTTP(w, r)
 	})
 }

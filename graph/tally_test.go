@@ -165,6 +165,7 @@ func TestWhoIsToldTheCost(t *testing.T) {
 		{"production", b, "detail", 200, true, true, "no-store"},
 		{"production", b, "Detail", 400, false, false, "no-store"},
 		{"development", inDevelopment, "", 200, true, true, "public, max-age=5"},
+		{"development", inDevelopment, "none", 200, false, false, "public, max-age=5"},
 		{"development", inDevelopment, "summary", 200, true, false, "no-store"},
 		{"development", inDevelopment, "summary, detail", 400, false, false, "no-store"},
 	} {
@@ -173,7 +174,7 @@ func TestWhoIsToldTheCost(t *testing.T) {
 			if a.status != tt.status || (c.Requests == 1) != tt.told || (len(c.Operations) == 1) != tt.inFull {
 				t.Errorf("%d %s", a.status, a.body)
 			}
-			if tt.status == 400 && (a.code() != "BAD_USER_INPUT" || a.field() != costHeader || !strings.Contains(a.body, "summary or detail")) {
+			if tt.status == 400 && (a.code() != "BAD_USER_INPUT" || a.field() != costHeader || !strings.Contains(a.body, "summary, detail or none")) {
 				t.Error(a.body)
 			}
 			byHash(t, tt.b, "", hashOf(query), query)
@@ -259,7 +260,7 @@ func TestCostOfEvents(t *testing.T) {
 	t.Run("over WebSocket, asked wrongly", func(t *testing.T) {
 		p := dial(t, server, "graphql-transport-ws", nil)
 		p.send(`{"type":"connection_init","payload":{"Byline-Cost":"all"}}`)
-		if c := p.closed(); c.Code != closeBadMessage || !strings.Contains(c.Reason, "summary or detail") {
+		if c := p.closed(); c.Code != closeBadMessage || !strings.Contains(c.Reason, "summary, detail or none") {
 			t.Error(c)
 		}
 	})
