@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -153,5 +154,40 @@ func TestMeterMissesNothing(t *testing.T) {
 		if m.value("byline_cosmos_request_units_total", "pattern", p.String()) == 0 {
 			t.Errorf("nothing was charged for %s", p)
 		}
+	}
+}
+
+// A recorder gets each operation once, with all of its tries.
+func TestRecorderGetsAllTries(t *testing.T) {
+	m := newMetered(t)
+	ada := m.user("ada")
+	post := m.post(ada, "t")
+	var n int
+	m.engine.Inject(func(emulator.Operation) emulator.Fault {
+		if n++; n%3 != 0 {
+			return emulator.Fault{Status: http.StatusTooManyRequests}
+		}
+		return emulator.Fault{}
+	})
+	m.mu.Lock()
+	m.charged, m.sent = 0, 0
+	m.mu.Unlock()
+	var got []store.Operation
+	ctx := store.WithRecorder(t.Context(), func(_ context.Context, o *store.Operation) { got = append(got, *o) })
+	for range 3 {
+		if _, err := m.Post(ctx, post.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ru, tries := 0.0, 0
+	for _, o := range got {
+		if o.Pattern != store.Q2 || o.Kind != store.PointRead || o.Container != "posts" || o.PartitionKey != `["`+post.ID+`"]` || o.Range != "0" || o.Took <= 0 {
+			t.Errorf("%+v", o)
+		}
+		ru += o.RU
+		tries += o.Tries
+	}
+	if len(got) != 3 || tries != m.sent || tries != 9 || math.Abs(ru-m.charged) > .005 {
+		t.Errorf("%d operations, %d tries, %.2f RU; %d requests were sent, which charged %.2f", len(got), tries, ru, m.sent, m.charged)
 	}
 }
