@@ -36,7 +36,7 @@ func TestPlayground(t *testing.T) {
 	p := openPage(t, path, s.root)
 
 	p.execute()
-	p.shows(`"title": "Written before"`, `"username": "ada"`, `"viewerHasLiked": false`, `"actualRU": `, `"pattern": "Q6"`)
+	p.shows(`"title": "Written before"`, `"username": "ada"`, `"viewerHasLiked": false`, `"actualRU": `)
 
 	p.tab("Write a post")
 	p.execute()
