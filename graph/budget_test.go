@@ -62,8 +62,11 @@ func TestBudgetPerViewer(t *testing.T) {
 	if a := post(t, b, "demo:ada", b.fill(`{ post(id: "<post:moths>") { title } }`), nil); a.code() != "" {
 		t.Errorf("nothing was given back: %s", a.body)
 	}
-	for _, other := range []string{"demo:grace", ""} {
+	for _, other := range []string{"demo:grace", ""} { // nobody is an address
 		if a := post(t, b, other, wholeFeed, nil); a.code() != "" {
+			t.Errorf("%q: %s", other, a.body)
+		}
+		if a := post(t, b, other, wholeFeed, nil); a.code() != "THROTTLED" {
 			t.Errorf("%q: %s", other, a.body)
 		}
 	}

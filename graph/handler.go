@@ -42,8 +42,8 @@ type Options struct {
 	// subscription. Default 400.
 	RUPerRequest Budget
 
-	// RUPerViewer is what somebody who is signed in may spend in a minute. Default: no
-	// limit.
+	// RUPerViewer is what somebody who is signed in may spend in a minute, and so may those
+	// who are not from one address. Default: no limit.
 	RUPerViewer Budget
 
 	// Metrics is where the edge registers what it counts. Default: nowhere.

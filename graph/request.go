@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -70,8 +71,9 @@ func (r *request) signIn(v Viewer) {
 	r.viewer, r.moderator, r.expires = store.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
 }
 
-// payer is whose budget the request is charged to; "" if it is nobody's.
-func (r *request) payer() string { return r.viewer }
+// payer is whose budget the request is charged to: the viewer's or, if nobody is signed
+// in, the address's; "" if it is nobody's.
+func (r *request) payer() string { return cmp.Or(r.viewer, r.address) }
 
 // firstTime reports whether this kind of failure is new to the request.
 func (r *request) firstTime(k failureKey) bool {
