@@ -149,7 +149,7 @@ func TestMetrics(t *testing.T) {
 // Metrics are for operators: beyond loopback there are none, but where they are asked for.
 func TestWhereMetricsAre(t *testing.T) {
 	t.Run("beyond loopback", func(t *testing.T) {
-		i := start(t, "--listen", "0.0.0.0:0", "--auth-issuer", "https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
+		i := start(t, "--listen", "0.0.0.0:0", "--behind-proxy", "127.0.0.1/32", "--auth-issuer", "https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
 		if all, err := scrape(i.root); err == nil || !strings.Contains(err.Error(), "404") {
 			t.Errorf("%d series, %v", len(all), err)
 		}
