@@ -83,6 +83,7 @@ func start(t testing.TB, args ...string) *instance {
 	case a := <-listening:
 		i.root = "http://" + a.String()
 	case status := <-exit:
+		exit <- status // for stop
 		t.Fatalf("exit status %d: %s", status, i.log)
 	}
 	return i
