@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ type cosmosConfig struct {
 	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions that the feed is spread over, 1 to 64, each with all of it. The same for all that share a database. Without, one."`
 
 	engine emulator.Options // of the embedded engine
+	cache  int              // bytes of memory for what was read; none is remembered by default
 }
 
 // check finds what is wrong with the configuration before anything is opened.
@@ -68,6 +70,7 @@ type cosmos struct {
 	background *azcosmos.Client // with low priority
 	metrics    *prometheus.Registry
 	meter      *store.Meter // of both clients, in metrics
+	cache      *store.Cache // of both clients, if what was read is remembered
 	where      string       // for people
 	close      func() error
 }
@@ -75,6 +78,10 @@ type cosmos struct {
 // connect opens the embedded engine, or makes clients of the account. What the client
 // of requests does for them is recorded, and the policies see every try of it.
 func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...policy.Policy) (*cosmos, error) {
+	var cache *store.Cache
+	if c.cache > 0 {
+		cache = store.NewCache(c.cache)
+	}
 	if c.embedded() {
 		o := c.engine
 		o.Logger = log
@@ -90,7 +97,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...pol
 		if err != nil {
 			dir = c.Data
 		}
-		return newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClientWithKey(engine.Endpoint(), k, o)
 		})
 	}
@@ -106,7 +113,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...pol
 		if err != nil {
 			return nil, err
 		}
-		return newCosmos(where, nil, nothing, recorded, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return newCosmos(where, nil, nothing, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClient(c.CosmosEndpoint, credential, o)
 		})
 	}
@@ -120,7 +127,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...pol
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
 		transport = &http.Client{Transport: t}
 	}
-	return newCosmos(where, transport, nothing, recorded, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+	return newCosmos(where, transport, nothing, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 		return azcosmos.NewClientWithKey(c.CosmosEndpoint, k, o)
 	})
 }
@@ -139,11 +146,15 @@ var waitWhileThrottled = policy.RetryOptions{
 	},
 }
 
-func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
+func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
 	meter := store.NewMeter(metrics)
-	requests := azcore.ClientOptions{Transport: t, TracingProvider: recorded.azure(), PerRetryPolicies: append([]policy.Policy{store.WriteOnce(), sessions}, policies...)}
-	projections := azcore.ClientOptions{Transport: t, Retry: waitWhileThrottled, PerRetryPolicies: []policy.Policy{sessions}}
+	var calls []policy.Policy
+	if cache != nil {
+		calls = append(calls, cache)
+	}
+	requests := azcore.ClientOptions{Transport: t, PerCallPolicies: calls, TracingProvider: recorded.azure(), PerRetryPolicies: append([]policy.Policy{store.WriteOnce(), sessions}, policies...)}
+	projections := azcore.ClientOptions{Transport: t, PerCallPolicies: slices.Clone(calls), Retry: waitWhileThrottled, PerRetryPolicies: []policy.Policy{sessions}}
 	meter.Attach(&requests)
 	meter.Attach(&projections)
 	low := azcosmos.PriorityLevelLow
@@ -155,7 +166,7 @@ func newCosmos(where string, t policy.Transporter, closer func() error, recorded
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}
-	return &cosmos{client: client, background: background, metrics: metrics, meter: meter, where: where, close: func() error {
+	return &cosmos{client: client, background: background, metrics: metrics, meter: meter, cache: cache, where: where, close: func() error {
 		client.Close()
 		background.Close()
 		return closer()
@@ -164,7 +175,7 @@ func newCosmos(where string, t policy.Transporter, closer func() error, recorded
 
 // open returns the blog on a connection.
 func (c cosmosConfig) open(db *cosmos, log *slog.Logger, clock func() time.Time) (*store.Store, error) {
-	o := store.Options{Database: c.CosmosDatabase, FeedPartitions: c.FeedPartitions, Clock: clock, Logger: log, Meter: db.meter}
+	o := store.Options{Database: c.CosmosDatabase, FeedPartitions: c.FeedPartitions, Clock: clock, Logger: log, Meter: db.meter, Cache: db.cache}
 	if c.embedded() {
 		o.Instance = "embedded" // nobody else can have the data directory: no need to wait for old leases
 	}

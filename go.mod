@@ -36,7 +36,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/rs/cors v1.11.1
+require (
+	github.com/maypok86/otter/v2 v2.4.0
+	github.com/rs/cors v1.11.1
+)
 
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect

@@ -134,7 +134,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("docs/cost.md has %v\n/metrics has %v", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(served)))
 	}
 	closed := map[string]string{
-		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`, "projection": `projections-posts|projections-users|usernames|events`,
+		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`, "projection": `projections-posts|projections-users|usernames|events|cache-users|cache-feed`,
 		"type": `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`, "le": `.*`,
 	}
 	for _, s := range all {

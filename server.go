@@ -59,6 +59,8 @@ type serveConfig struct {
 
 	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics alone. Without one, /metrics is served on --listen if that is on loopback, and not at all otherwise."`
 
+	Cache int `default:"64" env:"BYLINE_CACHE" placeholder:"MB" help:"Memory for what was read and has not changed since. 0: everything is read anew."`
+
 	TrustedDocuments string `env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, all that are valid."`
 }
 
@@ -208,6 +210,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if recorded.provider != nil {
 		log = slog.New(traceHandler{log.Handler()})
 	}
+	c.cosmosConfig.cache = c.Cache << 20
 	cosmos, err := c.connect(log, recorded)
 	if err != nil {
 		return err

@@ -35,8 +35,13 @@ func decodeComment(op string, raw []byte) (*Comment, error) {
 
 // Comment reads a comment: one point read. It returns nil if there is none.
 func (s *Store) Comment(ctx context.Context, postID, id string) (*Comment, error) {
-	const op = "read comment"
 	ctx = s.begin(ctx, OneComment)
+	return recall(ctx, s.o.Cache, postsContainer, postID, id, func(ctx context.Context) (*Comment, error) { return s.readComment(ctx, postID, id) })
+}
+
+// readComment is Comment, never from memory.
+func (s *Store) readComment(ctx context.Context, postID, id string) (*Comment, error) {
+	const op = "read comment"
 	if !validID(postID) || !validID(id) {
 		return nil, nil
 	}
@@ -54,7 +59,7 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*C
 	if p.Order == "" {
 		p.Order = NewestFirst
 	}
-	l := list[Comment]{op: "list comments", container: s.posts, partition: postID, typ: typeComment,
+	l := list[Comment]{op: "list comments", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeComment,
 		fields: "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate",
 		decode: func(fields []byte) (*Comment, error) { return decodeFields(fields, &Comment{PostID: postID}) },
 		place:  func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
@@ -149,7 +154,7 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 		return nil, s.whyNotChanged(ctx, op, by(userID), postID, id)
 	}
 	if unanswered(ctx, err) {
-		if c, readErr := s.Comment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil && *c.UpdatedAt == date && c.Content == content {
+		if c, readErr := s.readComment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil && *c.UpdatedAt == date && c.Content == content {
 			return c, nil
 		}
 	}
@@ -209,7 +214,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 
 // whyNotChanged finds the reason why a conditional change did not apply.
 func (s *Store) whyNotChanged(ctx context.Context, op string, who authorship, postID, id string) error {
-	c, err := s.Comment(ctx, postID, id)
+	c, err := s.readComment(ctx, postID, id)
 	switch {
 	case err != nil:
 		return err

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-
-	"byline/store/changefeed"
 )
 
 const (
@@ -166,7 +164,7 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 		return nil, err
 	}
 	stream := t.open(postID) // before the read, so that a delete after it is noticed
-	post, err := s.Post(ctx, postID)
+	post, err := s.readPost(ctx, postID)
 	if err == nil && post == nil {
 		err = noPost(op)
 	}
@@ -195,8 +193,7 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 
 // runEvents follows the change feed of posts until ctx ends.
 func (s *Store) runEvents(ctx context.Context) error {
-	tail := changefeed.NewTail(s.posts, s.distribute, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger,
-		Observe: s.o.Meter.background.observer("events")})
+	tail := s.tail("events", s.posts, "postId", s.distribute)
 	defer s.events.forgetPlace()
 	known := make(chan struct{})
 	defer func() { <-known }()

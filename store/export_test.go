@@ -15,3 +15,9 @@ func (s *Store) RefillFeed(ctx context.Context) error {
 	}
 	return s.refillFeed(ctx, typePost, entries)
 }
+
+// CacheBytes is how many bytes a store's cache has counted.
+func CacheBytes(s *Store) int {
+	s.o.Cache.entries.CleanUp()
+	return int(s.o.Cache.entries.WeightedSize())
+}

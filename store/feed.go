@@ -30,7 +30,7 @@ const FeedKept = 150
 // of the feed's partitions.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
 	ctx = s.begin(ctx, Q6)
-	l := list[Post]{op: "list feed", container: s.feed, partition: typePost, copies: s.feedPartitions, limit: feedServed,
+	l := list[Post]{op: "list feed", container: s.feed, cache: s.o.Cache, partition: typePost, copies: s.feedPartitions, limit: feedServed,
 		fields: shortFields, decode: decodeShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)

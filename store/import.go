@@ -63,7 +63,7 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 			return cosmosError(op, err)
 		}
 	}
-	if have, err := s.User(ctx, u.ID); err != nil || have != nil && have.Username != u.Username {
+	if have, err := readUser(ctx, "import user", s.users, u.ID); err != nil || have != nil && have.Username != u.Username {
 		return err // renamed since
 	}
 	k := usernameKey(u.Username)

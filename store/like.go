@@ -69,7 +69,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 // partition. A post that does not exist has none.
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*Like], error) {
 	ctx = s.begin(ctx, Q5)
-	l := list[Like]{op: "list likes", container: s.posts, partition: postID, typ: typeLike,
+	l := list[Like]{op: "list likes", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeLike,
 		fields: "c.userId, c.userUsername, c.creationDate",
 		decode: func(fields []byte) (*Like, error) { return decodeFields(fields, &Like{PostID: postID}) },
 		place:  func(l *Like) (Date, string) { return l.CreatedAt, likeID(l.UserID) }}
@@ -144,7 +144,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*Post, e
 	})
 	if unanswered(ctx, err) {
 		like, likeErr := s.Like(ctx, postID, userID)
-		if post, postErr := s.Post(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
+		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
 			return post, nil
 		}
 	}
@@ -152,7 +152,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*Post, e
 	case err != nil:
 		return nil, cosmosError(op, err)
 	case failed == 0 && status == http.StatusNotFound:
-		post, err := s.Post(ctx, postID)
+		post, err := s.readPost(ctx, postID)
 		if post == nil && err == nil {
 			err = noPost(op)
 		}

@@ -12,6 +12,7 @@ import (
 type list[T any] struct {
 	op        string // the operation's name in errors
 	container *azcosmos.ContainerClient
+	cache     *Cache // of the store; may be nil
 	partition string
 	copies    []string // partitions that hold the list, if those are others
 	typ       string   // "" if the partition holds one type alone
@@ -21,9 +22,7 @@ type list[T any] struct {
 	place     func(*T) (Date, string)
 }
 
-// page reads one page by keyset: one query of one partition, answered by the
-// composite index of the sort. Only a Cosmos DB that cuts its answers short
-// makes it ask again.
+// page returns one page.
 func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if p.First < 1 || p.First > maxPage {
 		return nil, invalid(l.op, "first", "first must be 1 to %d", maxPage)
@@ -53,27 +52,37 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		return page, nil
 	}
 
-	query, o := l.query(p.Order, after)
+	what := fmt.Sprintf("%s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
+	return recall(ctx, l.cache, l.container.ID(), partition, what, func(ctx context.Context) (*Page[*T], error) {
+		return page, l.read(ctx, page, partition, p.Order, after, first)
+	})
+}
+
+// read reads one page by keyset: one query of one partition, answered by the
+// composite index of the sort. Only a Cosmos DB that cuts its answers short
+// makes it ask again.
+func (l *list[T]) read(ctx context.Context, page *Page[*T], partition string, order Order, after *cursor, first int) error {
+	query, o := l.query(order, after)
 	o.PageSizeHint = int32(first + 1) // one more tells whether more follow
 	pager := l.container.NewQueryItemsPager(query, key(partition), o)
 	for pager.More() {
 		r, err := pager.NextPage(ctx)
 		if err != nil {
-			return nil, cosmosError(l.op, err)
+			return cosmosError(l.op, err)
 		}
 		for _, raw := range r.Items {
 			if len(page.Items) == first {
-				page.More = l.limit == 0 || seen+first < l.limit
-				return page, nil
+				page.More = l.limit == 0 || page.seen+first < l.limit
+				return nil
 			}
 			item, err := l.decode(raw)
 			if err != nil {
-				return nil, malformed(l.op, "listed", err)
+				return malformed(l.op, "listed", err)
 			}
 			page.Items = append(page.Items, item)
 		}
 	}
-	return page, nil
+	return nil
 }
 
 // query returns the text and the parameters that select what comes after the

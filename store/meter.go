@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ const (
 	Delete         OperationKind = "delete"
 	ReadChangeFeed OperationKind = "change feed"
 	ReadMetadata   OperationKind = "metadata" // or write it
+	Cached         OperationKind = "cache"    // no request: it was remembered, or read for somebody else
 )
 
 // Operation is an operation on Cosmos DB that has ended, all its tries together. A
@@ -54,8 +56,8 @@ type Meter struct {
 
 // patternMetrics are those of one pattern.
 type patternMetrics struct {
-	begun, requests, ru, errors, throttles prometheus.Counter
-	seconds                                prometheus.Observer
+	begun, hits, requests, ru, errors, throttles prometheus.Counter
+	seconds                                      prometheus.Observer
 }
 
 // NewMeter registers the metrics of a process, and so can be called once for each
@@ -73,6 +75,7 @@ func NewMeter(r prometheus.Registerer) *Meter {
 		return v
 	}
 	begun := vec("byline_access_total", "How often each access pattern was used, whatever it took.")
+	hits := vec("byline_cache_hits_total", "Reads that were answered without a request to Cosmos DB.")
 	requests := vec("byline_cosmos_requests_total", "Requests to Cosmos DB, each try counted.")
 	ru := vec("byline_cosmos_request_units_total", "Request units that Cosmos DB has charged.")
 	errors := vec("byline_cosmos_errors_total", "Requests that Cosmos DB could not or would not serve, or did not answer.")
@@ -81,7 +84,7 @@ func NewMeter(r prometheus.Registerer) *Meter {
 		Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"pattern"})
 	r.MustRegister(seconds)
 	for p, name := range patternNames {
-		m.patterns[p] = patternMetrics{begun.WithLabelValues(name), requests.WithLabelValues(name), ru.WithLabelValues(name),
+		m.patterns[p] = patternMetrics{begun.WithLabelValues(name), hits.WithLabelValues(name), requests.WithLabelValues(name), ru.WithLabelValues(name),
 			errors.WithLabelValues(name), throttles.WithLabelValues(name), seconds.WithLabelValues(name)}
 	}
 	return m
@@ -92,6 +95,15 @@ func NewMeter(r prometheus.Registerer) *Meter {
 func (m *Meter) Attach(o *policy.ClientOptions) {
 	o.PerCallPolicies = append(o.PerCallPolicies, meterCalls{})
 	o.PerRetryPolicies = append(o.PerRetryPolicies, meterTries{m})
+}
+
+// hit accounts for a read that was answered from memory.
+func (m *Meter) hit(ctx context.Context, container, partition string) {
+	s := scopeOf(ctx)
+	m.patterns[s.pattern].hits.Inc()
+	if s.record != nil {
+		s.record(ctx, &Operation{Pattern: s.pattern, Kind: Cached, Container: container, PartitionKey: `["` + partition + `"]`})
+	}
 }
 
 // meterCalls is a policy, per call: it makes what meterTries adds to, and hands it to

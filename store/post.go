@@ -131,8 +131,13 @@ func placeOfPost(p *Post) (Date, string) { return p.CreatedAt, p.ID }
 
 // Post reads a whole post: Q2, one point read. It returns nil if there is none.
 func (s *Store) Post(ctx context.Context, id string) (*Post, error) {
-	const op = "read post"
 	ctx = s.begin(ctx, Q2)
+	return recall(ctx, s.o.Cache, postsContainer, id, id, func(ctx context.Context) (*Post, error) { return s.readPost(ctx, id) })
+}
+
+// readPost is Post, never from memory.
+func (s *Store) readPost(ctx context.Context, id string) (*Post, error) {
+	const op = "read post"
 	if !validID(id) {
 		return nil, nil
 	}
@@ -162,7 +167,7 @@ func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string, d
 // user's partition. A user that does not exist has none.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*Post], error) {
 	ctx = s.begin(ctx, Q3)
-	l := list[Post]{op: "list posts of user", container: s.users, partition: userID, typ: typePost,
+	l := list[Post]{op: "list posts of user", container: s.users, cache: s.o.Cache, partition: userID, typ: typePost,
 		fields: shortFields, decode: decodeShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
@@ -288,7 +293,7 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 		return nil, s.whyNotEdited(ctx, op, by(userID), postID)
 	}
 	if unanswered(ctx, err) {
-		if post, readErr := s.Post(ctx, postID); readErr == nil && post.isEdited(date, e) {
+		if post, readErr := s.readPost(ctx, postID); readErr == nil && post.isEdited(date, e) {
 			s.showNow(ctx, post)
 			return post, nil
 		}
@@ -311,7 +316,7 @@ func (p *Post) isEdited(date Date, e PostEdit) bool {
 
 // whyNotEdited finds the reason why a conditional edit did not apply.
 func (s *Store) whyNotEdited(ctx context.Context, op string, who authorship, postID string) error {
-	post, err := s.Post(ctx, postID)
+	post, err := s.readPost(ctx, postID)
 	switch {
 	case err != nil:
 		return err

@@ -51,6 +51,11 @@ func (s *Store) Run(ctx context.Context) error {
 	s.o.Meter.running.Store(running)
 	defer s.o.Meter.running.CompareAndSwap(running, nil)
 	g.Go(func() error { return s.runEvents(ctx) })
+	if c := s.o.Cache; c != nil {
+		defer c.forget()
+		g.Go(func() error { return s.tail("cache-users", s.background.users, "userId", nil).Run(ctx) })
+		g.Go(func() error { return s.tail("cache-feed", s.background.feed, "type", nil).Run(ctx) })
+	}
 	if err := g.Wait(); err != nil {
 		return cosmosError("run projections", err)
 	}

@@ -32,6 +32,10 @@ type Options struct {
 	// Clock gives the time that items are dated with. Default time.Now.
 	Clock func() time.Time
 
+	// Cache remembers what was read, while Run runs. It must be a policy of both
+	// clients, and of no other Store's. Default: everything is read anew.
+	Cache *Cache
+
 	// Logger receives what the projections have to say. Default: nowhere.
 	Logger *slog.Logger
 
@@ -83,6 +87,9 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	}
 	if o.FeedPartitions < 0 || o.FeedPartitions > MaxFeedPartitions {
 		return nil, invalid("open store", "feedPartitions", "the feed can have 1 to %d partitions, not %d", MaxFeedPartitions, o.FeedPartitions)
+	}
+	if o.Cache != nil {
+		o.Cache.poll, o.Cache.meter = o.PollInterval, o.Meter
 	}
 	s := &Store{o: o, client: client, feedPartitions: feedPartitions(o.FeedPartitions)}
 	var err error

@@ -33,7 +33,9 @@ func decodeUser(op string, raw []byte) (*User, error) {
 // User reads a user: Q1, one point read. It returns nil if there is none.
 func (s *Store) User(ctx context.Context, id string) (*User, error) {
 	ctx = s.begin(ctx, Q1)
-	return readUser(ctx, "read user", s.users, id)
+	return recall(ctx, s.o.Cache, usersContainer, id, id, func(ctx context.Context) (*User, error) {
+		return readUser(ctx, "read user", s.users, id)
+	})
 }
 
 func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id string) (*User, error) {
@@ -100,7 +102,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
 		}
 	}
 	if unanswered(ctx, err) {
-		if have, readErr := s.User(ctx, n.ID); readErr == nil && have != nil && have.CreatedAt == item.CreatedAt && have.Username == n.Username {
+		if have, readErr := readUser(ctx, op, s.users, n.ID); readErr == nil && have != nil && have.CreatedAt == item.CreatedAt && have.Username == n.Username {
 			return have, nil
 		}
 	}

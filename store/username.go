@@ -133,7 +133,7 @@ func (s *Store) held(ctx context.Context, r *usernameItem) (bool, error) {
 	if r.CreatedAt > s.graceBegan() {
 		return true, nil
 	}
-	owner, err := s.User(ctx, r.OwnerID)
+	owner, err := readUser(ctx, "check username", s.users, r.OwnerID)
 	return owner != nil && usernameKey(owner.Username) == r.ID, err
 }
 
@@ -149,7 +149,7 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
 	for range 3 {
-		u, err := s.User(ctx, userID)
+		u, err := readUser(ctx, op, s.users, userID)
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 	}
 	var renamed *User
 	if unanswered(ctx, err) {
-		if have, readErr := s.User(ctx, u.ID); readErr == nil && have != nil && have.Username == username && have.Revision == u.Revision+1 {
+		if have, readErr := readUser(ctx, op, s.users, u.ID); readErr == nil && have != nil && have.Username == username && have.Revision == u.Revision+1 {
 			renamed, err = have, nil
 		}
 	}

@@ -1,0 +1,274 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/maypok86/otter/v2"
+	"github.com/tidwall/gjson"
+	"golang.org/x/sync/singleflight"
+
+	"byline/store/changefeed"
+)
+
+const (
+	// followedFor is how long what the change feed has told counts, beside two polls:
+	// without news for longer, memory may be behind, and is not asked.
+	followedFor = time.Second
+
+	// throttledFor is how old something may be that is returned because Cosmos DB
+	// throttles.
+	throttledFor = 10 * time.Second
+
+	// rememberedBytes is about what an entry takes beside what was read.
+	rememberedBytes = 300
+)
+
+// Cache is the memory of a Store: items, and pages of lists, as they were read. They
+// are returned instead of reading again as long as the partition that they are of has
+// not changed: by what this process writes, which it knows at once, or by what anybody
+// writes, which the change feed tells within a poll. So reads cost nothing, and whoever
+// writes through this process reads what they wrote. A request with a Session that is
+// newer than what is remembered reads.
+//
+// It is a policy, per call, of both clients of the Store that it is given to, and works
+// while that Store runs. It is safe for concurrent use.
+type Cache struct {
+	entries *otter.Cache[string, remembered]
+	reads   singleflight.Group
+	changes changes
+	poll    time.Duration // of the Store
+	meter   *Meter        // of the Store
+
+	followed map[string]*following // by container
+}
+
+// following is how a container's changes come to be known.
+type following struct {
+	since, until atomic.Int64 // all changes between are known; Unix nanoseconds, 0 if none are
+
+	mu     sync.Mutex
+	ranges []followedRange // guarded by mu; by MinInclusive
+}
+
+// followedRange is a feed range of a container, and up to when its changes are known.
+type followedRange struct {
+	azcosmos.FeedRange
+	until time.Time
+}
+
+// remembered is what was read of a partition.
+type remembered struct {
+	value any
+	bytes int
+	as    change // what was known of the partition when the read began
+	token string // of the session, with which Cosmos DB answered
+	began time.Time
+}
+
+// NewCache returns a Cache that takes so many bytes of memory, about.
+func NewCache(bytes int) *Cache {
+	return &Cache{followed: map[string]*following{usersContainer: {}, postsContainer: {}, feedContainer: {}}, entries: otter.Must(&otter.Options[string, remembered]{
+		MaximumWeight: uint64(bytes),
+		Weigher:       func(name string, r remembered) uint32 { return uint32(len(name) + r.bytes + rememberedBytes) },
+	})}
+}
+
+// changes counts how often partitions have changed. Several share a count: a change of
+// one makes what is known of the others unknown, and that is all.
+type changes struct{ counts [1 << 14]atomic.Uint64 }
+
+// change is the state of a partition, as far as it is known.
+type change struct {
+	of    *atomic.Uint64
+	count uint64
+}
+
+// holds reports whether nothing is known to have changed since.
+func (c change) holds() bool { return c.of.Load() == c.count }
+
+var changeSeed = maphash.MakeSeed()
+
+func (c *changes) at(container, partition string) *atomic.Uint64 {
+	var h maphash.Hash
+	h.SetSeed(changeSeed)
+	h.WriteString(container)
+	h.WriteByte(0)
+	h.WriteString(partition)
+	return &c.counts[h.Sum64()%uint64(len(c.counts))]
+}
+
+func (c *changes) now(container, partition string) change {
+	count := c.at(container, partition)
+	return change{count, count.Load()}
+}
+
+// changed says that a partition has changed, or may have.
+func (c *changes) changed(container, partition string) { c.at(container, partition).Add(1) }
+
+// Do implements policy.Policy: a write changes its partition, whatever became of it.
+func (c *Cache) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	r := req.Raw()
+	if read, ok := r.Context().Value(readingKey{}).(*reading); ok && err == nil {
+		read.token = resp.Header.Get(sessionHeader)
+		read.bytes += int(max(resp.ContentLength, 0))
+	}
+	if isWrite(r) {
+		path := containerPath(r.URL.EscapedPath())
+		container := path[strings.LastIndexByte(path, '/')+1:]
+		c.changes.changed(container, gjson.Get(r.Header.Get("X-Ms-Documentdb-Partitionkey"), "0").Str)
+	}
+	return resp, err
+}
+
+// reading is what the policy sees of a read.
+type reading struct {
+	token string
+	bytes int
+}
+
+type readingKey struct{}
+
+// recall returns what read reads of a partition, from memory if that is as good. The
+// same is read once for all who ask for it at the same time.
+func recall[T any](ctx context.Context, c *Cache, container, partition, what string, read func(context.Context) (T, error)) (T, error) {
+	if c == nil {
+		return read(ctx)
+	}
+	session, _ := ctx.Value(sessionKey{}).(*Session)
+	name := container + "/" + partition + "/" + what
+	known, found := c.entries.GetIfPresent(name)
+	found = found && known.as.holds() && session.Admits(container, known.token)
+	if found && c.follows(container, known.began) {
+		c.meter.hit(ctx, container, partition)
+		return known.value.(T), nil
+	}
+	began, as := time.Now(), c.changes.now(container, partition)
+	mine := false // the read
+	flight := c.reads.DoChan(fmt.Sprint(name, " ", as.count), func() (any, error) {
+		mine = true
+		// Others wait for it, too: it goes on if the first of them leaves.
+		ctx, cancel := detached(ctx)
+		defer cancel()
+		r := &reading{}
+		value, err := read(context.WithValue(ctx, readingKey{}, r))
+		fresh := remembered{value: value, bytes: r.bytes, as: as, token: r.token, began: began}
+		if err == nil {
+			c.entries.Set(name, fresh)
+		}
+		return fresh, err
+	})
+	var none T
+	select {
+	case <-ctx.Done():
+		return none, cosmosError("read", ctx.Err())
+	case got := <-flight:
+		fresh := got.Val.(remembered)
+		switch {
+		case got.Err != nil && CodeOf(got.Err) == Throttled && found && time.Since(known.began) < throttledFor:
+			c.meter.hit(ctx, container, partition)
+			return known.value.(T), nil
+		case got.Err != nil:
+			return none, got.Err
+		case !session.Admits(container, fresh.token): // it was begun for another session
+			return read(ctx)
+		case !mine:
+			c.meter.hit(ctx, container, partition)
+		}
+		return fresh.value.(T), nil
+	}
+}
+
+// detached is a context that lasts as long as ctx may, but does not end with it.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	apart := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(apart, deadline)
+	}
+	return context.WithCancel(apart)
+}
+
+// follows reports whether all changes of a container since a moment are known.
+func (c *Cache) follows(container string, since time.Time) bool {
+	f := c.followed[container]
+	from, until := f.since.Load(), f.until.Load()
+	return from != 0 && from <= since.UnixNano() && time.Now().UnixNano()-until < int64(2*c.poll+followedFor)
+}
+
+// reached notes that all changes of a range are known, and with it, perhaps, those of
+// the container.
+func (f *following) reached(r azcosmos.FeedRange) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.ranges = slices.DeleteFunc(f.ranges, func(o followedRange) bool { // it was split, or is the parent of one that was
+		return o.MinInclusive < r.MaxExclusive && r.MinInclusive < o.MaxExclusive
+	})
+	f.ranges = append(f.ranges, followedRange{r, now})
+	slices.SortFunc(f.ranges, func(a, b followedRange) int { return strings.Compare(a.MinInclusive, b.MinInclusive) })
+	at, until := "", now
+	for _, o := range f.ranges {
+		if o.MinInclusive != at {
+			return // a part is not followed yet
+		}
+		at = o.MaxExclusive
+		if o.until.Before(until) {
+			until = o.until
+		}
+	}
+	if at != "FF" {
+		return
+	}
+	f.since.CompareAndSwap(0, until.UnixNano())
+	f.until.Store(until.UnixNano())
+}
+
+func (f *following) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ranges = nil
+	f.since.Store(0)
+}
+
+// forget is for when no changes are followed any more.
+func (c *Cache) forget() {
+	for _, f := range c.followed {
+		f.forget()
+	}
+}
+
+// tail follows the changes of a container for the cache, and tells them to also, if
+// that is set. partition is the property that names an item's partition.
+func (s *Store) tail(name string, source *azcosmos.ContainerClient, partition string, also changefeed.Handler) *changefeed.Tail {
+	tell := s.o.Meter.background.observer(name)
+	o := changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger, Observe: tell}
+	handle := also
+	if c := s.o.Cache; c != nil {
+		o.Observe = func(p changefeed.Progress) {
+			tell(p)
+			if p.Err == nil && p.Lag == 0 {
+				c.followed[source.ID()].reached(p.Range)
+			}
+		}
+		handle = func(ctx context.Context, items [][]byte) error {
+			for _, raw := range items {
+				c.changes.changed(source.ID(), gjson.GetBytes(raw, partition).Str)
+			}
+			if also == nil {
+				return nil
+			}
+			return also(ctx, items)
+		}
+	}
+	return changefeed.NewTail(source, handle, o)
+}

@@ -1,0 +1,283 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+	"byline/store/emulator"
+)
+
+// remembering is an instance with a cache, beside others on one engine.
+type remembering struct {
+	*store.Store
+	engine *emulator.Engine
+	stop   func()
+}
+
+func newRemembering(t testing.TB, engine *emulator.Engine, bytes int) *remembering {
+	t.Helper()
+	cache := store.NewCache(bytes)
+	cred, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: engine, Retry: policy.RetryOptions{MaxRetries: -1},
+		PerCallPolicies: []policy.Policy{cache}, PerRetryPolicies: []policy.Policy{&store.Sessions{}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	s, err := store.New(client, client, store.Options{PollInterval: 5 * time.Millisecond, Cache: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	r := &remembering{s, engine, sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})}
+	t.Cleanup(r.stop)
+	return r
+}
+
+// requestsOf counts the reads of items and lists that f makes of the engine.
+func (r *remembering) requestsOf(f func()) (n int) {
+	var mu sync.Mutex
+	r.engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if o.Container != "leases" && (o.Kind == emulator.Read || o.Kind == emulator.Query) {
+			mu.Lock()
+			n++
+			mu.Unlock()
+		}
+		return emulator.Fault{}
+	})
+	f()
+	r.engine.Inject(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	return n
+}
+
+// reads are the reads of the article, of one post and its author.
+func (r *remembering) reads(t testing.TB, ctx context.Context, author, post string) string {
+	t.Helper()
+	u, err1 := r.User(ctx, author)
+	p, err2 := r.Post(ctx, post)
+	own, err3 := r.UserPosts(ctx, author, store.Paging{First: 20})
+	comments, err4 := r.Comments(ctx, post, store.Paging{First: 20})
+	likes, err5 := r.Likes(ctx, post, store.Paging{First: 20})
+	feed, err6 := r.Feed(ctx, store.Paging{First: 20})
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(u.Username, " ", p.Title, " ", p.Version, " ", len(own.Items), len(comments.Items), len(likes.Items), len(feed.Items))
+}
+
+// untilTrue waits for check.
+func untilTrue(t testing.TB, what string, check func() bool) {
+	t.Helper()
+	eventually(t, func() error {
+		if !check() {
+			return errors.New(what)
+		}
+		return nil
+	})
+}
+
+func newCachedBlog(t testing.TB) (engine *emulator.Engine, a, b *remembering, ada *store.User, post *store.Post) {
+	t.Helper()
+	engine, err := emulator.Open("", emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	a, b = newRemembering(t, engine, 1<<20), newRemembering(t, engine, 1<<20)
+	if ada, err = a.CreateUser(t.Context(), store.NewUser{ID: store.UserID("i", "ada"), Username: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if post, err = a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "notes", Content: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	return engine, a, b, ada, post
+}
+
+// What has not changed is not read again.
+func TestCacheReadsOnce(t *testing.T) {
+	_, a, _, ada, post := newCachedBlog(t)
+	// Until the projections have come to rest, partitions change.
+	untilTrue(t, "everything is read again", func() bool {
+		a.reads(t, t.Context(), ada.ID, post.ID)
+		return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+	})
+	a.stop()
+	untilTrue(t, "what is no longer followed is still taken from memory", func() bool {
+		return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 6
+	})
+}
+
+// An instance's own writes show at once, those of others within moments.
+func TestCacheAndWrites(t *testing.T) {
+	_, a, b, ada, post := newCachedBlog(t)
+	ctx := t.Context()
+	for i := range 20 {
+		a.reads(t, ctx, ada.ID, post.ID)
+		b.reads(t, ctx, ada.ID, post.ID)
+		if _, _, err := a.CreateComment(ctx, store.NewComment{AuthorID: ada.ID, PostID: post.ID, Content: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+		title := fmt.Sprint("title ", i)
+		if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+			t.Fatal(err)
+		}
+		for what, own := range map[string]func() (string, error){
+			"the post": func() (string, error) { p, err := a.Post(ctx, post.ID); return p.Title, err },
+			"the list": func() (string, error) {
+				p, err := a.UserPosts(ctx, ada.ID, store.Paging{First: 1})
+				return p.Items[0].Title, err
+			},
+			"the feed": func() (string, error) { p, err := a.Feed(ctx, store.Paging{First: 1}); return p.Items[0].Title, err },
+		} {
+			if got, err := own(); err != nil || got != title {
+				t.Errorf("%s: %q after %q was written: %v", what, got, title, err)
+			}
+		}
+		if c, err := a.Comments(ctx, post.ID, store.Paging{First: 100}); err != nil || len(c.Items) != i+1 {
+			t.Errorf("%d comments after %d were written: %v", len(c.Items), i+1, err)
+		}
+		want := a.reads(t, ctx, ada.ID, post.ID)
+		got := ""
+		eventually(t, func() error {
+			if got = b.reads(t, ctx, ada.ID, post.ID); got != want {
+				return fmt.Errorf("the other instance sees %s, not %s", got, want)
+			}
+			return nil
+		})
+	}
+	if name, err := a.RenameUser(ctx, ada.ID, "countess"); err != nil || name.Username != "countess" {
+		t.Fatal(err)
+	}
+	if u, err := a.User(ctx, ada.ID); err != nil || u.Username != "countess" {
+		t.Errorf("%v %v", u, err)
+	}
+	untilTrue(t, "the other instance does not see the new name", func() bool {
+		u, err := b.User(ctx, ada.ID)
+		return err == nil && u.Username == "countess"
+	})
+}
+
+// A session that another instance's write belongs to is not served from a memory that
+// does not know of it.
+func TestCacheAndSessions(t *testing.T) {
+	_, a, b, ada, post := newCachedBlog(t)
+	for i := range 50 {
+		b.reads(t, t.Context(), ada.ID, post.ID)
+		writing, err := a.NewSession("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		title := fmt.Sprint("title ", i)
+		if _, err := a.EditPost(store.WithSession(t.Context(), writing), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+			t.Fatal(err)
+		}
+		reading, err := b.NewSession(writing.Token())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := b.Post(store.WithSession(t.Context(), reading), post.ID); err != nil || p.Title != title {
+			t.Fatalf("%v after %q was written: %v", p, title, err)
+		}
+	}
+}
+
+// While Cosmos DB throttles, what is still good is returned, and nothing else is.
+func TestCacheWhileThrottled(t *testing.T) {
+	engine, a, _, ada, post := newCachedBlog(t)
+	ctx := t.Context()
+	untilTrue(t, "everything is read again", func() bool {
+		a.reads(t, ctx, ada.ID, post.ID)
+		return a.requestsOf(func() { a.reads(t, ctx, ada.ID, post.ID) }) == 0
+	})
+	want := a.reads(t, ctx, ada.ID, post.ID)
+	engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
+	for range 3 {
+		if got := a.reads(t, ctx, ada.ID, post.ID); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	if _, err := a.Post(ctx, "another"); store.CodeOf(err) != store.Throttled {
+		t.Errorf("what was never read: %v", err)
+	}
+	title := "throttled"
+	if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); store.CodeOf(err) != store.Throttled {
+		t.Errorf("a write: %v", err)
+	}
+}
+
+// Many who ask for the same at once are one read.
+func TestCacheReadsTogether(t *testing.T) {
+	engine, a, _, ada, post := newCachedBlog(t)
+	untilTrue(t, "everything is read again", func() bool {
+		a.reads(t, t.Context(), ada.ID, post.ID)
+		return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+	})
+	const id = "not-there"
+	asked, go_ := make(chan struct{}, 100), make(chan struct{})
+	engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if o.Kind == emulator.Read && o.Container == "posts" {
+			asked <- struct{}{}
+			<-go_
+		}
+		return emulator.Fault{}
+	})
+	var wg sync.WaitGroup
+	first, cancel := context.WithCancel(t.Context())
+	wg.Go(func() { _, _ = a.Post(first, id) })
+	<-asked
+	for range 20 {
+		wg.Go(func() {
+			if p, err := a.Post(t.Context(), id); p != nil || err != nil {
+				t.Errorf("%v %v", p, err)
+			}
+		})
+	}
+	time.Sleep(20 * time.Millisecond) // most of them have come by then
+	cancel()                          // who asked first leaves
+	close(go_)
+	wg.Wait()
+	if n := len(asked); n > 3 {
+		t.Errorf("%d reads more", n)
+	}
+}
+
+// The memory is bounded, whatever is read.
+func TestCacheIsBounded(t *testing.T) {
+	engine, _, _, _, _ := newCachedBlog(t)
+	const bytes = 200_000
+	a := newRemembering(t, engine, bytes)
+	for i := range 5_000 {
+		if _, err := a.Post(t.Context(), fmt.Sprint("nobody-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := store.CacheBytes(a.Store); got < bytes/2 || got > bytes*11/10 {
+		t.Errorf("%d of %d bytes", got, bytes)
+	}
+}
