@@ -87,7 +87,9 @@ func endOperation(span trace.Span, response *graphql.Response) {
 }
 
 func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
+	// What is refused may have no operation.
+	if !graphql.HasOperationContext(ctx) || graphql.GetOperationContext(ctx).Operation == nil ||
+		graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
 		return next(ctx)
 	}
 	event := &lateSpan{around: ctx, begin: func() trace.Span {

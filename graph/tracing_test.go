@@ -96,6 +96,14 @@ func TestSpans(t *testing.T) {
 	if got := names(); got != "query" {
 		t.Errorf("a query with a malformed header: %s", got)
 	}
+	for query, want := range map[string]string{"{ nonsense": "GRAPHQL_PARSE_FAILED", "{ nonsense }": "GRAPHQL_VALIDATION_FAILED"} {
+		if a := post(t, b, "", query, nil); a.code() != want {
+			t.Error(a.body)
+		}
+	}
+	if got := names(); got != "" {
+		t.Errorf("what is refused before it is an operation: %s", got)
+	}
 
 	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { postChanged(id: "<post:notes>") { title content } }`))
 	opened(t, b, 1)
