@@ -167,13 +167,13 @@ func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handl
 	server.Use(signedInToWrite{})
 	budgets := newBudgets(o)
 	server.Use(budgets)
-	server.Use(accounting{newMetrics(o.Metrics), budgets})
 	server.Use(inSession{})
 	loaders := freshLoaders{store: o.Store}
 	if o.Tracing != nil {
 		loaders.tracer = o.Tracing.Tracer(tracerName)
 		server.Use(tracing{loaders.tracer})
 	}
+	server.Use(accounting{newMetrics(o.Metrics), budgets}) // within tracing, so that an event's cost comes to the event's span
 	server.Use(loaders)
 	if !o.unplanned {
 		server.Use(planned{resolver: resolver, documents: cache})

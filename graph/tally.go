@@ -14,6 +14,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
+	"go.opentelemetry.io/otel/trace"
 
 	"byline/store"
 )
@@ -203,6 +204,7 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	kind, c := t.take()
 	a.budgets.settle(r, c)
 	a.metrics.observe(kind, time.Since(t.began), c, response)
+	traceCost(trace.SpanFromContext(ctx), c)
 	if t.detail != costUntold {
 		if response.Extensions == nil {
 			response.Extensions = map[string]any{}

@@ -25,6 +25,9 @@ const (
 	attrRequestID     = "byline.request_id"
 	attrErrors        = "byline.errors"
 	attrKeys          = "byline.keys"
+	attrActualRU      = "byline.request_units"
+	attrPredictedRU   = "byline.predicted_request_units"
+	attrRequests      = "byline.cosmos_requests"
 	attrErrorType     = "error.type"
 )
 
@@ -83,6 +86,14 @@ func endOperation(span trace.Span, response *graphql.Response) {
 	span.SetAttributes(attribute.Int(attrErrors, len(response.Errors)), attribute.String(attrErrorType, string(code)))
 	if code == internal || code == unavailable || code == throttled {
 		span.SetStatus(codes.Error, "")
+	}
+}
+
+// traceCost says in the span of an operation or an event what it has cost.
+func traceCost(span trace.Span, c cost) {
+	if span.IsRecording() { // attributes are allocated
+		span.SetAttributes(attribute.Float64(attrActualRU, float64(c.ActualRU)), attribute.Float64(attrPredictedRU, float64(c.PredictedRU)),
+			attribute.Int(attrRequests, c.Requests))
 	}
 }
 
@@ -193,6 +204,22 @@ func (l *lateSpan) SpanContext() trace.SpanContext {
 		l.span = l.begin()
 	}
 	return l.span.SpanContext()
+}
+
+// IsRecording implements trace.Span: there is nothing to record before it has begun.
+func (l *lateSpan) IsRecording() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.span != nil && l.span.IsRecording()
+}
+
+// SetAttributes implements trace.Span. Those of a span that has not begun are lost.
+func (l *lateSpan) SetAttributes(attributes ...attribute.KeyValue) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.span != nil {
+		l.span.SetAttributes(attributes...)
+	}
 }
 
 // parent returns what the spans of resolvers below belong to.

@@ -3,14 +3,17 @@ package graph
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -120,6 +123,60 @@ func TestSpans(t *testing.T) {
 	if got := names(); got != "subscription" {
 		t.Errorf("a subscription, and an event for which nothing is read: %s, begun in %v", got, begun.EndTime().Sub(begun.StartTime()))
 	}
+}
+
+// The span of an operation or an event says what extensions.cost says; what it took to
+// subscribe is the first event's.
+func TestSpansHaveTheCost(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
+	b, server := live(t, Options{Tracing: provider, Development: true}) // which tells the cost
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
+		span.End()
+		return nil, nil
+	}
+	check := func(name, response string) {
+		t.Helper()
+		var out struct {
+			Extensions struct{ Cost map[string]any }
+		}
+		if err := json.Unmarshal([]byte(response), &out); err != nil {
+			t.Fatalf("%v: %s", err, response)
+		}
+		cost := out.Extensions.Cost
+		want := map[string]any{attrActualRU: cost["actualRU"], attrPredictedRU: cost["predictedRU"], attrRequests: cost["requests"]}
+		var got map[string]any
+		for deadline := time.Now().Add(time.Minute); got == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			for _, s := range spans.Ended() {
+				if s.Name() != name {
+					continue
+				}
+				got = map[string]any{}
+				for _, a := range s.Attributes() {
+					switch a.Key {
+					case attrActualRU, attrPredictedRU:
+						got[string(a.Key)] = math.Round(a.Value.AsFloat64()*100) / 100
+					case attrRequests:
+						got[string(a.Key)] = float64(a.Value.AsInt64())
+					}
+				}
+			}
+		}
+		if !cmp.Equal(got, want) || want[attrActualRU] == 0.0 {
+			t.Errorf("%s: %s", name, cmp.Diff(want, got))
+		}
+	}
+	a := post(t, b, "", `{ feed { edges { node { title content } } } }`, nil)
+	check("query", a.body)
+	a = post(t, b, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), nil)
+	check("mutation", a.body)
+
+	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { author { createdAt } } }`))
+	opened(t, b, 1)
+	b.comment(t, "ada", b.postID(t, "notes"), "one")
+	event := e.next()
+	check("event", strings.TrimPrefix(event, "next "))
 }
 
 // A late span begins when something wants to belong to it, once, and not any more
