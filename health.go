@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"byline/store"
 )
 
@@ -26,6 +28,7 @@ const (
 // cost about 1 RU a second, and a few more every ten seconds.
 type health struct {
 	inquiries []*inquiry
+	metric    *prometheus.GaugeVec // by check
 
 	mu       sync.Mutex
 	stopping bool // guarded by mu
@@ -66,9 +69,13 @@ func (i *inquiry) result(ctx context.Context) []check {
 	return i.found
 }
 
-// newHealth returns the health of an instance that serves a blog.
-func newHealth(blog *store.Store) *health {
-	return &health{inquiries: []*inquiry{
+// newHealth returns the health of an instance that serves a blog. What the last probe
+// was told is in the metric that docs/cost.md names.
+func newHealth(blog *store.Store, r prometheus.Registerer) *health {
+	metric := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "byline_ready",
+		Help: "1 if a check of /readyz was well when it was probed last, and 0 if not."}, []string{"check"})
+	r.MustRegister(metric)
+	return &health{metric: metric, inquiries: []*inquiry{
 		{holds: checkedFor, look: func(ctx context.Context) []check { return []check{checkCosmos(blog.Ready(ctx))} }},
 		{holds: copiesFor, look: func(ctx context.Context) []check {
 			status, err := blog.Projections(ctx)
@@ -159,9 +166,11 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	status := http.StatusOK
 	for _, c := range answer.Checks {
+		well := 1.0
 		if !c.OK {
-			answer.Status, status = "unready", http.StatusServiceUnavailable
+			answer.Status, status, well = "unready", http.StatusServiceUnavailable, 0
 		}
+		h.metric.WithLabelValues(c.Name).Set(well)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store"
 	"byline/store/changefeed"
@@ -89,7 +90,7 @@ func TestReadiness(t *testing.T) {
 	}
 	without := func(want map[string]string) {
 		t.Helper()
-		if got := askReady(t, newHealth(blog)).failing(); !cmp.Equal(got, want) {
+		if got := askReady(t, newHealth(blog, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
 			t.Error(cmp.Diff(want, got))
 		}
 	}
@@ -103,7 +104,7 @@ func TestReadiness(t *testing.T) {
 	running, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- blog.Run(running) }()
-	h := newHealth(blog)
+	h := newHealth(blog, prometheus.NewRegistry())
 	eventually(t, func() error {
 		r := askReady(t, h)
 		if both := slices.ContainsFunc(r.Checks, func(c check) bool { return strings.HasPrefix(c.Detail, "2 of 2 feed ranges") }); r.code != http.StatusOK || !both {

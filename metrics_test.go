@@ -79,6 +79,7 @@ func TestMetrics(t *testing.T) {
 	ask("ada", q6, nil)
 	ask("", `{ post(id: "nonsense") { title } }`, nil)
 	ask("", `{ nonsense }`, nil)
+	askReadiness(t, i.root)
 
 	all, err := scrape(i.root)
 	if err != nil {
@@ -135,7 +136,7 @@ func TestMetrics(t *testing.T) {
 	}
 	closed := map[string]string{
 		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`, "projection": `projections-posts|projections-users|usernames|events|cache-users|cache-feed`,
-		"type": `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`, "le": `.*`,
+		"type": `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`, "check": `cosmos|leases|lag`, "le": `.*`,
 	}
 	for _, s := range all {
 		for label, value := range s.labels {
@@ -144,6 +145,16 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
+}
+
+// askReadiness probes a server; what it answers is then in its metrics.
+func askReadiness(t testing.TB, root string) {
+	t.Helper()
+	r, err := http.Get(root + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
 }
 
 // Metrics are for operators: beyond loopback there are none, but where they are asked for.

@@ -266,7 +266,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if err != nil {
 		return err
 	}
-	health := newHealth(blog)
+	health := newHealth(blog, cosmos.metrics)
 	if provider != nil {
 		health.inquiries = append(health.inquiries, &inquiry{look: func(context.Context) []check { return []check{checkProvider(provider.Ready())} }})
 	}
