@@ -131,11 +131,13 @@ func TestSpansHaveTheCost(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	b, server := live(t, Options{Tracing: provider, Development: true}) // which tells the cost
+	b.wire.mu.Lock()
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {
 		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
 		span.End()
 		return nil, nil
 	}
+	b.wire.mu.Unlock()
 	check := func(name, response string) {
 		t.Helper()
 		var out struct {
