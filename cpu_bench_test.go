@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,19 +86,22 @@ func BenchmarkCPU(b *testing.B) {
 	}
 }
 
-// cpuOf is the CPU that a process has taken so far, to 10 ms.
-func cpuOf(b *testing.B, pid int) time.Duration {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Skip("needs Linux: ", err)
+// cpuOf is the CPU that the threads of a process have taken so far.
+func cpuOf(b *testing.B, pid int) (took time.Duration) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(threads) == 0 {
+		b.Skip("needs Linux with schedstat")
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+2:]))
-	user, err1 := strconv.Atoi(fields[11])
-	system, err2 := strconv.Atoi(fields[12])
-	if err1 != nil || err2 != nil {
-		b.Fatalf("%s", stat)
+	for _, name := range threads {
+		var ns int64
+		if stat, err := os.ReadFile(name); err == nil { // it may have ended
+			if _, err := fmt.Sscan(string(stat), &ns); err != nil {
+				b.Fatalf("%s: %q", name, stat)
+			}
+		}
+		took += time.Duration(ns)
 	}
-	return time.Duration(user+system) * 10 * time.Millisecond
+	return took
 }
 
 // ask sends a query and returns the answer's bytes.

@@ -210,7 +210,8 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if recorded.provider != nil {
 		log = slog.New(traceHandler{log.Handler()})
 	}
-	c.cosmosConfig.cache = c.Cache << 20
+	forAnswers := c.Cache << 20 / 2
+	c.cosmosConfig.cache = c.Cache<<20 - forAnswers
 	cosmos, err := c.connect(log, recorded)
 	if err != nil {
 		return err
@@ -260,7 +261,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	edge := graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log, Metrics: cosmos.metrics,
 		RUPerRequest: graph.Budget{RU: c.RUPerRequest, Measure: c.RUPerRequestMode == measure},
 		RUPerViewer:  graph.Budget{RU: c.RUPerViewer, Measure: c.RUPerViewerMode == measure},
-		Development:  c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
+		AnswerBytes:  forAnswers, Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
 	c.limit(&edge, !c.demoTokens())
 	handler, err := graph.NewHandler(edge)
 	if err != nil {

@@ -29,7 +29,13 @@ func wantsEvents(r *http.Request) bool {
 // the HTTP request itself, or with who makes it, by an ordinary answer.
 func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	prepare(w.Header(), r)
-	op, leave, err := t.operation(w, r, exec)
+	var op *graphql.OperationContext
+	var leave func()
+	in, err := t.receive(w, r)
+	if err == nil {
+		op, leave, err = t.operation(r, exec, in)
+		in.done() // what is kept of it is what the document and its variables need
+	}
 	var errs gqlerror.List
 	if err != nil && !errors.As(err, &errs) {
 		w.Header().Set("Content-Type", mediaResponse+"; charset=utf-8")

@@ -68,6 +68,11 @@ type Options struct {
 	RequestsPerViewer  int
 	RequestsPerAddress int
 
+	// AnswerBytes is how much memory answers may take that are given again while nothing
+	// has changed of what was read for them, as far as the cache of Store knows.
+	// Default: they are made anew each time.
+	AnswerBytes int
+
 	// ShedLoad refuses operations that the server is too busy for. Default: it executes
 	// whatever comes at once.
 	ShedLoad bool
@@ -152,8 +157,16 @@ func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handl
 		Resolvers: resolver,
 	}))
 	rates, bodies := newRates(o), newBodies()
+	metrics := newMetrics(o.Metrics)
+	loaders := freshLoaders{store: o.Store}
+	var traced tracing
+	if o.Tracing != nil {
+		traced.tracer = o.Tracing.Tracer(tracerName)
+		loaders.tracer = traced.tracer
+	}
+	answers := newAnswers(o, metrics, traced)
 	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: o.Origins})
-	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission})
+	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission, answers: answers})
 	server.SetErrorPresenter(presenter{log: o.Logger}.present)
 	server.SetRecoverFunc(recovered)
 	server.SetQueryCache(cache)
@@ -168,12 +181,10 @@ func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handl
 	budgets := newBudgets(o)
 	server.Use(budgets)
 	server.Use(inSession{})
-	loaders := freshLoaders{store: o.Store}
 	if o.Tracing != nil {
-		loaders.tracer = o.Tracing.Tracer(tracerName)
-		server.Use(tracing{loaders.tracer})
+		server.Use(traced)
 	}
-	server.Use(accounting{newMetrics(o.Metrics), budgets}) // within tracing, so that an event's cost comes to the event's span
+	server.Use(accounting{metrics, budgets}) // within tracing, so that an event's cost comes to the event's span
 	server.Use(loaders)
 	if !o.unplanned {
 		server.Use(planned{resolver: resolver, documents: cache})

@@ -53,3 +53,8 @@ func (m metrics) observe(typ ast.Operation, took time.Duration, c cost, response
 		m.seconds.WithLabelValues(string(typ)).Observe(took.Seconds())
 	}
 }
+
+// observeKept takes note of an answer that was given again.
+func (m metrics) observeKept(took time.Duration, predicted float64) {
+	m.observe(ast.Query, took, cost{PredictedRU: rounded(predicted)}, &graphql.Response{})
+}

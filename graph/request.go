@@ -23,6 +23,8 @@ type request struct {
 	address string // what limits count its address as; "" if they do not
 
 	session   *store.Session // nil before it is opened
+	basis     *store.Basis   // what the answer to a query over HTTP rests on; nil for all others
+	operation string         // the name of such a query
 	moderator bool           // whether the viewer moderates
 	expires   time.Time      // when the viewer is no longer signed in; zero: never
 

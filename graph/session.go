@@ -33,7 +33,8 @@ func openSession(h http.Header, s *store.Store) (*store.Session, error) {
 	return session, nil
 }
 
-// inSession executes operations in the session of their request.
+// inSession executes operations in the session of their request, and takes note of what
+// their answers rest on.
 type inSession struct{}
 
 var _ graphql.OperationInterceptor = inSession{}
@@ -42,7 +43,11 @@ func (inSession) ExtensionName() string                   { return "InSession" }
 func (inSession) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
-	return next(store.WithSession(ctx, requestFrom(ctx).session))
+	r := requestFrom(ctx)
+	if r.basis != nil {
+		ctx = store.WithBasis(ctx, r.basis)
+	}
+	return next(store.WithSession(ctx, r.session))
 }
 
 // tellSession puts the session's token into the response of a mutation.

@@ -115,6 +115,13 @@ func (t *tally) predict(kind ast.Operation, ru float64) {
 	t.kind, t.predicted = kind, ru
 }
 
+// prediction is what the operation is going to charge, in RU.
+func (t *tally) prediction() float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.predicted
+}
+
 // reserve takes note of what is taken from the viewer's budget.
 func (t *tally) reserve(n int) {
 	t.mu.Lock()

@@ -59,10 +59,7 @@ func continueTrace(next http.Handler) http.Handler {
 
 func (t tracing) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	op := graphql.GetOperationContext(ctx).Operation
-	ctx, span := t.tracer.Start(ctx, string(op.Operation), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String(attrOperationType, string(op.Operation)),
-		attribute.String(attrOperationName, bounded(op.Name, maxTracedName)),
-		attribute.String(attrRequestID, requestFrom(ctx).id)))
+	ctx, span := t.operation(ctx, op.Operation, op.Name)
 	responses := next(ctx)
 	if op.Operation == ast.Subscription {
 		span.End()
@@ -73,6 +70,14 @@ func (t tracing) InterceptOperation(ctx context.Context, next graphql.OperationH
 		endOperation(span, response)
 		return response
 	}
+}
+
+// operation begins the span of an operation.
+func (t tracing) operation(ctx context.Context, kind ast.Operation, name string) (context.Context, trace.Span) {
+	return t.tracer.Start(ctx, string(kind), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String(attrOperationType, string(kind)),
+		attribute.String(attrOperationName, bounded(name, maxTracedName)),
+		attribute.String(attrRequestID, requestFrom(ctx).id)))
 }
 
 // endOperation ends the span of an operation that has been executed. It is an error if

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -44,6 +43,7 @@ type httpTransport struct {
 	rates     rates
 	bodies    *bodies
 	admission *admission
+	answers   *answers
 }
 
 var _ graphql.Transport = httpTransport{}
@@ -59,14 +59,22 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		return
 	}
 	media, acceptable := prepare(h, r)
-
-	var response *graphql.Response
-	var err error
-	if acceptable {
-		response, err = t.execute(w, r, exec)
-	} else {
-		err = &httpError{status: http.StatusNotAcceptable, err: refuse("", "the answer is %s or %s, and the Accept header wants neither", mediaResponse, mediaJSON)}
+	if !acceptable {
+		writeError(w, r, exec, media, &httpError{status: http.StatusNotAcceptable,
+			err: refuse("", "the answer is %s or %s, and the Accept header wants neither", mediaResponse, mediaJSON)})
+		return
 	}
+	in, err := t.receive(w, r)
+	if err != nil {
+		writeError(w, r, exec, media, err)
+		return
+	}
+	defer in.done()
+	if a := t.answers.recall(r, in); a != nil {
+		a.write(w, r)
+		return
+	}
+	response, err := t.execute(r, exec, in)
 	if err != nil {
 		writeError(w, r, exec, media, err)
 		return
@@ -74,9 +82,8 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 	if token := requestFrom(r.Context()).session.Token(); token != "" {
 		h.Set(sessionHeader, token)
 	}
-	if isPublic(r, response) {
-		delete(response.Extensions, costExtension) // of development: nobody has asked for it
-		writePublic(w, r, response)
+	if a := t.answers.keep(r, in, response); a != nil {
+		a.write(w, r)
 		return
 	}
 	writeResponse(w, media, response)
@@ -140,17 +147,54 @@ func badRequest(field, format string, args ...any) error {
 	return &httpError{status: http.StatusBadRequest, err: refuse(field, format, args...)}
 }
 
+// received is what has arrived of a request that may be answered.
+type received struct {
+	text string // the body of a POST, or the query string of a GET, with its question mark
+	done func() // to be called when nothing of it is needed any more
+}
+
+// receive signs the viewer in, opens their session, and takes the request in.
+func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in received, err error) {
+	ctx := r.Context()
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		return in, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refuse("", "use GET or POST")}
+	}
+	if err := t.rates.admitAddress(ctx); err != nil {
+		return in, err
+	}
+	if err := authenticate(ctx, r.Header, t.verifier); err != nil {
+		return in, err
+	}
+	if err := t.rates.admitViewer(ctx); err != nil {
+		return in, err
+	}
+	session, err := openSession(r.Header, t.store)
+	if err != nil {
+		return in, &httpError{status: http.StatusBadRequest, err: err}
+	}
+	requestFrom(ctx).session = session
+	if r.Method == http.MethodGet {
+		return received{"?" + r.URL.RawQuery, func() {}}, nil
+	}
+	body, done, err := t.bodies.read(w, r)
+	return received{string(body), done}, err
+}
+
 // execute reads the operation and executes it. An error means that it did not
 // come to that.
-func (t httpTransport) execute(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (*graphql.Response, error) {
+func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in received) (*graphql.Response, error) {
 	ctx := r.Context()
-	op, leave, err := t.operation(w, r, exec)
+	op, leave, err := t.operation(r, exec, in)
 	if err != nil {
 		return nil, err
 	}
-	if op.Operation.Operation == ast.Subscription {
+	switch op.Operation.Operation {
+	case ast.Subscription:
 		leave()
 		return nil, &httpError{status: http.StatusNotAcceptable, err: refuse("", "subscribe over WebSocket, or with %s as the first media type that you accept", mediaEvents)}
+	case ast.Query:
+		asker := requestFrom(ctx)
+		asker.basis, asker.operation = &store.Basis{}, op.Operation.Name
 	}
 	all := dispatch(ctx, exec, op, leave)
 	response := all.next(all.ctx)
@@ -160,35 +204,10 @@ func (t httpTransport) execute(w http.ResponseWriter, r *http.Request, exec grap
 	return response, nil
 }
 
-// operation reads the operation, signs its viewer in, and waits for its turn to
-// execute: leave gives that back.
-func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) (_ *graphql.OperationContext, leave func(), err error) {
+// operation reads the operation, and waits for its turn to execute: leave gives that
+// back.
+func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in received) (_ *graphql.OperationContext, leave func(), err error) {
 	ctx := r.Context()
-	if r.Method != http.MethodGet && r.Method != http.MethodPost {
-		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refuse("", "use GET or POST")}
-	}
-	if err := t.rates.admitAddress(ctx); err != nil {
-		return nil, nil, err
-	}
-	if err := authenticate(ctx, r.Header, t.verifier); err != nil {
-		return nil, nil, err
-	}
-	if err := t.rates.admitViewer(ctx); err != nil {
-		return nil, nil, err
-	}
-	session, err := openSession(r.Header, t.store)
-	if err != nil {
-		return nil, nil, &httpError{status: http.StatusBadRequest, err: err}
-	}
-	requestFrom(ctx).session = session
-	var body []byte
-	if r.Method == http.MethodPost {
-		var done func()
-		if body, done, err = t.bodies.read(w, r); err != nil {
-			return nil, nil, err
-		}
-		defer done() // what is kept of it is what the document and its variables need
-	}
 	turn, err := t.admission.enter(ctx)
 	switch {
 	case errors.Is(err, errOverloaded):
@@ -205,7 +224,7 @@ func (t httpTransport) operation(w http.ResponseWriter, r *http.Request, exec gr
 	if r.Method == http.MethodGet {
 		err = readGet(r, params)
 	} else {
-		err = readPost(body, params)
+		err = readPost(in.text, params)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -252,8 +271,8 @@ func readGet(r *http.Request, params *graphql.RawParams) error {
 }
 
 // readPost reads an operation from the body.
-func readPost(body []byte, params *graphql.RawParams) error {
-	err := readParams(bytes.NewReader(body), params)
+func readPost(body string, params *graphql.RawParams) error {
+	err := readParams(strings.NewReader(body), params)
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case err == nil:

@@ -119,9 +119,10 @@ func (c *changes) changed(container, partition string) { c.at(container, partiti
 func (c *Cache) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	r := req.Raw()
-	if read, ok := r.Context().Value(readingKey{}).(*reading); ok && err == nil {
-		read.token = resp.Header.Get(sessionHeader)
-		read.bytes += int(max(resp.ContentLength, 0))
+	if read, ok := r.Context().Value(readingKey{}).(*reading); !ok {
+		noteElsewhere(r.Context())
+	} else if err == nil {
+		read.saw(resp)
 	}
 	if isWrite(r) {
 		path := containerPath(r.URL.EscapedPath())
@@ -133,11 +134,34 @@ func (c *Cache) Do(req *policy.Request) (*http.Response, error) {
 
 // reading is what the policy sees of a read.
 type reading struct {
-	token string
-	bytes int
+	mu        sync.Mutex
+	responses int    // guarded by mu
+	token     string // guarded by mu; of the session, in the last response
+	bytes     int    // guarded by mu
+}
+
+func (r *reading) saw(resp *http.Response) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.responses++
+	r.token = resp.Header.Get(sessionHeader)
+	r.bytes += int(max(resp.ContentLength, 0))
 }
 
 type readingKey struct{}
+
+// place is where something that is remembered is of.
+type place struct{ container, partition, what string }
+
+func (p place) name() string { return p.container + "/" + p.partition + "/" + p.what }
+
+// look returns what is remembered of a place, if nothing is known to have changed since:
+// fresh if it may be returned instead of reading, stale if only because reading fails.
+func (c *Cache) look(session *Session, p place) (known remembered, fresh, stale bool) {
+	known, found := c.entries.GetIfPresent(p.name())
+	found = found && known.as.holds() && session.Admits(p.container, known.token)
+	return known, found && c.follows(p.container, known.began), found && time.Since(known.began) < throttledFor
+}
 
 // recall returns what read reads of a partition, from memory if that is as good. The
 // same is read once for all who ask for it at the same time.
@@ -146,47 +170,102 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 		return read(ctx)
 	}
 	session, _ := ctx.Value(sessionKey{}).(*Session)
-	name := container + "/" + partition + "/" + what
-	known, found := c.entries.GetIfPresent(name)
-	found = found && known.as.holds() && session.Admits(container, known.token)
-	if found && c.follows(container, known.began) {
+	at := place{container, partition, what}
+	known, fresh, stale := c.look(session, at)
+	if fresh {
 		c.meter.hit(ctx, container, partition)
+		noteBasis(ctx, container, known)
 		return known.value.(T), nil
 	}
 	began, as := time.Now(), c.changes.now(container, partition)
 	mine := false // the read
-	flight := c.reads.DoChan(fmt.Sprint(name, " ", as.count), func() (any, error) {
+	flight := c.reads.DoChan(fmt.Sprint(at.name(), " ", as.count), func() (any, error) {
 		mine = true
 		// Others wait for it, too: it goes on if the first of them leaves.
 		ctx, cancel := detached(ctx)
 		defer cancel()
 		r := &reading{}
 		value, err := read(context.WithValue(ctx, readingKey{}, r))
-		fresh := remembered{value: value, bytes: r.bytes, as: as, token: r.token, began: began}
+		got := remembered{value: value, bytes: r.bytes, as: as, token: r.token, began: began}
 		if err == nil {
-			c.entries.Set(name, fresh)
+			c.entries.Set(at.name(), got)
 		}
-		return fresh, err
+		return got, err
 	})
 	var none T
 	select {
 	case <-ctx.Done():
 		return none, cosmosError("read", ctx.Err())
-	case got := <-flight:
-		fresh := got.Val.(remembered)
+	case landed := <-flight:
+		got, err := landed.Val.(remembered), landed.Err
 		switch {
-		case got.Err != nil && CodeOf(got.Err) == Throttled && found && time.Since(known.began) < throttledFor:
+		case err != nil && CodeOf(err) == Throttled && stale:
 			c.meter.hit(ctx, container, partition)
+			noteBasis(ctx, container, known)
 			return known.value.(T), nil
-		case got.Err != nil:
-			return none, got.Err
-		case !session.Admits(container, fresh.token): // it was begun for another session
+		case err != nil:
+			return none, err
+		case !session.Admits(container, got.token): // it was begun for another session
 			return read(ctx)
 		case !mine:
 			c.meter.hit(ctx, container, partition)
 		}
-		return fresh.value.(T), nil
+		noteBasis(ctx, container, got)
+		return got.value.(T), nil
 	}
+}
+
+// recallAll is recall for one item of each of several partitions, whose ids are what the
+// partitions are called. read reads those that memory lacks, in one request.
+func recallAll[T any](ctx context.Context, c *Cache, container string, partitions []string, id func(partition string) string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
+	if c == nil {
+		return read(ctx, partitions)
+	}
+	session, _ := ctx.Value(sessionKey{}).(*Session)
+	all := make([]remembered, len(partitions))
+	var missing []int // of all
+	staleAll := true
+	for i, partition := range partitions {
+		known, fresh, stale := c.look(session, place{container, partition, id(partition)})
+		if all[i] = known; !fresh {
+			missing, staleAll = append(missing, i), staleAll && stale
+		}
+	}
+	if len(missing) > 0 {
+		began := time.Now()
+		var lacking []string
+		for _, i := range missing {
+			lacking = append(lacking, partitions[i])
+		}
+		as := make([]change, len(missing))
+		for j, partition := range lacking {
+			as[j] = c.changes.now(container, partition)
+		}
+		r := &reading{}
+		values, err := read(context.WithValue(ctx, readingKey{}, r), lacking)
+		switch {
+		case err != nil && CodeOf(err) == Throttled && staleAll:
+			missing = nil
+		case err != nil:
+			return nil, err
+		}
+		if r.responses > 1 {
+			r.token = "" // there are several
+		}
+		for j, i := range missing {
+			all[i] = remembered{value: values[j], bytes: r.bytes / len(missing), as: as[j], token: r.token, began: began}
+			c.entries.Set(place{container, partitions[i], id(partitions[i])}.name(), all[i])
+		}
+	}
+	if len(missing) == 0 && len(partitions) > 0 {
+		c.meter.hit(ctx, container, partitions[0])
+	}
+	noteBasis(ctx, container, all...)
+	values := make([]T, len(all))
+	for i, known := range all {
+		values[i] = known.value.(T)
+	}
+	return values, nil
 }
 
 // detached is a context that lasts as long as ctx may, but does not end with it.

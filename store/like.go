@@ -35,26 +35,31 @@ func decodeLike(op string, raw []byte) (*Like, error) {
 
 // Like reads a like: one point read. It returns nil if there is none.
 func (s *Store) Like(ctx context.Context, postID, userID string) (*Like, error) {
-	const op = "read like"
 	ctx = s.begin(ctx, OneLike)
-	if !validID(postID) || !validID(userID) {
-		return nil, nil
-	}
-	raw, err := readItem(ctx, op, s.posts, key(postID), likeID(userID))
-	if raw == nil || err != nil {
-		return nil, err
-	}
-	return decodeLike(op, raw)
+	return recall(ctx, s.o.Cache, postsContainer, postID, likeID(userID), func(ctx context.Context) (*Like, error) {
+		const op = "read like"
+		if !validID(postID) || !validID(userID) {
+			return nil, nil
+		}
+		raw, err := readItem(ctx, op, s.posts, key(postID), likeID(userID))
+		if raw == nil || err != nil {
+			return nil, err
+		}
+		return decodeLike(op, raw)
+	})
 }
 
 // Liked says for each of the posts whether the user likes it, in one request.
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
 	ctx = s.begin(ctx, ManyLikes)
-	likes, err := readAll(ctx, "read likes", s.posts, postIDs,
-		func(postID string) azcosmos.ItemIdentity {
-			return azcosmos.ItemIdentity{ID: likeID(userID), PartitionKey: key(postID)}
-		},
-		decodeLike, func(l *Like) string { return l.PostID })
+	id := func(string) string { return likeID(userID) }
+	likes, err := recallAll(ctx, s.o.Cache, postsContainer, postIDs, id, func(ctx context.Context, postIDs []string) ([]*Like, error) {
+		return readAll(ctx, "read likes", s.posts, postIDs,
+			func(postID string) azcosmos.ItemIdentity {
+				return azcosmos.ItemIdentity{ID: likeID(userID), PartitionKey: key(postID)}
+			},
+			decodeLike, func(l *Like) string { return l.PostID })
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -52,10 +53,43 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		return page, nil
 	}
 
+	if l.limit > 0 && l.cache != nil { // memory has room for all of it
+		whole, err := recall(ctx, l.cache, l.container.ID(), partition, "whole", func(ctx context.Context) (*Page[*T], error) {
+			whole := &Page[*T]{list: name, copy: copy, place: l.place}
+			return whole, l.read(ctx, whole, partition, p.Order, nil, l.limit)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if l.cut(page, whole, after, first) {
+			return page, nil
+		}
+	}
 	what := fmt.Sprintf("%s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
 	return recall(ctx, l.cache, l.container.ID(), partition, what, func(ctx context.Context) (*Page[*T], error) {
 		return page, l.read(ctx, page, partition, p.Order, after, first)
 	})
+}
+
+// cut makes the page that comes after the cursor out of the first items of the list. It
+// reports whether these are enough: a reader who pages may have come beyond.
+func (l *list[T]) cut(page, whole *Page[*T], after *cursor, first int) bool {
+	begin := 0
+	if after != nil {
+		begin, _ = slices.BinarySearchFunc(whole.Items, after, func(item *T, after *cursor) int {
+			if date, id := l.place(item); date > after.Date || date == after.Date && id >= after.ID {
+				return -1
+			}
+			return 1
+		})
+	}
+	rest := whole.Items[begin:]
+	if len(rest) <= first && len(whole.Items) == l.limit && page.seen+len(rest) < l.limit {
+		return false
+	}
+	page.Items = rest[:min(first, len(rest))]
+	page.More = len(rest) > first && page.seen+first < l.limit
+	return true
 }
 
 // read reads one page by keyset: one query of one partition, answered by the

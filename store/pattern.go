@@ -95,6 +95,7 @@ func (s *Store) begin(ctx context.Context, p Pattern) context.Context {
 	begun := patterned(ctx, p)
 	if begun != ctx {
 		s.o.Meter.patterns[p].begun.Inc()
+		noteBegun(ctx, p)
 	}
 	return begun
 }

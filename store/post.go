@@ -152,7 +152,9 @@ func (s *Store) readPost(ctx context.Context, id string) (*Post, error) {
 // not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*Post, error) {
 	ctx = s.begin(ctx, ManyPosts)
-	return readPosts(ctx, s.posts, ids, decodePost)
+	return recallAll(ctx, s.o.Cache, postsContainer, ids, itself, func(ctx context.Context, ids []string) ([]*Post, error) {
+		return readPosts(ctx, s.posts, ids, decodePost)
+	})
 }
 
 func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string, decode func(string, []byte) (*Post, error)) ([]*Post, error) {

@@ -52,7 +52,9 @@ func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id st
 // Users reads many users in one request: result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*User, error) {
 	ctx = s.begin(ctx, ManyUsers)
-	return readUsers(ctx, s.users, ids, decodeUser)
+	return recallAll(ctx, s.o.Cache, usersContainer, ids, itself, func(ctx context.Context, ids []string) ([]*User, error) {
+		return readUsers(ctx, s.users, ids, decodeUser)
+	})
 }
 
 func readUsers(ctx context.Context, c *azcosmos.ContainerClient, ids []string, decode func(string, []byte) (*User, error)) ([]*User, error) {

@@ -58,7 +58,11 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*User, err
 	if checkUsername(op, username) != nil {
 		return nil, nil
 	}
-	reservation, _, err := s.reservation(ctx, op, username)
+	k := usernameKey(username)
+	reservation, err := recall(ctx, s.o.Cache, usersContainer, k, k, func(ctx context.Context) (*usernameItem, error) {
+		item, _, err := s.reservation(ctx, op, username)
+		return item, err
+	})
 	if reservation == nil || err != nil {
 		return nil, err
 	}
