@@ -33,57 +33,76 @@ type cpuRequest struct {
 }
 
 // BenchmarkCPU measures the CPU that the server's process takes for a request, over
-// HTTP with 16 connections, the embedded engine included; and beside it, in turns, what
-// a net/http server takes that has the same bytes ready.
+// HTTP with 16 connections, the embedded engine included: hot, when nothing has changed
+// since it was asked before, and cold, when nothing is remembered. Beside it, in turns,
+// what a net/http server takes that has the same bytes ready.
 //
-//	go test . -run '^$' -bench CPU -benchtime 5000x
+//	go test . -run '^$' -bench CPU -benchtime 10000x
 func BenchmarkCPU(b *testing.B) {
-	p := startProcess(b, "--data", b.TempDir(), "--no-demo")
-	requests := cpuRequests(p)
-	for _, r := range requests {
-		b.Run(r.name, func(b *testing.B) {
-			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cpuConnections}}
-			user, query := r.make(0)
-			first := ask(b, client, p.root, user, query)
-			ready := startReadyMade(b, query, first)
-			var took [2]time.Duration
-			var n atomic.Int64
-			measure := func(root string, pid, count int) time.Duration {
-				before := cpuOf(b, pid)
-				var left atomic.Int64
-				left.Store(int64(count))
-				var wg sync.WaitGroup
-				for range cpuConnections {
-					wg.Go(func() {
-						for left.Add(-1) >= 0 {
-							user, query := r.make(int(n.Add(1)))
-							if root != p.root {
-								user, query = r.make(0)
-							}
-							if a := ask(b, client, root, user, query); bytes.Contains(a, []byte(`"errors"`)) {
-								b.Errorf("%s", a)
-								return
-							}
-						}
-					})
+	makeProfileDir(b)
+	for _, mode := range []struct {
+		name string
+		args []string
+		of   string // patterns
+	}{
+		{name: "hot", of: "Q"},
+		{name: "cold", of: "QC", args: []string{"--cache", "0"}},
+	} {
+		b.Run(mode.name, func(b *testing.B) {
+			p := startProcess(b, append([]string{"--data", b.TempDir(), "--no-demo"}, mode.args...)...)
+			for _, r := range cpuRequests(p) {
+				if strings.Contains(mode.of, r.name[:1]) {
+					b.Run(r.name, func(b *testing.B) { measureCPU(b, p, r, mode.name+"-"+r.name) })
 				}
-				wg.Wait()
-				return cpuOf(b, pid) - before
 			}
-			measure(p.root, p.cmd.Process.Pid, 500) // warm
-			measure(ready.root, ready.cmd.Process.Pid, 500)
-			b.ResetTimer()
-			const turn = 500
-			for left := b.N; left > 0; left -= turn {
-				took[0] += measure(p.root, p.cmd.Process.Pid, min(turn, left))
-				took[1] += measure(ready.root, ready.cmd.Process.Pid, min(turn, left))
-			}
-			b.ReportMetric(float64(took[0].Microseconds())/float64(b.N), "cpu-µs/op")
-			b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "ready-cpu-µs/op")
-			b.ReportMetric(float64(took[0])/float64(max(took[1], 1)), "times-ready")
-			b.ReportMetric(float64(len(first)), "answer-bytes")
 		})
 	}
+}
+
+func measureCPU(b *testing.B, p *process, r cpuRequest, profile string) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cpuConnections}}
+	user, query := r.make(0)
+	first := ask(b, client, p.root, user, query)
+	ready := startReadyMade(b, query, first)
+	var took [2]time.Duration
+	var n atomic.Int64
+	measure := func(root string, pid, count int) time.Duration {
+		before := cpuOf(b, pid)
+		var left atomic.Int64
+		left.Store(int64(count))
+		var wg sync.WaitGroup
+		for range cpuConnections {
+			wg.Go(func() {
+				for left.Add(-1) >= 0 {
+					user, query := r.make(int(n.Add(1)))
+					if root != p.root {
+						user, query = r.make(0)
+					}
+					if a := ask(b, client, root, user, query); bytes.Contains(a, []byte(`"errors"`)) {
+						b.Errorf("%s", a)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		return cpuOf(b, pid) - before
+	}
+	measure(p.root, p.cmd.Process.Pid, 500) // warm
+	measure(ready.root, ready.cmd.Process.Pid, 500)
+	stop := p.profile(profile)
+	b.ResetTimer()
+	const turn = 500
+	for left := b.N; left > 0; left -= turn {
+		took[0] += measure(p.root, p.cmd.Process.Pid, min(turn, left))
+		took[1] += measure(ready.root, ready.cmd.Process.Pid, min(turn, left))
+	}
+	b.StopTimer()
+	stop()
+	b.ReportMetric(float64(took[0].Microseconds())/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "ready-cpu-µs/op")
+	b.ReportMetric(float64(took[0])/float64(max(took[1], 1)), "times-ready")
+	b.ReportMetric(float64(len(first)), "answer-bytes")
 }
 
 // cpuOf is the CPU that the threads of a process have taken so far.

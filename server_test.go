@@ -28,6 +28,9 @@ import (
 // TestMain lets the test binary be the byline command, for the tests that kill it.
 func TestMain(m *testing.M) {
 	if os.Getenv("BYLINE_TEST_MAIN") != "" {
+		if dir := os.Getenv(profiled); dir != "" {
+			go profileOnSignal(dir)
+		}
 		main()
 	}
 	if os.Getenv(chaosEngineArgs) != "" {

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// profileDir is where the benchmarks of CPU leave profiles of the server: of each
+// request, its CPU and its allocations.
+//
+//	go test . -run '^$' -bench CPU/cold/Q6 -benchtime 20000x -profile /tmp/profiles
+//	go tool pprof -top /tmp/profiles/cold-Q6.cpu
+//	go tool pprof -top -sample_index=alloc_space -base /tmp/profiles/cold-Q6.allocs-before /tmp/profiles/cold-Q6.allocs
+var profileDir = flag.String("profile", "", "write profiles of what BenchmarkCPU measures into this `directory`")
+
+// profiled is where a process writes profiles while it is told to.
+const profiled = "BYLINE_TEST_PROFILED"
+
+// profileOnSignal begins a profile with one signal and ends it with the next.
+func profileOnSignal(dir string) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1)
+	allocs := func(name string) error {
+		runtime.GC() // it is as of the last
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return pprof.Lookup("allocs").WriteTo(f, 0)
+	}
+	for {
+		<-signals
+		f, err := os.Create(filepath.Join(dir, "cpu"))
+		if err == nil {
+			if err = allocs("allocs-before"); err == nil {
+				err = pprof.StartCPUProfile(f)
+			}
+		}
+		<-signals
+		pprof.StopCPUProfile()
+		if err == nil {
+			err = f.Close()
+		}
+		if err == nil {
+			err = allocs("allocs")
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "done"), nil, 0o600)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+// profile has a process profiled until the function that it returns is called.
+func (p *process) profile(name string) func() {
+	if *profileDir == "" {
+		return func() {}
+	}
+	tell := func() {
+		if err := p.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+			p.t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	tell()
+	return func() {
+		tell()
+		eventually(p.t, func() error { return os.Remove(filepath.Join(*profileDir, "done")) })
+		for _, kind := range []string{"cpu", "allocs-before", "allocs"} {
+			if err := os.Rename(filepath.Join(*profileDir, kind), filepath.Join(*profileDir, name+"."+kind)); err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
+}
+
+func makeProfileDir(t testing.TB) {
+	if *profileDir == "" {
+		return
+	}
+	if err := os.MkdirAll(*profileDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(profiled, *profileDir)
+}
