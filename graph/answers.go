@@ -19,7 +19,7 @@ import (
 type answers struct {
 	store   *store.Store
 	kept    *otter.Cache[question, *keptAnswer] // nil: none are
-	metrics metrics
+	metrics keptMetrics
 	tracing tracing // without a tracer: none
 }
 
@@ -49,7 +49,7 @@ const (
 )
 
 func newAnswers(o Options, m metrics, t tracing) *answers {
-	a := &answers{store: o.Store, metrics: m, tracing: t}
+	a := &answers{store: o.Store, metrics: m.kept, tracing: t}
 	if o.AnswerBytes > 0 {
 		a.kept = otter.Must(&otter.Options[question, *keptAnswer]{
 			MaximumWeight: uint64(o.AnswerBytes),
@@ -75,7 +75,7 @@ func (a *answers) recall(r *http.Request, in received) *keptAnswer {
 	if !ok || !a.store.Holds(k.basis, asker.session) {
 		return nil
 	}
-	a.metrics.observeKept(time.Since(asker.tally.began), k.predicted)
+	a.metrics.observe(time.Since(asker.tally.began), k.predicted)
 	if a.tracing.tracer != nil {
 		_, span := a.tracing.operation(r.Context(), ast.Query, k.operation)
 		traceCost(span, cost{PredictedRU: rounded(k.predicted)})

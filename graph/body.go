@@ -32,6 +32,11 @@ var errTooManyBodies = &refusal{code: unavailable, message: "too many large requ
 // readAll reads what has size bytes, -1 if that is not known. done is to be called when
 // they are no longer needed.
 func (b *bodies) readAll(r io.Reader, size int64) (body []byte, done func(), err error) {
+	if size >= 0 && size < smallBody {
+		body = make([]byte, size)
+		_, err = io.ReadFull(r, body)
+		return body, func() {}, err
+	}
 	buffer := bytes.NewBuffer(make([]byte, 0, min(max(size, 0)+bytes.MinRead, smallBody)))
 	if _, err := buffer.ReadFrom(io.LimitReader(r, smallBody)); err != nil {
 		return nil, nil, err

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -118,7 +119,7 @@ func NewHandler(o Options) (*Handler, error) {
 	if o.ShedLoad {
 		admission = newAdmission(o.Logger)
 	}
-	server, err := newServer(o, &h.sockets, admission)
+	endpoint, err := newEndpoint(o, &h.sockets, admission)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func NewHandler(o Options) (*Handler, error) {
 		costs = costInDetail
 	}
 	p := presenter{log: o.Logger}
-	operations, err := otherOrigins(askCost(admission.door(server), costs, p), o.Origins, p)
+	operations, err := otherOrigins(askCost(admission.door(endpoint), costs, p), o.Origins, p)
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +146,34 @@ func NewHandler(o Options) (*Handler, error) {
 	return h, nil
 }
 
-// newServer puts schema, resolvers and rules together.
-func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handler.Server, error) {
+// endpoint answers operations.
+type endpoint struct {
+	exec    *executor.Executor
+	sockets webSocketTransport
+	http    httpTransport
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if p := recover(); p != nil {
+			write(w, http.StatusInternalServerError, dispatchError(r.Context(), e.exec, e.exec.PresentRecoveredError(r.Context(), p)))
+		}
+	}()
+	if e.sockets.Supports(r) {
+		e.sockets.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), e.exec)
+		return
+	}
+	e.http.Do(w, r, e.exec)
+}
+
+// newEndpoint puts schema, resolvers and rules together.
+func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*endpoint, error) {
 	schema := servedSchema(o.Development)
 	if err := checkRules(schema.Mutation); err != nil {
 		return nil, err
 	}
 	cache, resolver := newQueryCache(), &Resolver{store: o.Store}
-	server := handler.New(generated.NewExecutableSchema(generated.Config{
+	exec := executor.New(generated.NewExecutableSchema(generated.Config{
 		Schema:    schema,
 		Resolvers: resolver,
 	}))
@@ -165,38 +186,39 @@ func newServer(o Options, sockets *sync.WaitGroup, admission *admission) (*handl
 		loaders.tracer = traced.tracer
 	}
 	answers := newAnswers(o, metrics, traced)
-	server.AddTransport(webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: o.Origins})
-	server.AddTransport(httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission, answers: answers})
-	server.SetErrorPresenter(presenter{log: o.Logger}.present)
-	server.SetRecoverFunc(recovered)
-	server.SetQueryCache(cache)
-	server.SetParserTokenLimit(maxTokens)
-	server.SetValidationRulesFn(validationRules)
-	server.SetDisableSuggestion(!o.Development)
+	e := &endpoint{exec: exec}
+	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: o.Origins}
+	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission, answers: answers}
+	exec.SetErrorPresenter(presenter{log: o.Logger}.present)
+	exec.SetRecoverFunc(recovered)
+	exec.SetQueryCache(cache)
+	exec.SetParserTokenLimit(maxTokens)
+	exec.SetDefaultRulesFn(validationRules)
+	exec.SetDisableSuggestion(!o.Development)
 	persisted := newByteCache[string](persistedBytes)
-	server.Use(persistedOperations{known: persisted, trusted: o.TrustedDocuments})
-	server.Use(documentLimit{validated: cache})
-	server.Use(oneStream{})
-	server.Use(signedInToWrite{})
+	exec.Use(persistedOperations{known: persisted, trusted: o.TrustedDocuments})
+	exec.Use(documentLimit{validated: cache})
+	exec.Use(oneStream{})
+	exec.Use(signedInToWrite{})
 	budgets := newBudgets(o)
-	server.Use(budgets)
-	server.Use(inSession{})
+	exec.Use(budgets)
+	exec.Use(inSession{})
 	if o.Tracing != nil {
-		server.Use(traced)
+		exec.Use(traced)
 	}
-	server.Use(accounting{metrics, budgets}) // within tracing, so that an event's cost comes to the event's span
-	server.Use(loaders)
+	exec.Use(accounting{metrics, budgets}) // within tracing, so that an event's cost comes to the event's span
+	exec.Use(loaders)
 	if !o.unplanned {
-		server.Use(planned{resolver: resolver, documents: cache})
+		exec.Use(planned{resolver: resolver, documents: cache})
 	}
 	if o.Development {
-		server.Use(extension.Introspection{})
+		exec.Use(extension.Introspection{})
 	}
-	server.Use(newSubscriptionLimit())
+	exec.Use(newSubscriptionLimit())
 	if o.TrustedDocuments == nil {
-		server.Use(rememberPersisted{known: persisted}) // last, when nothing is left to refuse the operation
+		exec.Use(rememberPersisted{known: persisted}) // last, when nothing is left to refuse the operation
 	}
-	return server, nil
+	return e, nil
 }
 
 // servedSchema is the schema without what the generated code cannot keep: @defer,

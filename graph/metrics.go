@@ -13,6 +13,13 @@ type metrics struct {
 	responses     *prometheus.CounterVec
 	seconds       *prometheus.HistogramVec
 	ru, predicted *prometheus.CounterVec
+	kept          keptMetrics
+}
+
+// keptMetrics are those of queries whose answer was given again.
+type keptMetrics struct {
+	responses, predicted prometheus.Counter
+	seconds              prometheus.Observer
 }
 
 func newMetrics(r prometheus.Registerer) metrics {
@@ -31,6 +38,8 @@ func newMetrics(r prometheus.Registerer) metrics {
 		predicted: counter("byline_graphql_predicted_request_units_total", "Request units that responses were predicted to cost.", "type"),
 	}
 	r.MustRegister(m.seconds)
+	query := string(ast.Query)
+	m.kept = keptMetrics{m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query), m.seconds.WithLabelValues(query)}
 	return m
 }
 
@@ -54,7 +63,9 @@ func (m metrics) observe(typ ast.Operation, took time.Duration, c cost, response
 	}
 }
 
-// observeKept takes note of an answer that was given again.
-func (m metrics) observeKept(took time.Duration, predicted float64) {
-	m.observe(ast.Query, took, cost{PredictedRU: rounded(predicted)}, &graphql.Response{})
+// observe takes note of an answer that was given again.
+func (m keptMetrics) observe(took time.Duration, predicted float64) {
+	m.responses.Inc()
+	m.predicted.Add(predicted)
+	m.seconds.Observe(took.Seconds())
 }

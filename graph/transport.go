@@ -46,16 +46,11 @@ type httpTransport struct {
 	answers   *answers
 }
 
-var _ graphql.Transport = httpTransport{}
-
-// Supports implements graphql.Transport: everything that is left.
-func (httpTransport) Supports(*http.Request) bool { return true }
-
-// Do implements graphql.Transport.
+// Do answers a request.
 func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	h := w.Header()
 	if wantsEvents(r) {
-		t.serveEvents(w, r, exec)
+		t.serveEvents(w, r.WithContext(graphql.StartOperationTrace(r.Context())), exec)
 		return
 	}
 	media, acceptable := prepare(h, r)
@@ -125,12 +120,18 @@ func writeResponse(w http.ResponseWriter, media string, response *graphql.Respon
 // vary is what answers differ by beside the URL.
 const vary = "Accept, Authorization, " + sessionHeader + ", " + costHeader
 
+// Values of headers, which all answers share. Nobody changes them.
+var (
+	contentTypes = map[string][]string{mediaJSON: {mediaJSON + "; charset=utf-8"}, mediaResponse: {mediaResponse + "; charset=utf-8"}}
+	noStore      = []string{"no-store"}
+)
+
 // prepare sets the headers that every answer has.
 func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
 	media, acceptable = negotiate(r.Header.Values("Accept"))
-	h.Set("Content-Type", media+"; charset=utf-8")
-	h.Add("Vary", vary) // to what CORS has said
-	h.Set("Cache-Control", "no-store")
+	h["Content-Type"] = contentTypes[media]
+	h["Vary"] = append(h["Vary"], vary) // to what CORS has said
+	h["Cache-Control"] = noStore
 	return media, acceptable
 }
 
@@ -183,8 +184,8 @@ func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in recei
 // execute reads the operation and executes it. An error means that it did not
 // come to that.
 func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in received) (*graphql.Response, error) {
-	ctx := r.Context()
-	op, leave, err := t.operation(r, exec, in)
+	ctx := graphql.StartOperationTrace(r.Context())
+	op, leave, err := t.operation(r.WithContext(ctx), exec, in)
 	if err != nil {
 		return nil, err
 	}
@@ -350,6 +351,9 @@ func plainNumbers(value any) any {
 // leaves the choice, it is application/json. The second result is false if the
 // client wants neither.
 func negotiate(accept []string) (media string, acceptable bool) {
+	if len(accept) == 0 {
+		return mediaJSON, true
+	}
 	best := 0.0
 	for _, item := range strings.Split(strings.Join(accept, ","), ",") {
 		name, parameters, err := mime.ParseMediaType(item)
