@@ -74,7 +74,8 @@ func (b *Basis) Reads() int {
 }
 
 // Holds reports whether an answer that rests on b may be given again in a session, and
-// accounts for its reads as the cache does if so.
+// accounts for its reads as the cache does if so. Then there was a moment, not longer ago
+// than Age, when reading all of it at once would have given just that.
 func (s *Store) Holds(b *Basis, session *Session) bool {
 	c := s.o.Cache
 	b.mu.Lock()
@@ -82,11 +83,19 @@ func (s *Store) Holds(b *Basis, session *Session) bool {
 	if c == nil || b.elsewhere {
 		return false
 	}
+	var last, until int64 // when the last read began, and until when nothing has changed
 	for i := range b.reads {
 		r := &b.reads[i]
 		if !r.as.holds() || !c.follows(r.container, r.began) || !session.Admits(r.container, r.token) {
 			return false
 		}
+		last = max(last, r.began.UnixNano())
+		if known := c.followed[r.container].until.Load(); i == 0 || known < until {
+			until = known
+		}
+	}
+	if len(b.reads) > 1 && last > until {
+		return false // something may have changed between its reads
 	}
 	for _, p := range b.begun {
 		s.o.Meter.patterns[p].begun.Inc()

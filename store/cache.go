@@ -284,12 +284,11 @@ func (c *Cache) follows(container string, since time.Time) bool {
 	return from != 0 && from <= since.UnixNano() && time.Now().UnixNano()-until < int64(2*c.poll+followedFor)
 }
 
-// reached notes that all changes of a range are known, and with it, perhaps, those of
-// the container.
-func (f *following) reached(r azcosmos.FeedRange) {
+// reached notes that all changes of a range until then are known, and with it, perhaps,
+// those of the container.
+func (f *following) reached(r azcosmos.FeedRange, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now()
 	f.ranges = slices.DeleteFunc(f.ranges, func(o followedRange) bool { // it was split, or is the parent of one that was
 		return o.MinInclusive < r.MaxExclusive && r.MinInclusive < o.MaxExclusive
 	})
@@ -336,7 +335,7 @@ func (s *Store) tail(name string, source *azcosmos.ContainerClient, partition st
 		o.Observe = func(p changefeed.Progress) {
 			tell(p)
 			if p.Err == nil && p.Lag == 0 {
-				c.followed[source.ID()].reached(p.Range)
+				c.followed[source.ID()].reached(p.Range, p.Asked)
 			}
 		}
 		handle = func(ctx context.Context, items [][]byte) error {

@@ -56,6 +56,7 @@ type Options struct {
 // Progress is one step of the work on a feed range.
 type Progress struct {
 	Range azcosmos.FeedRange
+	Asked time.Time     // when the page was asked for; zero after a failure
 	Items int           // changes that were handled; 0 if the feed had nothing new
 	Lag   int64         // transactions that were still to be read after the page
 	Took  time.Duration // what the handler took

@@ -58,11 +58,12 @@ func (r reader) end(ctx context.Context) (continuation, error) {
 // step reads a page and has it handled. It returns the continuation after it and
 // what was done.
 func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, handle Handler) (string, Progress, error) {
+	progress := Progress{Range: of, Asked: r.o.Clock()}
 	page, err := r.read(ctx, of, continuation, r.o.MaxItems)
 	if err != nil {
 		return "", Progress{}, err
 	}
-	progress := Progress{Range: of, Items: len(page.Items)}
+	progress.Items = len(page.Items)
 	if progress.Items > 0 {
 		began := r.o.Clock()
 		if err := handle(ctx, page.Items); err != nil {
