@@ -149,7 +149,7 @@ var waitWhileThrottled = policy.RetryOptions{
 func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
 	meter := store.NewMeter(metrics)
-	var calls []policy.Policy
+	calls := []policy.Policy{store.Bodies{}}
 	if cache != nil {
 		calls = append(calls, cache)
 	}

@@ -9,17 +9,19 @@ import (
 
 // batch executes the operations that add puts into a transactional batch. Either
 // all of them took effect and failed is -1, or none did: then failed is the index
-// of the one that could not be applied, and status says why. The bodies of the
-// items written are returned with the results.
-func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, add func(*azcosmos.TransactionalBatch)) (results []azcosmos.TransactionalBatchResult, failed, status int, err error) {
+// of the one that could not be applied, and status says why. It returns the items that
+// were read or written, "" for those that were deleted.
+func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, add func(*azcosmos.TransactionalBatch)) (items [][]byte, failed, status int, err error) {
 	b := c.NewTransactionalBatch(key(partition))
 	add(&b)
-	r, err := c.ExecuteTransactionalBatch(ctx, b, &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
+	within, arrived := withBody(ctx)
+	r, err := c.ExecuteTransactionalBatch(within, b, &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
 	if err != nil {
 		return nil, 0, 0, err
 	}
+	items, err = arrived.bodies(r.OperationResults)
 	failed, status = failure(r)
-	return r.OperationResults, failed, status, nil
+	return items, failed, status, err
 }
 
 // failure returns which operation of a batch could not be applied, and why; -1 if all
@@ -40,7 +42,7 @@ func failure(r azcosmos.TransactionalBatchResponse) (failed, status int) {
 // in one transactional batch. It returns the post as it is afterwards; exists
 // says that the item is there already, and that nothing was changed.
 func (s *Store) createCounted(ctx context.Context, op, postID, counter string, item []byte) (post *Post, exists bool, err error) {
-	results, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
 		b.PatchItem(postID, count(counter, 1), nil)
 		b.CreateItem(item, nil)
 	})
@@ -54,7 +56,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, counter string, i
 	case failed >= 0:
 		return nil, false, &Error{Code: codeOfStatus(status), Op: op}
 	}
-	post, err = decodePost(op, results[0].ResourceBody)
+	post, err = decodePost(op, items[0])
 	return post, false, err
 }
 
@@ -70,7 +72,7 @@ func count(path string, by int64) azcosmos.PatchOperations {
 
 // readPair reads a post and another item of its partition, both as of one moment.
 func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, other []byte, err error) {
-	results, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
 		b.ReadItem(postID, nil)
 		b.ReadItem(id, nil)
 	})
@@ -84,5 +86,5 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	case failed >= 0:
 		return nil, nil, &Error{Code: codeOfStatus(status), Op: op}
 	}
-	return results[0].ResourceBody, results[1].ResourceBody, nil
+	return items[0], items[1], nil
 }

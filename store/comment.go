@@ -61,8 +61,11 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*C
 	}
 	l := list[Comment]{op: "list comments", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeComment,
 		fields: "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate",
-		decode: func(fields []byte) (*Comment, error) { return decodeFields(fields, &Comment{PostID: postID}) },
-		place:  func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
+		decode: func(decode func(any) error) (*Comment, error) {
+			item := &Comment{PostID: postID}
+			return item, decode(item)
+		},
+		place: func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
 }
 
@@ -187,7 +190,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	p.AppendSet("/deleted", true)
 	p.AppendSet("/ttl", tombstoneLife)
 	p.AppendSet("/content", "")
-	results, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
 		b.PatchItem(id, p, nil)
 		b.PatchItem(postID, count("/commentCount", -1), nil)
 	})
@@ -209,7 +212,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	case failed >= 0:
 		return nil, &Error{Code: codeOfStatus(status), Op: op}
 	}
-	return decodePost(op, results[1].ResourceBody)
+	return decodePost(op, items[1])
 }
 
 // whyNotChanged finds the reason why a conditional change did not apply.

@@ -72,11 +72,6 @@ func decode[T interface{ envelopeOf() envelope }](op, wantType string, raw []byt
 	return item, e.Type == wantType && !e.Deleted, nil
 }
 
-// decodeFields reads what a query selected of an item.
-func decodeFields[T any](fields []byte, item T) (T, error) {
-	return item, jsonv2.Unmarshal(fields, item)
-}
-
 func malformed(op, kind string, err error) error {
 	return &Error{Code: Internal, Op: op, Err: fmt.Errorf("%w %s item: %w", errMalformed, kind, err)}
 }

@@ -76,7 +76,7 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*Like
 	ctx = s.begin(ctx, Q5)
 	l := list[Like]{op: "list likes", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeLike,
 		fields: "c.userId, c.userUsername, c.creationDate",
-		decode: func(fields []byte) (*Like, error) { return decodeFields(fields, &Like{PostID: postID}) },
+		decode: func(decode func(any) error) (*Like, error) { item := &Like{PostID: postID}; return item, decode(item) },
 		place:  func(l *Like) (Date, string) { return l.CreatedAt, likeID(l.UserID) }}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
@@ -143,7 +143,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*Post, e
 	if _, err := s.author(ctx, op, userID); err != nil {
 		return nil, err
 	}
-	results, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
 		b.DeleteItem(likeID(userID), nil)
 		b.PatchItem(postID, count("/likeCount", -1), nil)
 	})
@@ -167,5 +167,5 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*Post, e
 	case failed >= 0:
 		return nil, &Error{Code: codeOfStatus(status), Op: op}
 	}
-	return decodePost(op, results[1].ResourceBody)
+	return decodePost(op, items[1])
 }

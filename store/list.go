@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -19,7 +20,7 @@ type list[T any] struct {
 	typ       string   // "" if the partition holds one type alone
 	limit     int      // how long the list is at most; 0: as long as it gets
 	fields    string   // of an item, that decode needs: nothing else has to travel
-	decode    func(fields []byte) (*T, error)
+	decode    func(decode func(into any) error) (*T, error)
 	place     func(*T) (Date, string)
 }
 
@@ -95,25 +96,30 @@ func (l *list[T]) cut(page, whole *Page[*T], after *cursor, first int) bool {
 // read reads one page by keyset: one query of one partition, answered by the
 // composite index of the sort. Only a Cosmos DB that cuts its answers short
 // makes it ask again.
-func (l *list[T]) read(ctx context.Context, page *Page[*T], partition string, order Order, after *cursor, first int) error {
+func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, order Order, after *cursor, first int) error {
 	query, o := l.query(order, after)
 	o.PageSizeHint = int32(first + 1) // one more tells whether more follow
 	pager := l.container.NewQueryItemsPager(query, key(partition), o)
 	for pager.More() {
-		r, err := pager.NextPage(ctx)
+		within, arrived := withBody(ctx)
+		r, err := pager.NextPage(within)
 		if err != nil {
 			return cosmosError(l.op, err)
 		}
-		for _, raw := range r.Items {
-			if len(page.Items) == first {
-				page.More = l.limit == 0 || page.seen+first < l.limit
-				return nil
+		err = arrived.eachItem(r.Items, func(decode func(into any) error) error {
+			if len(to.Items) == first {
+				to.More = l.limit == 0 || to.seen+first < l.limit
+				return errEnough
 			}
-			item, err := l.decode(raw)
-			if err != nil {
-				return malformed(l.op, "listed", err)
-			}
-			page.Items = append(page.Items, item)
+			item, err := l.decode(decode)
+			to.Items = append(to.Items, item)
+			return err
+		})
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		if err != nil {
+			return malformed(l.op, "listed", err)
 		}
 	}
 	return nil

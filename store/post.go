@@ -117,12 +117,12 @@ func decodeChangedPost(op string, raw []byte) (*Post, error) {
 // shortFields are what decodeShort needs of a short form.
 const shortFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision"
 
-func decodeShort(fields []byte) (*Post, error) {
-	type short struct {
+func decodeShort(decode func(any) error) (*Post, error) {
+	s := &struct {
 		Post
 		Cut bool `json:"truncated"`
-	}
-	s, err := decodeFields(fields, &short{})
+	}{}
+	err := decode(s)
 	s.Truncated = s.Cut
 	return &s.Post, err
 }
