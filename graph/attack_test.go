@@ -326,6 +326,9 @@ func TestAttacksByRequests(t *testing.T) {
 		"invalid UTF-8: overlong":                {body: "{\"query\":\"{ userByUsername(username: \\\"\xc0\xaf\\\") { id } }\"}", code: "BAD_USER_INPUT"},
 		"invalid UTF-8 in the URL":               {method: "GET", target: `/graphql?query={userByUsername(username:"%ff"){id}}`, code: "BAD_USER_INPUT"},
 		"invalid UTF-8 in the URL's variables":   {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"%ff"}`, code: "BAD_USER_INPUT"},
+		"half a character in a variable":         {token: f.mallory, body: `{"query":"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }","variables":{"t":"a\ud800b"}}`, code: "BAD_USER_INPUT"},
+		"half a character in the document":       {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`, code: "BAD_USER_INPUT"},
+		"half a character in the URL":            {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"\udfff"}`, code: "BAD_USER_INPUT"},
 		"another character set":                  {body: plain, header: map[string]string{"Content-Type": "application/json; charset=utf-7"}, code: "BAD_USER_INPUT"},
 		"UTF-16":                                 {body: "\xff\xfe{\x00}\x00", code: "BAD_USER_INPUT"},
 		"NUL in the body":                        {body: "{\"query\":\"{ __typename\x00 }\"}", code: "BAD_USER_INPUT"},
@@ -433,6 +436,13 @@ func TestHostileTextsAreText(t *testing.T) {
 		if i%2 == 0 { // edits are a path of their own
 			do(`mutation($id: ID!, $t: String!) { updatePost(input: {id: $id, title: $t, content: $t}) { post { id } } }`, map[string]any{"id": id, "t": text})
 		}
+	}
+	var written struct {
+		CreatePost struct{ Post struct{ Title string } }
+	}
+	a := do(`mutation { createPost(input: {title: "a\uD83D\uDE00b", content: "c"}) { post { title } } }`, nil)
+	if err := json.Unmarshal(a.Data, &written); err != nil || written.CreatePost.Post.Title != "a\U0001F600b" {
+		t.Error(a.body)
 	}
 	f.settle(t)
 	type post struct {

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -106,7 +105,7 @@ var accesses = map[string]access{
 func Explain(document string, variables []byte) ([]Explanation, error) {
 	given := map[string]any{}
 	if len(variables) > 0 {
-		if err := decode(bytes.NewReader(variables), &given); err != nil {
+		if err := decode(string(variables), &given); err != nil {
 			return nil, fmt.Errorf("the variables are not a JSON object: %w", err)
 		}
 		for name, value := range given {

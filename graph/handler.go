@@ -197,6 +197,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 	exec.SetDisableSuggestion(!o.Development)
 	persisted := newByteCache[string](persistedBytes)
 	exec.Use(persistedOperations{known: persisted, trusted: o.TrustedDocuments})
+	exec.Use(wholeCharacters{})
 	exec.Use(documentLimit{validated: cache})
 	exec.Use(oneStream{})
 	exec.Use(signedInToWrite{})

@@ -261,7 +261,10 @@ func readGet(r *http.Request, params *graphql.RawParams) error {
 		into *map[string]any
 	}{{"variables", &params.Variables}, {"extensions", &params.Extensions}} {
 		if text := q.Get(field.name); text != "" {
-			if err := decode(strings.NewReader(text), field.into); err != nil {
+			switch err := decode(text, field.into); {
+			case errors.Is(err, errHalfCharacter):
+				return &httpError{status: http.StatusBadRequest, err: errHalfCharacter}
+			case err != nil:
 				return badRequest(field.name, "%s must be a JSON object", field.name)
 			}
 		}
@@ -273,11 +276,13 @@ func readGet(r *http.Request, params *graphql.RawParams) error {
 
 // readPost reads an operation from the body.
 func readPost(body string, params *graphql.RawParams) error {
-	err := readParams(strings.NewReader(body), params)
+	err := readParams(body, params)
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errHalfCharacter):
+		return &httpError{status: http.StatusBadRequest, err: err}
 	case errors.As(err, &wrongType) && wrongType.Field != "":
 		return badRequest(wrongType.Field, "%s has the wrong type", wrongType.Field)
 	}
@@ -285,7 +290,7 @@ func readPost(body string, params *graphql.RawParams) error {
 }
 
 // readParams reads an operation as JSON.
-func readParams(r io.Reader, params *graphql.RawParams) error {
+func readParams(text string, params *graphql.RawParams) error {
 	body := struct {
 		Query         *string         `json:"query"`
 		OperationName *string         `json:"operationName"`
@@ -294,7 +299,7 @@ func readParams(r io.Reader, params *graphql.RawParams) error {
 		DocumentID    string          `json:"documentId"`
 		DocID         string          `json:"doc_id"` // Relay's name for it
 	}{Query: &params.Query, OperationName: &params.OperationName, Variables: &params.Variables, Extensions: &params.Extensions}
-	if err := decode(r, &body); err != nil {
+	if err := decode(text, &body); err != nil {
 		return err
 	}
 	plainVariables(params)
@@ -309,8 +314,11 @@ func plainVariables(params *graphql.RawParams) {
 }
 
 // decode reads one JSON value, and makes sure that nothing follows it.
-func decode(r io.Reader, into any) error {
-	d := json.NewDecoder(&utf8Reader{r: r})
+func decode(text string, into any) error {
+	if err := checkText(text); err != nil {
+		return err
+	}
+	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(into); err != nil {
 		return err

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,7 +243,7 @@ func (s *socket) keepAlive() (stop func()) {
 // been closed.
 func (s *socket) receive(raw []byte, late *time.Timer) bool {
 	var m message
-	if err := decode(bytes.NewReader(raw), &m); err != nil {
+	if err := decode(string(raw), &m); err != nil {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	switch m.Type {
@@ -330,7 +329,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeUnauthorized, "Unauthorized")
 	}
 	params := &graphql.RawParams{ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
-	if m.ID == "" || readParams(bytes.NewReader(m.Payload), params) != nil || !hasDocument(params) {
+	if m.ID == "" || readParams(string(m.Payload), params) != nil || !hasDocument(params) {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
