@@ -120,12 +120,20 @@ func (b budgets) reserve(r *request, p prediction) *refusal {
 	return nil
 }
 
-// settle charges the viewer for a response: what it has cost, less what is reserved.
-func (b budgets) settle(r *request, c cost) {
-	if payer := r.payer(); b.left != nil && payer != "" {
-		if reserved, ok := r.tally.settle(); ok {
-			b.left.charge(payer, hundredths(float64(c.ActualRU))-reserved)
+// settle charges the viewer for a response: what it has cost, less what is reserved. Of
+// an operation that has ended before its time nothing is given back: what Cosmos DB was
+// asked for it charges, and nobody was there to read how much.
+func (b budgets) settle(ctx context.Context, r *request, c cost) {
+	payer := r.payer()
+	if b.left == nil || payer == "" {
+		return
+	}
+	if reserved, ok := r.tally.settle(); ok {
+		spent := hundredths(float64(c.ActualRU))
+		if ctx.Err() != nil {
+			spent = max(spent, reserved)
 		}
+		b.left.charge(payer, spent-reserved)
 	}
 }
 

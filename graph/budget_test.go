@@ -3,6 +3,7 @@ package graph
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -80,6 +81,22 @@ func TestBudgetIsOwed(t *testing.T) {
 		t.Fatal(a.body)
 	}
 	if a := post(t, b, "demo:ada", b.fill(`{ post(id: "<post:moths>") { title } }`), nil); a.code() != "THROTTLED" {
+		t.Error(a.body)
+	}
+}
+
+// Who hangs up spends what was predicted, all the same.
+func TestBudgetOfWhoHangsUp(t *testing.T) {
+	b := smallBlog(t, Options{RUPerViewer: Budget{RU: 7}})
+	ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		ctx.expire()
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	postUntil(ctx, t, b, "demo:ada", wholeFeed)
+	b.wire.fail = nil
+	if a := post(t, b, "demo:ada", wholeFeed, nil); a.code() != "THROTTLED" {
 		t.Error(a.body)
 	}
 }

@@ -209,7 +209,7 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	r := requestFrom(ctx)
 	t := &r.tally
 	kind, c := t.take()
-	a.budgets.settle(r, c)
+	a.budgets.settle(ctx, r, c)
 	a.metrics.observe(kind, time.Since(t.began), c, response)
 	traceCost(trace.SpanFromContext(ctx), c)
 	if t.detail != costUntold {
