@@ -200,13 +200,13 @@ func listField[P, T any](typeName string, of fields[T], read func(context.Contex
 			return nil
 		}
 		at, path := len(c.object.lists), any(strings.Join(c.path, "."))
-		c.object.lists = append(c.object.lists, func(ctx context.Context, r *Resolver, parent any) (any, error) {
+		c.object.lists = append(c.object.lists, plannedList{f.ObjectDefinition.Name + "." + f.Name, func(ctx context.Context, r *Resolver, parent any) (any, error) {
 			p, err := pagingOfField(ctx, f.Field)
 			if err != nil {
 				return nil, err
 			}
 			return read(withAsker(ctx, path), r, parent.(P), p)
-		})
+		}})
 		encode := connectionOf(c, typeName, f.Selections, of)
 		return func(dst []byte, a *gathered, _ P) []byte { return encode(dst, a, a.pages[at].(*store.Page[T])) }
 	}

@@ -210,7 +210,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 	exec.Use(accounting{metrics, budgets}) // within tracing, so that an event's cost comes to the event's span
 	exec.Use(loaders)
 	if !o.unplanned {
-		exec.Use(planned{resolver: resolver, documents: cache})
+		exec.Use(planned{resolver: resolver, documents: cache, tracing: traced})
 	}
 	if o.Development {
 		exec.Use(extension.Introspection{})

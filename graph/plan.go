@@ -28,6 +28,7 @@ import (
 type planned struct {
 	resolver  *Resolver
 	documents queryCache
+	tracing   tracing
 }
 
 var _ graphql.RootFieldInterceptor = planned{}
@@ -46,7 +47,7 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 	}
 	// As the executor would have it: resolvers look at the field that they resolve.
 	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Query", Field: field, IsMethod: true})
-	answer, err := guarded(func() (rawJSON, error) { return plan.run(within, p.resolver) })
+	answer, err := guarded(func() (rawJSON, error) { return plan.run(within, p.resolver, p.tracing) })
 	if err != nil {
 		return next(ctx)
 	}
@@ -73,8 +74,24 @@ type objectPlan struct {
 	encode encoder[any]
 }
 
-// plannedList reads a page of a list that the value has.
-type plannedList func(ctx context.Context, r *Resolver, parent any) (page any, err error)
+// plannedList is a list that the value has.
+type plannedList struct {
+	field string // such as Post.comments
+	read  func(ctx context.Context, r *Resolver, parent any) (page any, err error)
+}
+
+// traced reads a page in a span, as that of the resolver would be.
+func (l plannedList) traced(ctx context.Context, r *Resolver, t tracing, parent any) (page any, err error) {
+	if t.tracer == nil {
+		return l.read(ctx, r, parent)
+	}
+	within, span := t.resolving(ctx, l.field)
+	defer func() {
+		span.fail(err)
+		span.finish()
+	}()
+	return l.read(within, r, parent)
+}
 
 // gathered is what was read to answer a root field.
 type gathered struct {
@@ -88,7 +105,7 @@ var errGap = errors.New("the plan does not cover this")
 
 // run reads what is needed and encodes it. If the error is not nil, the executor will
 // find out why.
-func (p *plan) run(ctx context.Context, r *Resolver) (rawJSON, error) {
+func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (rawJSON, error) {
 	value, err := p.read(ctx, &queryResolver{r}, graphql.GetFieldContext(ctx).Field.Field)
 	if err != nil {
 		return nil, err
@@ -101,7 +118,7 @@ func (p *plan) run(ctx context.Context, r *Resolver) (rawJSON, error) {
 		return nil, errGap
 	}
 	a := &gathered{}
-	if err := object.readLists(ctx, r, a, value); err != nil {
+	if err := object.readLists(ctx, r, t, a, value); err != nil {
 		return nil, err
 	}
 	if object.liked != "" {
@@ -117,17 +134,17 @@ func (p *plan) run(ctx context.Context, r *Resolver) (rawJSON, error) {
 	return b, nil
 }
 
-func (o *objectPlan) readLists(ctx context.Context, r *Resolver, a *gathered, value any) error {
+func (o *objectPlan) readLists(ctx context.Context, r *Resolver, t tracing, a *gathered, value any) error {
 	a.pages = make([]any, len(o.lists))
 	if len(o.lists) == 1 {
 		var err error
-		a.pages[0], err = o.lists[0](ctx, r, value)
+		a.pages[0], err = o.lists[0].traced(ctx, r, t, value)
 		return err
 	}
 	var g errgroup.Group // one that fails does not end the others: the executor will find them in the memos
 	for i, list := range o.lists {
 		g.Go(func() (err error) {
-			a.pages[i], err = guarded(func() (any, error) { return list(ctx, r, value) })
+			a.pages[i], err = guarded(func() (any, error) { return list.traced(ctx, r, t, value) })
 			return err
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +124,60 @@ func TestSpans(t *testing.T) {
 	if got := names(); got != "subscription" {
 		t.Errorf("a subscription, and an event for which nothing is read: %s, begun in %v", got, begun.EndTime().Sub(begun.StartTime()))
 	}
+}
+
+// Whoever answers, the executor or a plan, what reads for a field has its span, below
+// the operation's.
+func TestSpansOfPlans(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
+	b := smallBlog(t, Options{Tracing: provider})
+	executor, err := NewHandler(Options{Store: b.store, Verifier: DemoVerifier(), Tracing: provider, unplanned: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
+		span.End()
+		return nil, nil
+	}
+	for query, want := range map[string]string{
+		`{ feed { edges { node { title } } } }`: "query, query/Query.feed/request",
+		`{ post(id: "<post:engines>") { title comments { edges { cursor } } likes { edges { cursor } } } }`: "query, query/Query.post/Post.comments/request, query/Query.post/Post.likes/request, query/Query.post/request",
+		`{ userByUsername(username: "ada") { username posts { edges { cursor } } } }`:                       "query, query/Query.userByUsername/User.posts/request, query/Query.userByUsername/request, query/Query.userByUsername/request",
+		`{ post(id: "<post:engines>") { comments { edges { cursor } } } }`:                                  "query, query/Query.post/request",
+		`{ viewer { username } feed { edges { node { viewerHasLiked } } } }`:                                "query, query/Query.feed/request, query/Query.viewer/request, query/load liked/request",
+	} {
+		for who, h := range map[string]http.Handler{"a plan": b, "the executor": executor} {
+			since := len(spans.Ended())
+			if a := post(t, h, "demo:ada", b.fill(query), nil); a.code() != "" {
+				t.Fatal(a.body)
+			}
+			if got := strings.Join(paths(spans.Ended()[since:]), ", "); got != want {
+				t.Errorf("%s, by %s: %s\nwant %s", query, who, got, want)
+			}
+		}
+	}
+}
+
+// paths names spans that have none below them by all that they are in, and those that
+// are in nothing.
+func paths(spans []sdk.ReadOnlySpan) (all []string) {
+	byID := map[trace.SpanID]sdk.ReadOnlySpan{}
+	for _, s := range spans {
+		byID[s.SpanContext().SpanID()] = s
+	}
+	for _, s := range spans {
+		path := s.Name()
+		for p := byID[s.Parent().SpanID()]; p != nil; p = byID[p.Parent().SpanID()] {
+			path = p.Name() + "/" + path
+		}
+		if s.Name() == "request" || !s.Parent().IsValid() {
+			all = append(all, path)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // The span of an operation or an event says what extensions.cost says; what it took to
