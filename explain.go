@@ -10,23 +10,28 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"byline/graph"
+	"byline/store"
 )
 
 // explainConfig is what `byline explain` can be told.
 type explainConfig struct {
-	File      string `arg:"" help:"The GraphQL document."`
-	Variables string `placeholder:"JSON" help:"Variables, as a JSON object. Without, those of the document's defaults."`
-	JSON      bool   `name:"json" help:"One JSON object a line, for each operation, instead of tables."`
+	File           string `arg:"" help:"The GraphQL document."`
+	Variables      string `placeholder:"JSON" help:"Variables, as a JSON object. Without, those of the document's defaults."`
+	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions that the feed is spread over, as of the server. Without, one."`
+	JSON           bool   `name:"json" help:"One JSON object a line, for each operation, instead of tables."`
 }
 
 // run says what the operations of a document are going to read and write, and for how
 // many request units.
 func (c explainConfig) run(stdout io.Writer) error {
+	if c.FeedPartitions < 0 || c.FeedPartitions > store.MaxFeedPartitions {
+		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions", store.MaxFeedPartitions)
+	}
 	document, err := os.ReadFile(c.File)
 	if err != nil {
 		return err
 	}
-	all, err := graph.Explain(string(document), []byte(c.Variables))
+	all, err := graph.Explain(string(document), []byte(c.Variables), c.FeedPartitions)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}

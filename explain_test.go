@@ -41,6 +41,13 @@ func TestExplainCommand(t *testing.T) {
 	if status != 0 || len(all) != 2 || at(t, all[0], "predictedRU") != 11.14 || at(t, all[0], "fields.1.requests.0.container") != "users" {
 		t.Errorf("status %d: %s", status, lines)
 	}
+	status, table, _ = explain("--feed-partitions", "4", "front.graphql")
+	if status != 0 || !strings.Contains(table, "(one of post.0 to post.3)") {
+		t.Errorf("status %d, of a feed that is spread:\n%s", status, table)
+	}
+	if status, _, says := explain("--feed-partitions", "65", "front.graphql"); status != 1 || !strings.Contains(says, "1 to 64") {
+		t.Error(status, says)
+	}
 	if status, _, says := explain("absent.graphql"); status != 1 || !strings.Contains(says, "absent.graphql") {
 		t.Error(status, says)
 	}

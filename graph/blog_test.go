@@ -159,7 +159,10 @@ func (w *wire) checkPartitions(t testing.TB) {
 }
 
 // newBlog makes an empty blog. Its clock ticks a second with each look at it.
-func newBlog(t testing.TB, o Options) *blog {
+func newBlog(t testing.TB, o Options) *blog { return newBlogOf(t, o, store.Options{}) }
+
+// newBlogOf is newBlog with some options of the store.
+func newBlogOf(t testing.TB, o Options, so store.Options) *blog {
 	t.Helper()
 	epoch := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }, Logger: secrettest.Logger()})
@@ -179,6 +182,9 @@ func newBlog(t testing.TB, o Options) *blog {
 			t.Fatal(err)
 		}
 		o := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: transport, Retry: policy.RetryOptions{MaxRetries: -1}}}
+		if so.Cache != nil {
+			o.PerCallPolicies = append(o.PerCallPolicies, so.Cache)
+		}
 		meter.Attach(&o.ClientOptions)
 		c, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential, &o)
 		if err != nil {
@@ -188,14 +194,17 @@ func newBlog(t testing.TB, o Options) *blog {
 	}
 	now := atomic.Int64{}
 	now.Store(epoch.Unix())
-	open := func(c *azcosmos.Client, clock func() time.Time) *store.Store {
-		s, err := store.New(c, client(engine), store.Options{PollInterval: 5 * time.Millisecond, Instance: "test", Clock: clock, Logger: secrettest.Logger(), Meter: meter})
+	so.PollInterval, so.Instance, so.Logger, so.Meter = 5*time.Millisecond, "test", secrettest.Logger(), meter
+	open := func(c *azcosmos.Client, so store.Options) *store.Store {
+		s, err := store.New(c, client(engine), so)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	s := open(client(w), func() time.Time { return time.Unix(now.Add(1), 0) })
+	so.Clock = func() time.Time { return time.Unix(now.Add(1), 0) }
+	s := open(client(w), so)
+	so.Clock, so.Cache = func() time.Time { return epoch }, nil
 	if err := s.Provision(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +219,7 @@ func newBlog(t testing.TB, o Options) *blog {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &blog{Handler: h, store: s, wire: w, metrics: registry, projector: open(client(engine), func() time.Time { return epoch }), names: map[string]string{}}
+	b := &blog{Handler: h, store: s, wire: w, metrics: registry, projector: open(client(engine), so), names: map[string]string{}}
 	// The first ReadMany of a client reads what a container is made of.
 	for _, warm := range []func() error{
 		func() error { _, err := s.Users(t.Context(), []string{"a", "b"}); return err },

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +35,7 @@ const (
 // is settled with each response.
 type budgets struct {
 	perRequest, perViewer Budget
+	feedPartitions        int
 	left                  *limiter // by viewer, in hundredths of an RU
 	exceeded              *prometheus.CounterVec
 	log                   *slog.Logger
@@ -41,7 +44,7 @@ type budgets struct {
 var _ graphql.OperationContextMutator = budgets{}
 
 func newBudgets(o Options) budgets {
-	b := budgets{perRequest: o.RUPerRequest, perViewer: o.RUPerViewer, left: newLimiterPerMinute(100 * o.RUPerViewer.RU), log: o.Logger,
+	b := budgets{perRequest: o.RUPerRequest, perViewer: o.RUPerViewer, feedPartitions: o.Store.FeedPartitions(), left: newLimiterPerMinute(100 * o.RUPerViewer.RU), log: o.Logger,
 		exceeded: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_budget_exceeded_total",
 			Help: "Operations that were over a budget, refused or not."}, []string{"budget"})}
 	if b.perRequest.RU <= 0 {
@@ -50,6 +53,11 @@ func newBudgets(o Options) budgets {
 	o.Metrics.MustRegister(b.exceeded)
 	for _, name := range []string{budgetPerRequest, budgetPerViewer} {
 		b.exceeded.WithLabelValues(name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(prices["Mutation"])) {
+		if ru := prices["Mutation"][name].of(b.feedPartitions); ru > float64(b.perRequest.RU) {
+			b.log.Warn("this mutation is always over budget", logMutation, name, logBudget, budgetPerRequest, logLimit, b.perRequest.RU, logPredicted, math.Round(ru))
+		}
 	}
 	return b
 }
@@ -60,7 +68,7 @@ func (budgets) Validate(graphql.ExecutableSchema) error { return nil }
 func (b budgets) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	r := requestFrom(ctx)
 	// Not viewerID: what an operation may cost is no part of its answer.
-	p := predict(op.Operation, op.Variables, r.viewer != "")
+	p := predict(op.Operation, op.Variables, r.viewer != "", b.feedPartitions)
 	r.tally.predict(op.Operation.Operation, p.total)
 	if refused := p.refusal(b.perRequest.RU); refused != nil && b.exceeds(ctx, budgetPerRequest, b.perRequest, p, refused) {
 		return gqlerror.Wrap(refused)
@@ -101,6 +109,7 @@ func (b budgets) exceeds(ctx context.Context, name string, of Budget, p predicti
 // Keys of log attributes.
 const (
 	logBudget    = "budget"
+	logMutation  = "mutation"
 	logLimit     = "limit"
 	logPredicted = "predicted"
 )

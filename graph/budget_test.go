@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"byline/store"
 )
 
 const wholeFeed = `{ feed(first: 100) { edges { node { title } } } }` // predicted to cost 6.74 RU; of smallBlog it costs 2.38
@@ -36,6 +40,31 @@ func TestBudgetPerRequest(t *testing.T) {
 			measured := strings.Contains(log.String(), `msg="over budget" budget=request limit=6 predicted=7 path=feed requestId=`)
 			if measured != tt.budget.Measure {
 				t.Errorf("%s", &log)
+			}
+		})
+	}
+}
+
+// A budget that a mutation can never be within is told at the start.
+func TestMutationsOverBudget(t *testing.T) {
+	for name, tt := range map[string]struct {
+		partitions, limit int
+		want              []string
+	}{
+		"one partition": {0, 0, nil},
+		"thirty-six":    {36, 0, nil},
+		"all there are": {store.MaxFeedPartitions, 0, []string{"deletePost", "updatePost"}},
+		"a low budget":  {0, 34, []string{"deletePost", "updateUser"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			newBlogOf(t, Options{RUPerRequest: Budget{RU: tt.limit}, Logger: textLogger(&log)}, store.Options{FeedPartitions: tt.partitions})
+			var got []string
+			for _, m := range regexp.MustCompile(`always over budget" mutation=(\w+)`).FindAllStringSubmatch(log.String(), -1) {
+				got = append(got, m[1])
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%v, want %v: %s", got, tt.want, &log)
 			}
 		})
 	}

@@ -17,6 +17,12 @@ type price struct {
 	item  float64    // for each item of its page
 	batch *batchCost // which each of its keys is read with
 	keys  keyCount   // how many keys that are
+	copy  float64    // for each partition of the feed but the first
+}
+
+// of is what it charges each time if the feed is spread over so many partitions.
+func (p price) of(feedPartitions int) float64 {
+	return p.each + p.copy*float64(max(1, feedPartitions)-1)
 }
 
 // prices are those of the fields that read or write, by type. They are what the
@@ -44,11 +50,11 @@ var prices = map[string]map[string]price{
 	"Comment": {"post": {batch: &postsBatch, keys: forParents}},
 	"Like":    {"post": {batch: &postsBatch, keys: forParents}},
 	"Mutation": {
-		"createUser":    {each: 12.4}, // C1
-		"updateUser":    {each: 34.3}, // C1
-		"createPost":    {each: 19.2}, // C2
-		"updatePost":    {each: 33.5}, // C2
-		"deletePost":    {each: 34.4},
+		"createUser":    {each: 12.4},             // C1
+		"updateUser":    {each: 34.3},             // C1
+		"createPost":    {each: 19.2, copy: 5.3},  // C2
+		"updatePost":    {each: 33.5, copy: 10.3}, // C2
+		"deletePost":    {each: 34.4, copy: 10.3},
 		"createComment": {each: 19.6}, // C3
 		"updateComment": {each: 10.3},
 		"deleteComment": {each: 22.9},
@@ -140,10 +146,11 @@ func (p prediction) dearest() *fieldCost {
 	return dearest
 }
 
-// predict predicts what an operation charges. It looks at each fragment once, when it
-// has seen how often that is spread, so that it takes time by the length of the document.
-func predict(operation *ast.OperationDefinition, variables map[string]any, signedIn bool) prediction {
-	w := &costWalk{variables: variables, signedIn: signedIn}
+// predict predicts what an operation charges, of a feed that is spread over so many
+// partitions. It looks at each fragment once, when it has seen how often that is spread,
+// so that it takes time by the length of the document.
+func predict(operation *ast.OperationDefinition, variables map[string]any, signedIn bool, feedPartitions int) prediction {
+	w := &costWalk{variables: variables, signedIn: signedIn, feedPartitions: feedPartitions}
 	w.findFragments(operation.SelectionSet)
 	w.selection(operation.SelectionSet, nil, times{all: 1, parents: 1})
 	for _, f := range slices.Backward(w.fragments) {
@@ -164,6 +171,8 @@ type costWalk struct {
 	prediction
 	variables map[string]any
 	signedIn  bool
+
+	feedPartitions int
 
 	fragments []*spreadTimes // each before those that spread it
 	known     map[*ast.FragmentDefinition]*spreadTimes
@@ -266,7 +275,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		return // nobody
 	case p.each > 0:
 		if typ != "Query" || f.Name == "userByUsername" || !w.isReference(f) {
-			w.charge(cost, t.all, p.each)
+			w.charge(cost, t.all, p.of(w.feedPartitions))
 		}
 	case p.batch == &likedBatch && !w.signedIn:
 	case p.batch != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 
 	"byline/graph/generated"
+	"byline/store"
 )
 
 // predicted is the prediction of a query's only operation.
@@ -21,7 +22,7 @@ func predicted(t testing.TB, schema *ast.Schema, query string, variables map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return predict(document.Operations[0], variables, signedIn)
+	return predict(document.Operations[0], variables, signedIn, 1)
 }
 
 // What is predicted of the access patterns, and of what batches add to them, is within
@@ -77,6 +78,63 @@ func TestPredictedCost(t *testing.T) {
 				t.Errorf("charged %.2f RU, predicted %.2f: %v", want, got, b.wire.seen())
 			}
 		})
+	}
+}
+
+// A feed that is spread is written in each of its partitions, and read in one: the
+// predictions know, and so does what is explained.
+func TestCostOfASpreadFeed(t *testing.T) {
+	const partitions = 4
+	b := newBlogOf(t, Options{}, store.Options{FeedPartitions: partitions})
+	b.user(t, "ada")
+	text := strings.Repeat("Every read of the front page is one request. ", 30)
+	for _, title := range []string{"one", "two"} {
+		b.post(t, "ada", title, text)
+	}
+	b.settle(t)
+	for _, query := range []string{
+		`mutation { createPost(input: {title: "t", content: "` + text + `"}) { post { title } } }`,
+		`mutation { updatePost(input: {id: "<post:one>", title: "t"}) { post { title } } }`,
+		`mutation { deletePost(input: {id: "<post:two>"}) { deletedPostId } }`,
+		`{ feed(first: 1) { edges { node { title } } } }`,
+	} {
+		query = b.fill(query)
+		a, c := withCost(t, b, "ada", query, "detail")
+		if a.code() != "" {
+			t.Fatal(a.body)
+		}
+		t.Logf("charged %.2f RU, predicted %.2f", c.ActualRU, c.PredictedRU)
+		if math.Abs(c.PredictedRU-c.ActualRU) > c.ActualRU/5 {
+			t.Errorf("%.30s: charged %.2f RU, predicted %.2f", query, c.ActualRU, c.PredictedRU)
+		}
+		explained, err := Explain(query, nil, partitions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if explained[0].PredictedRU != c.PredictedRU {
+			t.Errorf("%.30s: explained as %.2f RU, predicted %.2f", query, explained[0].PredictedRU, c.PredictedRU)
+		}
+		told, want := "", 0
+		for _, r := range explained[0].Fields[0].Requests {
+			if r.Container == "feed" {
+				told = r.PartitionKey
+			}
+		}
+		switch told {
+		case "(one of post.0 to post.3)":
+			want = 1
+		case "(each of post.0 to post.3)":
+			want = partitions
+		}
+		used := map[string]bool{}
+		for _, o := range c.Operations {
+			if o.Container == "feed" {
+				used[o.PartitionKey[0]] = true
+			}
+		}
+		if len(used) != want {
+			t.Errorf("%.30s: explained as %q, done in %v", query, told, used)
+		}
 	}
 }
 
@@ -230,7 +288,7 @@ func TestFragmentsThatDoubleAreWalkedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			p := predict(document.Operations[0], nil, false)
+			p := predict(document.Operations[0], nil, false, 1)
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("took %s", took)
 			}

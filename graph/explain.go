@@ -64,7 +64,8 @@ const (
 	ofViewer partitionSource = "(viewer)"
 	ofOwner  partitionSource = "(the name's owner)"
 	ofNew    partitionSource = "(new)"
-	ofFeed   partitionSource = "post" // its only one
+	ofFeed   partitionSource = "(feed)"      // one of its partitions
+	inFeed   partitionSource = "(all of it)" // each of them
 	oldName  partitionSource = "(username:<old name>)"
 )
 
@@ -88,9 +89,9 @@ var accesses = map[string]access{
 	"Mutation.createUser": {store.C1, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "users", "input.username"}, {store.Create, "users", ofViewer}}},
 	"Mutation.updateUser": {store.C1, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "users", "input.username"}, {store.PointRead, "users", oldName},
 		{store.Replace, "users", oldName}, {store.Patch, "users", ofViewer}, {store.Delete, "users", oldName}}},
-	"Mutation.createPost": {store.C2, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "posts", ofNew}, {store.Create, "users", ofViewer}, {store.Create, "feed", ofFeed}}},
-	"Mutation.updatePost": {store.C2, []accessRequest{{store.Patch, "posts", "input.id"}, {store.Patch, "users", ofViewer}, {store.Patch, "feed", ofFeed}}},
-	"Mutation.deletePost": {store.DeletePost, []accessRequest{{store.Patch, "posts", "input.id"}, {store.Patch, "users", ofViewer}, {store.Patch, "feed", ofFeed},
+	"Mutation.createPost": {store.C2, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "posts", ofNew}, {store.Create, "users", ofViewer}, {store.Create, "feed", inFeed}}},
+	"Mutation.updatePost": {store.C2, []accessRequest{{store.Patch, "posts", "input.id"}, {store.Patch, "users", ofViewer}, {store.Patch, "feed", inFeed}}},
+	"Mutation.deletePost": {store.DeletePost, []accessRequest{{store.Patch, "posts", "input.id"}, {store.Patch, "users", ofViewer}, {store.Patch, "feed", inFeed},
 		{store.Query, "posts", "input.id"}, {store.Batch, "posts", "input.id"}}},
 	"Mutation.createComment": {store.C3, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Batch, "posts", "input.postId"}}},
 	"Mutation.updateComment": {store.EditComment, []accessRequest{{store.Patch, "posts", "input.id"}}},
@@ -100,9 +101,9 @@ var accesses = map[string]access{
 }
 
 // Explain says what the operations of a document are going to do, given variables as
-// JSON, or none. It reads nothing. The error says what is wrong with the document, and
-// where.
-func Explain(document string, variables []byte) ([]Explanation, error) {
+// JSON, or none, with a feed that is spread over so many partitions. It reads nothing.
+// The error says what is wrong with the document, and where.
+func Explain(document string, variables []byte, feedPartitions int) ([]Explanation, error) {
 	given := map[string]any{}
 	if len(variables) > 0 {
 		if err := decode(string(variables), &given); err != nil {
@@ -128,7 +129,7 @@ func Explain(document string, variables []byte) ([]Explanation, error) {
 	}
 	var all []Explanation
 	for _, operation := range parsed.Operations {
-		e := explainer{variables: map[string]any{}}
+		e := explainer{variables: map[string]any{}, feedPartitions: feedPartitions}
 		explanation := Explanation{Operation: operation.Name, Type: string(operation.Operation), Fields: []ExplainedField{}}
 		for _, v := range operation.VariableDefinitions {
 			value, ok := given[v.Variable]
@@ -147,7 +148,7 @@ func Explain(document string, variables []byte) ([]Explanation, error) {
 				return nil, located(err)
 			}
 		}
-		p := predict(operation, e.variables, true)
+		p := predict(operation, e.variables, true, feedPartitions)
 		explanation.PredictedRU = twoDecimals(p.total)
 		if refused := cmp.Or(p.refusal(defaultPerRequest), p.answer.refusal()); refused != nil {
 			explanation.Refused = refused.message
@@ -178,7 +179,10 @@ func located(err error) error {
 
 func twoDecimals(n float64) float64 { return math.Round(n*100) / 100 }
 
-type explainer struct{ variables map[string]any }
+type explainer struct {
+	variables      map[string]any
+	feedPartitions int
+}
 
 func (e explainer) field(f *fieldCost) ExplainedField {
 	out := ExplainedField{Path: f.path(), Times: f.times, RU: twoDecimals(f.ru)}
@@ -248,6 +252,9 @@ func partitionOf(id globalid.ID) string { return cmp.Or(id.Parent, id.Key) }
 func (e explainer) partition(f *fieldCost, source partitionSource) string {
 	switch {
 	case source == ofFeed:
+		return e.feed("one of ")
+	case source == inFeed:
+		return e.feed("each of ")
 	case source == ofObject:
 		return e.partitionOfObject(f.in)
 	case source == "username", source == "input.username":
@@ -256,6 +263,15 @@ func (e explainer) partition(f *fieldCost, source partitionSource) string {
 		return e.argument(f.field, string(source))
 	}
 	return string(source)
+}
+
+// feed names the feed's partitions.
+func (e explainer) feed(which string) string {
+	all := store.FeedPartitionKeys(e.feedPartitions)
+	if len(all) == 1 {
+		return all[0]
+	}
+	return "(" + which + all[0] + " to " + all[len(all)-1] + ")"
 }
 
 // partitionOfObject is the partition key of the object that a field yields.

@@ -45,7 +45,7 @@ func TestExplainIsTrue(t *testing.T) {
 		`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
 	} {
 		document = b.fill(document)
-		explained, err := Explain(document, nil)
+		explained, err := Explain(document, nil, 1)
 		if err != nil {
 			t.Fatal(document, err)
 		}
@@ -125,7 +125,7 @@ func TestExplain(t *testing.T) {
 		"more than is allowed": {`{ ` + strings.Repeat("a: __typename ", 101) + `}`, "", nil, "101 aliases"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all, err := Explain(tt.document, []byte(tt.variables))
+			all, err := Explain(tt.document, []byte(tt.variables), 0)
 			if tt.says != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("%v, want %s", err, tt.says)

@@ -21,9 +21,9 @@ const MaxFeedPartitions = 64
 // spreadPrefix begins the synthetic keys of a feed that is spread.
 const spreadPrefix = typePost + "."
 
-// feedPartitions returns the partition keys of a feed of n partitions: the type that
+// FeedPartitionKeys returns the partition keys of a feed of n partitions: the type that
 // everything in it has or, if it is spread, that type and a suffix.
-func feedPartitions(n int) []string {
+func FeedPartitionKeys(n int) []string {
 	if n <= 1 {
 		return []string{typePost}
 	}

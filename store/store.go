@@ -91,7 +91,7 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	if o.Cache != nil {
 		o.Cache.poll, o.Cache.meter = o.PollInterval, o.Meter
 	}
-	s := &Store{o: o, client: client, feedPartitions: feedPartitions(o.FeedPartitions)}
+	s := &Store{o: o, client: client, feedPartitions: FeedPartitionKeys(o.FeedPartitions)}
 	var err error
 	if s.events, err = newEvents(s.now()); err != nil {
 		return nil, &Error{Code: Internal, Op: "open store", Err: err}
@@ -127,6 +127,9 @@ func (s *Store) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+// FeedPartitions is over how many partitions the feed is spread, at least 1.
+func (s *Store) FeedPartitions() int { return len(s.feedPartitions) }
 
 func (s *Store) now() Date { return NewDate(s.o.Clock()) }
 
