@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,9 +9,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"byline/store"
 	"byline/store/emulator"
 )
 
@@ -109,6 +114,98 @@ func TestCostsAddUp(t *testing.T) {
 	}
 	if sent := len(b.wire.seen()); requests != sent {
 		t.Errorf("told of %d requests, sent %d", requests, sent)
+	}
+}
+
+// What is answered from memory is told as such and costs nothing: with a cache, too, what
+// answers tell is what the engine has charged and what the metrics say.
+func TestCostsAddUpWithACache(t *testing.T) {
+	b := newBlogOf(t, Options{}, store.Options{Cache: store.NewCache(1 << 20)})
+	b.user(t, "ada")
+	id := b.post(t, "ada", "engines", "Of the analytical engine.")
+	b.comment(t, "ada", id, "How many wheels?")
+	b.like(t, "ada", id)
+	queries := []string{
+		b.fill(`{ post(id: "<post:engines>") { title comments { edges { cursor } } likes { edges { cursor } } } }`),
+		b.fill(`{ user(id: "<user:ada>") { username posts { edges { cursor } } } feed { edges { node { title viewerHasLiked } } } }`),
+		b.fill(`{ node(id: "<comment:How many wheels?>") { ... on Comment { content post { title } } } userByUsername(username: "ada") { createdAt } }`),
+	}
+	ofRequests := func() float64 {
+		return metricOf(t, b.metrics, "byline_cosmos_request_units_total", store.ProjectPosts, store.ProjectUsers, store.ProjectUsernames, store.ChangeFeed, store.Leases, store.Metadata)
+	}
+	var mu sync.Mutex
+	charged := 0.0
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		response, err := b.wire.engine.Do(r)
+		if err == nil && r.Header.Get("A-Im") == "" { // events are followed on the same wire
+			ru, _ := strconv.ParseFloat(response.Header.Get("X-Ms-Request-Charge"), 64)
+			mu.Lock()
+			defer mu.Unlock()
+			charged += ru
+		}
+		return response, err
+	}
+	seeded := ofRequests()
+	running, stop := context.WithCancel(t.Context())
+	var background sync.WaitGroup
+	background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone
+	defer background.Wait()
+	defer stop()
+	told, hits := 0.0, 0
+	ask := func(query string) (fresh int) {
+		a, c := withCost(t, b, "ada", query, "detail")
+		if a.code() != "" {
+			t.Error(a.body)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		told += c.ActualRU
+		for _, o := range c.Operations {
+			switch {
+			case o.Kind != "cache":
+				fresh++
+			case o.RU != 0 || o.Range != "" || len(o.PartitionKey) != 1 || o.Pattern == "" || o.Container == "" || o.Path == "":
+				t.Errorf("%s: %+v", query, o)
+			default:
+				hits++
+			}
+		}
+		if c.PredictedRU == 0 || (c.Requests == 0) != (fresh == 0) || (c.ActualRU == 0) != (fresh == 0) {
+			t.Errorf("%s: %+v", query, c)
+		}
+		return fresh
+	}
+	for _, query := range queries {
+		for deadline := time.Now().Add(time.Minute); ; { // until the copies have come to rest
+			before := hits
+			ask(query)
+			if hits > before || time.Now().After(deadline) {
+				break
+			}
+		}
+	}
+	var all sync.WaitGroup
+	for i := range 20 { // together, and beside writes
+		all.Go(func() { ask(queries[i%len(queries)]) })
+		if i%5 == 0 {
+			ask(b.fill(fmt.Sprintf(`mutation { createComment(input: {postId: "<post:engines>", content: "%d"}) { comment { id } } }`, i)))
+		}
+	}
+	all.Wait()
+	if hits == 0 {
+		t.Error("nothing was answered from memory")
+	}
+	if got := metricOf(t, b.metrics, "byline_cache_hits_total"); got != float64(hits) {
+		t.Errorf("told of %d reads from memory, the metric says %.0f", hits, got)
+	}
+	for what, ru := range map[string]float64{
+		"the engine":             charged,
+		"the metric of answers":  metricOf(t, b.metrics, "byline_graphql_request_units_total"),
+		"the metric of patterns": ofRequests() - seeded,
+	} {
+		if math.Abs(ru-told) > .005 {
+			t.Errorf("told %.2f RU, %s says %.2f", told, what, ru)
+		}
 	}
 }
 

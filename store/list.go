@@ -68,7 +68,8 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	}
 	what := fmt.Sprintf("%s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
 	return recall(ctx, l.cache, l.container.ID(), partition, what, func(ctx context.Context) (*Page[*T], error) {
-		return page, l.read(ctx, page, partition, p.Order, after, first)
+		page := *page // this may be called again
+		return &page, l.read(ctx, &page, partition, p.Order, after, first)
 	})
 }
 
