@@ -66,7 +66,7 @@ func TestSecurityNamesTests(t *testing.T) {
 			return err
 		}
 		source, err := os.ReadFile(path)
-		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllSubmatch(source, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`).FindAllSubmatch(source, -1) {
 			tests[string(m[1])] = true
 		}
 		return err
@@ -74,7 +74,7 @@ func TestSecurityNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z0-9]\\w+)`").FindAllSubmatch(text, -1)
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z0-9]\\w+)`").FindAllSubmatch(text, -1)
 	if len(named) < 10 {
 		t.Errorf("SECURITY.md names %d tests", len(named))
 	}
