@@ -18,7 +18,7 @@ func (c serveConfig) provider() (*graph.OIDC, error) {
 	case (c.AuthIssuer == "") != (c.AuthAudience == ""):
 		return nil, errors.New("--auth-issuer and --auth-audience are needed together")
 	case c.AuthIssuer == "" && c.AuthModeratorRole != "":
-		return nil, errors.New("--auth-moderator-role needs --auth-issuer: demo tokens have no roles")
+		return nil, errors.New("--auth-moderator-role needs --auth-issuer: without, the tokens of moderators are demo-moderator:<name>")
 	case c.AuthIssuer == "" && !c.demoTokens():
 		return nil, errDemoTokens
 	case c.AuthIssuer == "":

@@ -27,6 +27,10 @@ func TestDemoVerifier(t *testing.T) {
 		"Demo:ada":                         "",
 		"":                                 "",
 		" demo:ada":                        "",
+		"demo-moderator:ada":               "ada",
+		"demo-moderator:":                  "",
+		"demo-admin:ada":                   "",
+		"demo-moderator":                   "",
 	} {
 		t.Run(token, func(t *testing.T) {
 			v, err := DemoVerifier().Verify(t.Context(), token)
@@ -35,6 +39,9 @@ func TestDemoVerifier(t *testing.T) {
 			}
 			if err == nil && v.Issuer != DemoIssuer {
 				t.Errorf("issuer %q", v.Issuer)
+			}
+			if v.Moderator != (token == "demo-moderator:ada") {
+				t.Errorf("moderator: %t", v.Moderator)
 			}
 		})
 	}

@@ -173,3 +173,16 @@ func TestModeratorsOfWhatIsNotThere(t *testing.T) {
 		}
 	}
 }
+
+// On a laptop, too, a moderator may delete what others wrote, and not change it.
+func TestDemoModerator(t *testing.T) {
+	b := smallBlog(t, Options{})
+	const remove, edit = `mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, `mutation { updatePost(input: {id: "<post:moths>", title: "t"}) { post { id } } }`
+	for _, tt := range []struct{ token, query, code string }{
+		{"demo:ada", remove, "FORBIDDEN"}, {"demo-moderator:ada", edit, "FORBIDDEN"}, {"demo-moderator:ada", remove, ""},
+	} {
+		if a := post(t, b, tt.token, b.fill(tt.query), nil); a.code() != tt.code {
+			t.Errorf("%s: %s", tt.token, a.body)
+		}
+	}
+}
