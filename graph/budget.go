@@ -70,13 +70,13 @@ func (b budgets) MutateOperationContext(ctx context.Context, op *graphql.Operati
 	// Not viewerID: what an operation may cost is no part of its answer.
 	p := predict(op.Operation, op.Variables, r.viewer != "", b.feedPartitions)
 	r.tally.predict(op.Operation.Operation, p.total)
-	if refused := p.refusal(b.perRequest.RU); refused != nil && b.exceeds(ctx, budgetPerRequest, b.perRequest, p, refused) {
+	if refused := p.refusal(b.perRequest.RU); refused != nil && b.exceeds(ctx, budgetPerRequest, b.perRequest, p) {
 		return gqlerror.Wrap(refused)
 	}
 	if refused := p.answer.refusal(); refused != nil {
 		return gqlerror.Wrap(refused)
 	}
-	if refused := b.reserve(r, p); refused != nil && b.exceeds(ctx, budgetPerViewer, b.perViewer, p, refused) {
+	if refused := b.reserve(r, p); refused != nil && b.exceeds(ctx, budgetPerViewer, b.perViewer, p) {
 		return gqlerror.Wrap(refused)
 	}
 	return nil
@@ -96,13 +96,13 @@ func (p prediction) refusal(limit int) *refusal {
 }
 
 // exceeds counts an operation that is over a budget, and reports whether to refuse it.
-func (b budgets) exceeds(ctx context.Context, name string, of Budget, p prediction, refused *refusal) bool {
+func (b budgets) exceeds(ctx context.Context, name string, of Budget, p prediction) bool {
 	b.exceeded.WithLabelValues(name).Inc()
 	if !of.Measure {
 		return true
 	}
 	b.log.LogAttrs(ctx, slog.LevelInfo, "over budget", slog.String(logBudget, name), slog.Int(logLimit, of.RU),
-		slog.Float64(logPredicted, math.Round(p.total)), slog.String(logPath, refused.field), slog.String(logRequestID, requestFrom(ctx).id))
+		slog.Float64(logPredicted, math.Round(p.total)), slog.String(logPath, bounded(p.dearest().path(), maxMessage)), slog.String(logRequestID, requestFrom(ctx).id))
 	return false
 }
 

@@ -138,7 +138,7 @@ func TestBudgetPerViewerMeasured(t *testing.T) {
 			t.Fatal(a.body)
 		}
 	}
-	if n := metricOf(t, b.metrics, "byline_budget_exceeded_total"); n != 2 || strings.Count(log.String(), "budget=viewer limit=7") != 2 {
+	if n := metricOf(t, b.metrics, "byline_budget_exceeded_total"); n != 2 || strings.Count(log.String(), "budget=viewer limit=7 predicted=7 path=feed ") != 2 {
 		t.Errorf("%.0f times over budget: %s", n, &log)
 	}
 }

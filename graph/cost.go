@@ -135,7 +135,7 @@ func (f *fieldCost) path() string {
 	return strings.Join(keys, ".")
 }
 
-// dearest returns the field that charges most, nil if none charges.
+// dearest returns the field that charges most, nil if none charges, whose path is "".
 func (p prediction) dearest() *fieldCost {
 	var dearest *fieldCost
 	for _, f := range p.fields {
