@@ -146,6 +146,10 @@ var waitWhileThrottled = policy.RetryOptions{
 	},
 }
 
+// tryTimeout is how long the answer to a request may take, for what nobody else gives up
+// on, which is what happens in the background: a variable so that a test need not wait for it.
+var tryTimeout = time.Minute
+
 func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
 	meter := store.NewMeter(metrics)
@@ -153,8 +157,10 @@ func newCosmos(where string, t policy.Transporter, closer func() error, recorded
 	if cache != nil {
 		calls = append(calls, cache)
 	}
-	requests := azcore.ClientOptions{Transport: t, PerCallPolicies: calls, TracingProvider: recorded.azure(), PerRetryPolicies: append([]policy.Policy{store.WriteOnce(), sessions}, policies...)}
-	projections := azcore.ClientOptions{Transport: t, PerCallPolicies: slices.Clone(calls), Retry: waitWhileThrottled, PerRetryPolicies: []policy.Policy{sessions}}
+	requests := azcore.ClientOptions{Transport: t, Retry: policy.RetryOptions{TryTimeout: tryTimeout}, PerCallPolicies: calls, TracingProvider: recorded.azure(), PerRetryPolicies: append([]policy.Policy{store.WriteOnce(), sessions}, policies...)}
+	patience := waitWhileThrottled
+	patience.TryTimeout = tryTimeout
+	projections := azcore.ClientOptions{Transport: t, PerCallPolicies: slices.Clone(calls), Retry: patience, PerRetryPolicies: []policy.Policy{sessions}}
 	meter.Attach(&requests)
 	meter.Attach(&projections)
 	low := azcosmos.PriorityLevelLow
