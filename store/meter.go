@@ -175,7 +175,7 @@ func (m meterTries) Do(req *policy.Request) (*http.Response, error) {
 	p.seconds.Observe(time.Since(began).Seconds())
 	o.Tries++
 	if err != nil {
-		if req.Raw().Context().Err() == nil {
+		if req.Raw().Context().Err() != context.Canceled { // whoever asked has gone; with a deadline they waited
 			p.errors.Inc()
 		}
 		return resp, err

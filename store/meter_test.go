@@ -157,6 +157,44 @@ func TestMeterMissesNothing(t *testing.T) {
 	}
 }
 
+// silent never answers.
+type silent struct{}
+
+func (silent) Do(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// What is not answered in time is an error, and what nobody waits for any more is none.
+func TestMeterCountsWhatIsNotAnswered(t *testing.T) {
+	m := newMetered(t)
+	post := m.post(m.user("ada"), "t")
+	for name, tt := range map[string]struct {
+		end  func(context.Context) (context.Context, context.CancelFunc)
+		want float64
+	}{
+		"in time": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 100*time.Millisecond)
+		}, 1},
+		"to somebody who has left": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(100*time.Millisecond, cancel)
+			return ctx, cancel
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := m.value("byline_cosmos_errors_total")
+			m.wire.to = silent{}
+			ctx, cancel := tt.end(t.Context())
+			defer cancel()
+			if _, err := m.Post(ctx, post.ID); err == nil {
+				t.Fatal("answered")
+			}
+			m.is(before+tt.want, "byline_cosmos_errors_total")
+		})
+	}
+}
+
 // A recorder gets each operation once, with all of its tries.
 func TestRecorderGetsAllTries(t *testing.T) {
 	m := newMetered(t)
