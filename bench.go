@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -16,29 +17,35 @@ import (
 // benchConfig is what `byline bench` can be told.
 type benchConfig struct {
 	Article benchArticle `cmd:"" help:"Run the article's ten requests on the three versions of its data model, and compare with its table. Without an account, on an embedded engine that is thrown away."`
+	Growth  benchGrowth  `cmd:"" help:"Run the reads on V3 with a small data set and with a large one, by turns, and compare the latencies. Without an account, on embedded engines that are thrown away."`
 }
 
-type benchArticle struct {
+// benchData is what the benches have in common: where their data are, and how results
+// are printed.
+type benchData struct {
 	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account, or emulator, to run on; its key is in the environment as COSMOS_KEY, or else DefaultAzureCredential signs in. The databases are called byline-bench-article-..., and stay."`
-	Users          int    `default:"300" placeholder:"N" help:"How many users write posts; each writes 5 to 50."`
-	Seed           uint64 `default:"1" placeholder:"S" help:"Of the data set."`
-	Runs           int    `default:"30" placeholder:"N" help:"How often each request is run on each version."`
-	Growth         bool   `help:"Run on 10 and 100 times as many users, too, and show what grows."`
+	Data           string `placeholder:"DIR" help:"Directory in which the embedded engine's data stay, so that the next run need not load them."`
+	Seed           uint64 `default:"1" help:"Of the data set."`
 	Markdown       bool   `xor:"format" help:"Print Markdown."`
 	JSON           bool   `name:"json" xor:"format" help:"Print JSON."`
-	Chart          string `placeholder:"DIR" help:"Write charts of RU there, as SVG and PNG."`
-	Check          bool   `help:"Exit status 1 if a request costs over 20 %% more RU on V3 than in the article."`
 	Remove         bool   `help:"Delete the databases afterwards."`
 }
 
-func (c benchArticle) check() error {
-	if c.Users < 1 || c.Runs < 1 {
-		return fmt.Errorf("--users %d --runs %d: there can be 1 or more", c.Users, c.Runs)
+// check finds what is wrong with data sets of so many users, and so many runs, before
+// anything is loaded.
+func (c benchData) check(runs int, users ...int) error {
+	if runs < 1 {
+		return fmt.Errorf("--runs %d: there can be 1 or more", runs)
+	}
+	for _, n := range users {
+		if err := checkUsers(n); err != nil {
+			return err
+		}
 	}
 	return cosmosConfig{CosmosEndpoint: c.CosmosEndpoint}.check()
 }
 
-func (c benchArticle) format() bench.Format {
+func (c benchData) format() bench.Format {
 	switch {
 	case c.Markdown:
 		return bench.Markdown
@@ -48,23 +55,110 @@ func (c benchArticle) format() bench.Format {
 	return bench.Text
 }
 
-func (c benchArticle) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
-	if err := c.check(); err != nil {
+// authorsPerPartition is how many authors' posts a physical partition of the embedded
+// engine holds here: as in an account, more data are on more of them.
+const authorsPerPartition = 50
+
+// loaded loads what is missing of a data set in some versions of the model, and does
+// something with it.
+func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versions []string, do func(*bench.Suite) error) (err error) {
+	where := cosmosConfig{CosmosEndpoint: c.CosmosEndpoint}
+	if where.embedded() {
+		where.Data = filepath.Join(c.Data, fmt.Sprintf("%d-users-seed-%d", o.Users, o.Seed))
+		if c.Data == "" {
+			if where.Data, err = os.MkdirTemp("", "byline-bench-"); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, os.RemoveAll(where.Data)) }()
+		}
+		where.engine.Partitions = min(256, (o.Users+authorsPerPartition-1)/authorsPerPartition)
+	}
+	// Writes are not synced while loading, but they are while measuring.
+	loading := where
+	loading.engine.NoSync = true
+	err = loading.connected(m, func(db *cosmos) error {
+		suite, err := bench.New(db.background, o) // which waits while throttled
+		if err != nil {
+			return err
+		}
+		for _, version := range versions {
+			if err := loadModel(ctx, m, suite, o, version); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	m := newMeter(log, stderr)
-	defer m.stop()
+	return where.connected(m, func(db *cosmos) error {
+		suite, err := bench.New(db.client, o)
+		if err != nil {
+			return err
+		}
+		err = do(suite)
+		if c.Remove {
+			err = errors.Join(err, suite.Remove(ctx))
+		}
+		return err
+	}, bench.Charges())
+}
+
+// connected does something on a connection, with policies for the client of requests.
+func (c cosmosConfig) connected(m *meter, do func(*cosmos) error, policies ...policy.Policy) (err error) {
+	db, err := c.connect(m.log, traces{}, policies...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.close()) }()
+	return do(db)
+}
+
+// interrupted says so of what has ended because the context has.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
+}
+
+type benchArticle struct {
+	benchData `embed:""`
+	Users     int    `default:"300" help:"How many users write posts; each writes 5 to 50."`
+	Runs      int    `default:"30" help:"How often each request is run on each version."`
+	Growth    bool   `help:"Run on 10 and 100 times as many users, too, and show what grows."`
+	Chart     string `placeholder:"DIR" help:"Write charts of RU there, as SVG and PNG."`
+	Check     bool   `help:"Exit status 1 if a request costs over 20 % more RU on V3 than in the article."`
+}
+
+func (c benchArticle) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
 	sizes := []int{c.Users}
 	if c.Growth {
 		sizes = append(sizes, 10*c.Users, 100*c.Users)
 	}
-	var growth bench.Growth
-	for _, users := range sizes {
-		report, err := c.measure(ctx, m, bench.Options{Seed: c.Seed, Users: users, Runs: c.Runs})
-		if err != nil {
+	if err := c.check(c.Runs, sizes...); err != nil {
+		return err
+	}
+	if c.Chart != "" {
+		if err := os.MkdirAll(c.Chart, 0o755); err != nil {
 			return err
 		}
-		growth.Reports = append(growth.Reports, report)
+	}
+	m := newMeter(log, stderr)
+	defer m.stop()
+	var growth bench.Growth
+	for _, users := range sizes {
+		o := bench.Options{Seed: c.Seed, Users: users, Runs: c.Runs}
+		err := c.loaded(ctx, m, o, bench.Versions(), func(suite *bench.Suite) error {
+			return m.follow("requests", suite.Requests(), func(progress func(int)) error {
+				report, err := suite.Measure(ctx, progress)
+				growth.Reports = append(growth.Reports, report)
+				return err
+			})
+		})
+		if err != nil {
+			return interrupted(ctx, err)
+		}
 	}
 	m.stop() // before the results
 	return c.report(stdout, &growth)
@@ -82,7 +176,7 @@ func (c benchArticle) report(stdout io.Writer, growth *bench.Growth) error {
 	}
 	err := result.Write(stdout, c.format())
 	if c.Chart != "" {
-		err = errors.Join(err, os.MkdirAll(c.Chart, 0o755), result.Chart(c.Chart))
+		err = errors.Join(err, result.Chart(c.Chart))
 	}
 	if c.Check {
 		err = errors.Join(err, report.Check())
@@ -90,61 +184,41 @@ func (c benchArticle) report(stdout io.Writer, growth *bench.Growth) error {
 	return err
 }
 
-// authorsPerPartition is how many authors' posts a physical partition of the embedded
-// engine holds here: as in an account, more data are on more of them.
-const authorsPerPartition = 50
-
-// measure loads what is missing, and measures.
-func (c benchArticle) measure(ctx context.Context, m *meter, o bench.Options) (report *bench.Report, err error) {
-	where := cosmosConfig{CosmosEndpoint: c.CosmosEndpoint}
-	if where.embedded() {
-		if where.Data, err = os.MkdirTemp("", "byline-bench-"); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(where.Data)) }()
-		where.engine.Partitions = min(256, (o.Users+authorsPerPartition-1)/authorsPerPartition)
-	}
-	// Writes are not synced while loading, but they are while measuring.
-	loading := where
-	loading.engine.NoSync = true
-	err = loading.connected(m, func(db *cosmos) error {
-		suite, err := bench.New(db.background, o) // which waits while throttled
-		if err != nil {
-			return err
-		}
-		for _, version := range bench.Versions() {
-			if err := loadModel(ctx, m, suite, o, version); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = where.connected(m, func(db *cosmos) error {
-		suite, err := bench.New(db.client, o)
-		if err != nil {
-			return err
-		}
-		err = m.follow("requests", suite.Requests(), func(progress func(int)) (err error) {
-			report, err = suite.Measure(ctx, progress)
-			return err
-		})
-		if c.Remove {
-			err = errors.Join(err, suite.Remove(ctx))
-		}
-		return err
-	}, bench.Charges())
-	return report, err
+type benchGrowth struct {
+	benchData `embed:""`
+	Users     int  `default:"100" help:"How many users of the small data set write posts; each writes 5 to 50."`
+	Times     int  `default:"10" help:"How many times as many write those of the large one."`
+	Runs      int  `default:"2000" help:"How often each read is run on each data set."`
+	Check     bool `help:"Exit status 1 if the median latency of a read is over 1.2 times as long on the large data set."`
 }
 
-// connected does something on a connection, with policies for the client of requests.
-func (c cosmosConfig) connected(m *meter, do func(*cosmos) error, policies ...policy.Policy) (err error) {
-	db, err := c.connect(m.log, traces{}, policies...)
-	if err != nil {
+func (c benchGrowth) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
+	if c.Times < 2 || c.Times > maxUsers {
+		return fmt.Errorf("--times %d: there can be 2 or more", c.Times)
+	}
+	if err := c.check(c.Runs, c.Users, c.Times*c.Users); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.close()) }()
-	return do(db)
+	m := newMeter(log, stderr)
+	defer m.stop()
+	options := func(users int) bench.Options { return bench.Options{Seed: c.Seed, Users: users, Runs: c.Runs} }
+	versions := []string{bench.V3}
+	var latencies *bench.Latencies
+	err := c.loaded(ctx, m, options(c.Users), versions, func(small *bench.Suite) error {
+		return c.loaded(ctx, m, options(c.Times*c.Users), versions, func(large *bench.Suite) error {
+			return m.follow("reads", bench.Reads(c.Runs), func(progress func(int)) (err error) {
+				latencies, err = bench.Compare(ctx, small, large, progress)
+				return err
+			})
+		})
+	})
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	m.stop() // before the results
+	err = latencies.Write(stdout, c.format())
+	if c.Check {
+		err = errors.Join(err, latencies.Check())
+	}
+	return err
 }

@@ -43,6 +43,52 @@ func TestBenchArticle(t *testing.T) {
 	}
 }
 
+// TestBenchGrowth runs it twice on data that stay.
+func TestBenchGrowth(t *testing.T) {
+	data := t.TempDir()
+	for range 2 {
+		var out, log output
+		if status := run(t.Context(), []string{"bench", "growth", "--users", "1", "--times", "2", "--runs", "2", "--data", data, "--json"}, &out, &log, nil); status != 0 {
+			t.Fatalf("status %d: %s", status, &log)
+		}
+		var l bench.Latencies
+		if err := json.Unmarshal([]byte(out.String()), &l); err != nil || len(l.Reads) != 6 || l.Posts[0] >= l.Posts[1] {
+			t.Errorf("%v: %s", err, &out)
+		}
+	}
+	for _, users := range []string{"1", "2"} {
+		if _, err := os.Stat(filepath.Join(data, users+"-users-seed-1")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBenchRefuses is what is found before anything is loaded.
+func TestBenchRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"no users":               {"article", "--users", "0"},
+		"more users than fit":    {"article", "--users", "20000", "--growth"},
+		"no runs":                {"article", "--runs", "0"},
+		"two formats":            {"article", "--json", "--markdown"},
+		"nowhere for the charts": {"article", "--chart", file},
+		"an account of no kind":  {"article", "--cosmos-endpoint", "account"},
+		"a growth that is none":  {"growth", "--times", "1"},
+		"a growth of the last":   {"growth", "--users", "100000", "--times", "11"},
+		"a growth without runs":  {"growth", "--runs", "-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, log output
+			if status := run(t.Context(), append([]string{"bench"}, args...), &out, &log, nil); status != 1 || strings.Contains(log.String(), "msg=") || out.String() != "" {
+				t.Errorf("status %d: %s %s", status, &out, &log)
+			}
+		})
+	}
+}
+
 // TestBenchArticleOnAnAccount runs it twice on an emulator, where its databases stay until
 // they are to be removed.
 func TestBenchArticleOnAnAccount(t *testing.T) {

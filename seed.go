@@ -17,8 +17,8 @@ import (
 // seedConfig is what `byline seed` can be told.
 type seedConfig struct {
 	cosmosConfig `embed:""`
-	Users        int    `default:"100" placeholder:"N" help:"How many users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
-	Seed         uint64 `default:"1" placeholder:"S" help:"Another seed, another blog; the same seed and number of users, the same."`
+	Users        int    `default:"100" help:"How many users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
+	Seed         uint64 `default:"1" help:"Another seed, another blog; the same seed and number of users, the same."`
 	Model        string `enum:",v1,v2,v3" default:"" placeholder:"v1|v2|v3" help:"Load the database of 'byline bench article' for this version of the model instead, which has a name of its own."`
 }
 
@@ -30,8 +30,8 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 	if err := c.check(); err != nil {
 		return err
 	}
-	if c.Users < 1 {
-		return fmt.Errorf("--users %d: there can be 1 or more", c.Users)
+	if err := checkUsers(c.Users); err != nil {
+		return err
 	}
 	m := newMeter(log, stderr)
 	defer m.stop()
@@ -56,6 +56,16 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 		return errors.New("interrupted: run it again to go on")
 	}
 	return err
+}
+
+// maxUsers is how many users a data set may have: some 27 million posts.
+const maxUsers = 1_000_000
+
+func checkUsers(n int) error {
+	if n < 1 || n > maxUsers {
+		return fmt.Errorf("%d users: there can be 1 to %d", n, maxUsers)
+	}
+	return nil
 }
 
 // load loads the blog, or a database of the bench, and returns where it is.

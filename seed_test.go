@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -46,5 +47,19 @@ func TestSeedGoesOn(t *testing.T) {
 	}
 	if status := run(t.Context(), []string{"views", "verify", "--data", killed}, io.Discard, &log, nil); status != 0 {
 		t.Errorf("status %d: %s", status, &log)
+	}
+}
+
+// TestSeedRefuses is what is found before a data directory is made.
+func TestSeedRefuses(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--model", "v4"}, {"--seed=-1"}} {
+		var log output
+		if status := run(t.Context(), append([]string{"seed", "--data", data}, args...), &log, &log, nil); status != 1 {
+			t.Errorf("%v: status %d: %s", args, status, &log)
+		}
+	}
+	if _, err := os.Stat(data); !os.IsNotExist(err) {
+		t.Error(err)
 	}
 }

@@ -1,5 +1,7 @@
 package bench
 
+import "strings"
+
 // figure is what the article measured.
 type figure struct {
 	ms, ru float64
@@ -10,6 +12,9 @@ type request struct {
 	id, what string
 	figures  [3]figure // by version, as published
 }
+
+// reads reports whether it writes nothing.
+func (r request) reads() bool { return strings.HasPrefix(r.id, "Q") }
 
 // requests are the article's, in its order. The figures are those of "How to model and
 // partition data on Azure Cosmos DB using a real-world example"

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 )
@@ -40,7 +39,7 @@ func (g *Growth) Write(w io.Writer, f Format) error {
 	header = append(header, "times")
 	t := newTable(header...)
 	for _, request := range requests {
-		if !strings.HasPrefix(request.id, "Q") {
+		if !request.reads() {
 			continue
 		}
 		for _, version := range Versions() {

@@ -70,6 +70,34 @@ func TestDisorder(t *testing.T) {
 	}
 }
 
+// TestLatencies is the rule of --check, and what is printed.
+func TestLatencies(t *testing.T) {
+	l := &Latencies{Posts: [2]int{100, 1000}, Runs: 7, Reads: []Latency{
+		{Request: "Q1", What: "a user", RU: [2]float64{1, 1}, P50: [2]float64{0.1, 0.12}, P99: [2]float64{0.2, 2}},
+		{Request: "Q2", What: "a post", RU: [2]float64{1, 1}, P50: [2]float64{0.1, 0.05}, P99: [2]float64{0.2, 0.2}},
+	}}
+	if err := l.Check(); err != nil {
+		t.Errorf("1.2 times as long: %v", err)
+	}
+	l.Reads[1].P50[1] = 0.121
+	if err := l.Check(); err == nil || !strings.Contains(err.Error(), "1000 posts as with 100: Q2 takes 1.21 times as long") || strings.Contains(err.Error(), "Q1") {
+		t.Errorf("1.21 times as long: %v", err)
+	}
+	for f, want := range map[Format][]string{
+		Text:     {"| Q1      | a user | 1.000         | 1.000      | 1.00  | 0.100             | 0.120      | 1.20  | 0.200             | 2.000      | 10.00 |", "7 runs", "cache is off"},
+		Markdown: {"| Q2 | a post | 1.000 | 1.000 | 1.00 | 0.100 | 0.121 | 1.21 |", "7 runs"},
+		JSON:     {`{"posts":[100,1000],"runs":7,"reads":[{"request":"Q1","what":"a user","ru":[1,1],`},
+	} {
+		var out bytes.Buffer
+		err := l.Write(&out, f)
+		for _, text := range want {
+			if err != nil || !strings.Contains(out.String(), text) {
+				t.Errorf("%s: %v: %s", f, err, &out)
+			}
+		}
+	}
+}
+
 // TestGrowth prints what grows and what does not.
 func TestGrowth(t *testing.T) {
 	small, large := made(100, 1), made(10_000, 1)

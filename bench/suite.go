@@ -130,7 +130,7 @@ func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, 
 			return nil, err
 		}
 	}
-	w := s.workload()
+	w := s.workload(warmUps+s.o.Runs, nil)
 	report := &Report{Users: s.o.Users, Posts: s.blog.TotalPosts(), Runs: s.o.Runs, Cells: make([]Cell, len(requests)*len(s.models))}
 	done := 0
 	// Reads first: they find the data set as it was loaded.
@@ -142,10 +142,7 @@ func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, 
 		runtime.GC() // of what came before
 		for i := range warmUps + s.o.Runs {
 			for n, m := range s.models {
-				counting, t := counted(ctx)
-				began := time.Now()
-				err := w.run(counting, r.id, m, i)
-				d := time.Since(began)
+				d, t, err := w.timed(ctx, r.id, m, i)
 				if err != nil {
 					return nil, fmt.Errorf("%s of %s: %w", r.id, Versions()[n], err)
 				}
@@ -188,41 +185,62 @@ func percentile(took []time.Duration, p int) float64 {
 	return float64(took[(len(took)*p+99)/100-1]) / float64(time.Millisecond)
 }
 
-// workload is what the requests are about: the same on each model.
+// workload is what requests are about: the same on each model.
 type workload struct {
-	blog  seed.Blog
-	users []*store.User // who act, to be created
-	posts []*store.Post // of the data set, to be read, commented and liked
+	users   []*store.User // who act, to be created
+	authors []string      // ids of users of the data set, to be read
+	wrote   []int         // how many posts those have
+	posts   []*store.Post // of the data set, to be read, commented and liked
 }
 
-func (s *Suite) workload() *workload {
-	w := &workload{blog: s.blog}
+// workload returns what n requests of each kind are about: users and posts that are drawn
+// uniformly. With another workload, of the same seed, it is users who have written as much
+// as the other's.
+func (s *Suite) workload(n int, other *workload) *workload {
+	w := &workload{}
 	random := rand.New(rand.NewPCG(s.o.Seed, 1))
 	run := uuid.NewString()[:8]
-	for i := range warmUps + s.o.Runs {
-		author := random.IntN(s.blog.Authors)
-		w.posts = append(w.posts, s.blog.Thread(author, random.IntN(s.blog.PostCount(author))).Post)
+	for i := range n {
 		name := fmt.Sprintf("bench-%s-%d", run, i)
 		w.users = append(w.users, &store.User{ID: name, Username: name, CreatedAt: store.NewDate(measuredAt), Revision: 1})
+		author := random.IntN(s.blog.Authors)
+		for other != nil && s.blog.PostCount(author) != other.wrote[i] {
+			author = random.IntN(s.blog.Authors)
+		}
+		w.authors, w.wrote = append(w.authors, s.blog.User(author).ID), append(w.wrote, s.blog.PostCount(author))
+		number := s.blog.Posts[1]
+		for number >= s.blog.PostCount(author) {
+			author, number = random.IntN(s.blog.Authors), random.IntN(s.blog.Posts[1])
+		}
+		w.posts = append(w.posts, s.blog.Thread(author, number).Post)
 	}
 	return w
 }
 
+// timed makes the i-th request of a kind, and returns how long it took, and what it was
+// charged.
+func (w *workload) timed(ctx context.Context, id string, m model, i int) (time.Duration, *tally, error) {
+	ctx, t := counted(ctx)
+	began := time.Now()
+	err := w.run(ctx, id, m, i)
+	return time.Since(began), t, err
+}
+
 // run makes the i-th request of a kind.
 func (w *workload) run(ctx context.Context, id string, m model, i int) (err error) {
-	user, post, now := w.users[i], w.posts[i], store.NewDate(measuredAt)
+	user, author, post, now := w.users[i], w.authors[i], w.posts[i], store.NewDate(measuredAt)
 	switch id {
 	case "C1":
 		return m.createUser(ctx, user)
 	case "Q1":
-		_, err = m.user(ctx, post.AuthorID)
+		_, err = m.user(ctx, author)
 	case "C2":
 		return m.createPost(ctx, &store.Post{ID: uuid.NewString(), AuthorID: user.ID, AuthorUsername: user.Username,
 			Title: post.Title, Content: post.Content, CreatedAt: now, Version: 1, Revision: 1})
 	case "Q2":
 		_, err = m.post(ctx, post.ID)
 	case "Q3":
-		_, err = m.userPosts(ctx, post.AuthorID)
+		_, err = m.userPosts(ctx, author)
 	case "C3":
 		return m.createComment(ctx, &store.Comment{ID: uuid.NewString(), PostID: post.ID, AuthorID: user.ID, AuthorUsername: user.Username,
 			Content: post.Title, CreatedAt: now})

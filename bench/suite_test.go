@@ -162,6 +162,35 @@ func TestModelsAnswerTheSame(t *testing.T) {
 	}
 }
 
+// TestCompare compares the reads of two data sets, whose users' lists are as long.
+func TestCompare(t *testing.T) {
+	small, large := newSuite(t, Options{Seed: 1, Users: 2, Runs: 3}), newSuite(t, Options{Seed: 1, Users: 6, Runs: 3})
+	last := 0
+	l, err := Compare(t.Context(), small, large, func(done int) { last = done })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != Reads(3) || l.Runs != 3 || l.Posts != [2]int{small.blog.TotalPosts(), large.blog.TotalPosts()} {
+		t.Errorf("%d turns; %+v", last, l)
+	}
+	var ids []string
+	for _, r := range l.Reads {
+		ids = append(ids, r.Request)
+		for n := range 2 {
+			if r.RU[n] < 1 || r.P50[n] <= 0 || r.P99[n] < r.P50[n] {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	if want := []string{"Q1", "Q2", "Q3", "Q4", "Q5", "Q6"}; !slices.Equal(ids, want) {
+		t.Errorf("%v", ids)
+	}
+	few := small.workload(20, nil)
+	if many := large.workload(20, few); !slices.Equal(few.wrote, many.wrote) || slices.Equal(few.authors, many.authors) {
+		t.Errorf("%v have %v posts, %v have %v", few.authors, few.wrote, many.authors, many.wrote)
+	}
+}
+
 func TestRemove(t *testing.T) {
 	s := newSuite(t, Options{Seed: 1, Users: 1})
 	for range 2 { // what is not there is no error
