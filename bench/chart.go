@@ -74,7 +74,11 @@ func (g *Growth) Chart(dir string) error {
 	p := newPlot("Request charge as the data grows")
 	p.X.Label.Text, p.Y.Label.Text = "posts", "RU"
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+	var sizes plot.ConstantTicks
+	for _, r := range g.Reports {
+		sizes = append(sizes, plot.Tick{Value: float64(r.Posts), Label: fmt.Sprint(r.Posts)})
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = sizes, plot.LogTicks{Prec: -1}
 	p.Y.Min, p.Y.Max = 1, 100_000 // the top is the legend's
 	for i, version := range Versions() {
 		for n, request := range []string{"Q3", "Q6"} {

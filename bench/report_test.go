@@ -130,7 +130,7 @@ func TestCharts(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"article-ru":     {"V1", "V2", "V3", "C1", "Q6", "RU", "1000"},
-		"article-growth": {"Q3 V1", "Q6 V3", "posts", "RU", "1000"},
+		"article-growth": {"Q3 V1", "Q6 V3", "posts", "RU", "100", "1000", "10000"},
 	} {
 		svg, err := os.ReadFile(filepath.Join(dir, name+".svg"))
 		if err != nil {

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
@@ -137,14 +135,12 @@ const parallel = 8
 
 // complete looks up what posts lack: their counts, and their authors' names.
 func (m *v1) complete(ctx context.Context, posts []*store.Post) error {
-	names, err := namesOf(ctx, m, posts, func(p *store.Post) string { return p.AuthorID })
-	if err != nil {
+	if err := addNames(ctx, m, posts, func(p *store.Post) (string, *string) { return p.AuthorID, &p.AuthorUsername }); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for i, p := range posts {
-		p.AuthorUsername = names[i]
+	for _, p := range posts {
 		g.Go(func() (err error) {
 			p.CommentCount, err = m.count(ctx, p.ID, typeComment)
 			return err
@@ -169,32 +165,29 @@ func (m *v1) count(ctx context.Context, postID, typ string) (int32, error) {
 	return counts[0], nil
 }
 
-// namesOf reads the names of the users that items refer to, each user once.
-func namesOf[T any](ctx context.Context, m *v1, items []T, userID func(T) string) ([]string, error) {
-	users := map[string]*store.User{}
+// addNames reads the names of the users that items refer to, each user once, and writes
+// them where of says.
+func addNames[T any](ctx context.Context, m *v1, items []T, of func(T) (userID string, name *string)) error {
+	wanted := map[string][]*string{}
 	for _, i := range items {
-		users[userID(i)] = nil
+		id, name := of(i)
+		wanted[id] = append(wanted[id], name)
 	}
-	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for _, id := range slices.Collect(maps.Keys(users)) {
+	for id, names := range wanted {
 		g.Go(func() error {
 			u, err := m.user(ctx, id)
-			mu.Lock()
-			defer mu.Unlock()
-			users[id] = u
-			return err
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				*name = u.Username
+			}
+			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	names := make([]string, len(items))
-	for n, i := range items {
-		names[n] = users[userID(i)].Username
-	}
-	return names, nil
+	return g.Wait()
 }
 
 func (m *v1) userPosts(ctx context.Context, userID string) ([]*store.Post, error) {
@@ -217,11 +210,7 @@ func (m *v1) comments(ctx context.Context, postID string) ([]*store.Comment, err
 	if err != nil {
 		return nil, err
 	}
-	names, err := namesOf(ctx, m, comments, func(c *store.Comment) string { return c.AuthorID })
-	for i := range names {
-		comments[i].AuthorUsername = names[i]
-	}
-	return comments, err
+	return comments, addNames(ctx, m, comments, func(c *store.Comment) (string, *string) { return c.AuthorID, &c.AuthorUsername })
 }
 
 const queryUnderPost = "SELECT * FROM c WHERE c.postId = @id AND c.type = @type ORDER BY c.creationDate DESC"
@@ -240,11 +229,7 @@ func (m *v1) likes(ctx context.Context, postID string) ([]*store.Like, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := namesOf(ctx, m, likes, func(l *store.Like) string { return l.UserID })
-	for i := range names {
-		likes[i].Username = names[i]
-	}
-	return likes, err
+	return likes, addNames(ctx, m, likes, func(l *store.Like) (string, *string) { return l.UserID, &l.Username })
 }
 
 func (m *v1) likeItems(ctx context.Context, postID string) ([]*store.Like, error) {
