@@ -8,11 +8,11 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
+	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
 	"byline/store/emulator"
@@ -23,20 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest
 // newSuite returns a suite with a small data set, loaded, on several partitions.
 func newSuite(t *testing.T, o Options) *Suite {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = engine.Close() })
-	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: engine, PerRetryPolicies: []policy.Policy{Charges()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := enginetest.Client(t, emulator.Options{Partitions: 3}, azcore.ClientOptions{PerRetryPolicies: []policy.Policy{Charges()}})
 	s, err := New(client, o)
 	if err != nil {
 		t.Fatal(err)

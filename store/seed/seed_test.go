@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
+	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
 	"byline/store/emulator"
@@ -55,22 +56,9 @@ func (w *world) Do(req *policy.Request) (*http.Response, error) {
 
 func newWorld(t *testing.T, o emulator.Options) *world {
 	t.Helper()
-	o.Logger = secrettest.Logger()
-	engine, err := emulator.Open("", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = engine.Close() })
-	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &world{}
-	w.client, err = azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: engine, PerRetryPolicies: []policy.Policy{store.WriteOnce(), w}, Retry: policy.RetryOptions{MaxRetries: 1000}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.client = enginetest.Client(t, o, azcore.ClientOptions{PerRetryPolicies: []policy.Policy{store.WriteOnce(), w}, Retry: policy.RetryOptions{MaxRetries: 1000}})
+	var err error
 	if w.Store, err = store.New(w.client, w.client, store.Options{PollInterval: time.Millisecond, Logger: secrettest.Logger()}); err != nil {
 		t.Fatal(err)
 	}
