@@ -18,6 +18,7 @@ import (
 type benchConfig struct {
 	Article benchArticle `cmd:"" help:"Run the article's ten requests on the three versions of its data model, and compare with its table. Without an account, on an embedded engine that is thrown away."`
 	Growth  benchGrowth  `cmd:"" help:"Run the reads on V3 with a small data set and with a large one, by turns, and compare the latencies. Without an account, on embedded engines that are thrown away."`
+	Load    benchLoad    `cmd:"" help:"Ask a server what the readers of a blog ask, and measure the answers and what they cost it."`
 }
 
 // benchData is what the benches have in common: where their data are, and how results

@@ -119,7 +119,7 @@ func TestHelp(t *testing.T) {
 		documented[r[1]] = true
 	}
 	shown := map[string]bool{}
-	for _, args := range [][]string{{"--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"bench", "article", "--help"}, {"explain", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"bench", "article", "--help"}, {"bench", "growth", "--help"}, {"bench", "load", "--help"}, {"explain", "--help"}} {
 		var out output
 		if status := run(t.Context(), args, &out, io.Discard, nil); status != 0 {
 			t.Errorf("exit status %d", status)

@@ -98,6 +98,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 		err = c.Bench.Article.run(ctx, log, stdout, stderr)
 	case command.Command() == "bench growth":
 		err = c.Bench.Growth.run(ctx, log, stdout, stderr)
+	case command.Command() == "bench load":
+		err = c.Bench.Load.run(ctx, log, stdout)
 	case command.Command() == "explain <file>":
 		err = c.Explain.run(stdout)
 	case command.Command() == "views status":

@@ -18,8 +18,8 @@ type metrics struct {
 
 // keptMetrics are those of queries whose answer was given again.
 type keptMetrics struct {
-	responses, predicted prometheus.Counter
-	seconds              prometheus.Observer
+	kept, responses, predicted prometheus.Counter
+	seconds                    prometheus.Observer
 }
 
 func newMetrics(r prometheus.Registerer) metrics {
@@ -39,7 +39,10 @@ func newMetrics(r prometheus.Registerer) metrics {
 	}
 	r.MustRegister(m.seconds)
 	query := string(ast.Query)
-	m.kept = keptMetrics{m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query), m.seconds.WithLabelValues(query)}
+	kept := prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_graphql_kept_responses_total",
+		Help: "Responses to queries that were kept and given again, as nothing had changed. They are among byline_graphql_responses_total."})
+	r.MustRegister(kept)
+	m.kept = keptMetrics{kept, m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query), m.seconds.WithLabelValues(query)}
 	return m
 }
 
@@ -65,6 +68,7 @@ func (m metrics) observe(typ ast.Operation, took time.Duration, c cost, response
 
 // observe takes note of an answer that was given again.
 func (m keptMetrics) observe(took time.Duration, predicted float64) {
+	m.kept.Inc()
 	m.responses.Inc()
 	m.predicted.Add(predicted)
 	m.seconds.Observe(took.Seconds())

@@ -93,6 +93,12 @@ func (b *Blog) entry(user, number int) (entry, *gofakeit.Faker) {
 	return entry{user, number, at, id(f)}, f
 }
 
+// PostID returns the id of a post of a user, from 0 to PostCount-1.
+func (b *Blog) PostID(user, number int) string {
+	e, _ := b.entry(user, number)
+	return e.id
+}
+
 // threads returns a user's posts with everything under them, one after the other.
 func (b *Blog) threads(user int) iter.Seq[store.Thread] {
 	return func(yield func(store.Thread) bool) {

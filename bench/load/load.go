@@ -1,0 +1,139 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"byline/store/seed"
+)
+
+// Options say what to ask, and whom. All but Writes and Metrics are required.
+type Options struct {
+	URL     string // of the server's /graphql
+	Metrics string // URL of the server's metrics; "" if they are not to be looked at
+
+	// Blog is what the server has, all of it or the beginning.
+	Blog seed.Blog
+
+	// Token makes the bearer token of somebody who writes, by their username.
+	Token func(username string) string
+
+	Connections int
+	Duration    time.Duration
+	Writes      float64 // the share of requests that write, from 0 to 1
+
+	// Skew is the exponent of Zipf's law, over 1: the post of rank r is asked for in
+	// proportion to r to the power of -Skew.
+	Skew float64
+}
+
+func (o Options) check() error {
+	switch {
+	case o.Connections < 1:
+		return errors.New("load: there must be a connection")
+	case o.Duration <= 0:
+		return errors.New("load: the duration must be over 0")
+	case o.Writes < 0 || o.Writes > 1:
+		return errors.New("load: the share of writes must be from 0 to 1")
+	case !(o.Skew > 1):
+		return errors.New("load: the skew must be over 1")
+	case o.Blog.TotalPosts() == 0:
+		return errors.New("load: the blog has no posts")
+	}
+	return nil
+}
+
+// Latencies are recorded from a microsecond to a minute, to three digits.
+const (
+	shortest = 1
+	longest  = 60_000_000
+	digits   = 3
+)
+
+// worker is one connection. Nothing of it is shared.
+type worker struct {
+	run     *run
+	client  *http.Client
+	random  *rand.Rand
+	popular *rand.Zipf
+	took    map[string]*hdrhistogram.Histogram // microseconds, by pattern
+	errors  int
+	example error // of what went wrong
+}
+
+// run is what the workers have in common.
+type run struct {
+	Options
+	mix   []pattern
+	posts []int // of the blog's users, how many posts come before theirs
+}
+
+// Run asks until Options.Duration is over, or ctx ends, which is no error. Requests that
+// fail are counted; if all do, that is the error.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &run{Options: o, mix: mixOf(o.Writes), posts: make([]int, o.Blog.Authors)}
+	total := 0
+	for i := range r.posts {
+		r.posts[i] = total
+		total += o.Blog.PostCount(i)
+	}
+	before, err := scrape(ctx, o.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: o.Connections, MaxConnsPerHost: o.Connections}
+	defer transport.CloseIdleConnections()
+	limited, cancel := context.WithTimeout(ctx, o.Duration)
+	defer cancel()
+	workers := make([]*worker, o.Connections)
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range workers {
+		random := rand.New(rand.NewPCG(o.Blog.Seed, uint64(i)))
+		workers[i] = &worker{run: r, client: &http.Client{Transport: transport}, random: random,
+			popular: rand.NewZipf(random, o.Skew, 1, uint64(total-1)), took: map[string]*hdrhistogram.Histogram{}}
+		all.Go(func() { workers[i].work(limited) })
+	}
+	all.Wait()
+	took := time.Since(began)
+	after, err := scrape(context.WithoutCancel(ctx), o.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	return newReport(workers, took, before, after)
+}
+
+// work asks until ctx ends.
+func (w *worker) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		p := w.pick()
+		body, token := p.request(w)
+		began := time.Now()
+		err := w.ask(ctx, body, token)
+		took := time.Since(began)
+		switch {
+		case ctx.Err() != nil:
+			return // it was cut off
+		case err != nil:
+			w.errors++
+			w.example = fmt.Errorf("%s: %w", p.name, err)
+			continue
+		}
+		h := w.took[p.name]
+		if h == nil {
+			h = hdrhistogram.New(shortest, longest, digits)
+			w.took[p.name] = h
+		}
+		_ = h.RecordValue(min(max(took.Microseconds(), shortest), longest))
+	}
+}

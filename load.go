@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"time"
+
+	readers "byline/bench/load"
+	"byline/graph"
+	"byline/store/seed"
+)
+
+// benchLoad is what `byline bench load` can be told.
+type benchLoad struct {
+	URL         string        `name:"url" default:"http://localhost:8080" placeholder:"URL" help:"The server to ask, which has what byline seed has loaded. Where demo tokens are good there, requests write, too."`
+	MetricsURL  string        `name:"metrics-url" placeholder:"URL" help:"Its metrics. Default: /metrics of the server; none looks at none."`
+	Users       int           `default:"100" placeholder:"N" help:"As byline seed was told."`
+	Seed        uint64        `default:"1" placeholder:"S" help:"As byline seed was told."`
+	Connections int           `default:"16" placeholder:"N" help:"How many readers ask, each one request after the other."`
+	Duration    time.Duration `default:"30s" placeholder:"D" help:"How long."`
+	Writes      float64       `default:"1" placeholder:"PERCENT" help:"Of the requests, which likes and comments are."`
+	Skew        float64       `default:"1.1" placeholder:"S" help:"How much more popular some posts are than others: the exponent of Zipf's law, over 1."`
+	JSON        bool          `name:"json" help:"Print JSON."`
+}
+
+func (c benchLoad) options() (readers.Options, error) {
+	root, err := url.Parse(c.URL)
+	if err != nil || root.Host == "" {
+		return readers.Options{}, fmt.Errorf("--url %s: it must be a URL such as http://localhost:8080", c.URL)
+	}
+	if c.Users < 1 {
+		return readers.Options{}, fmt.Errorf("--users %d: there can be 1 or more", c.Users)
+	}
+	if c.Writes < 0 || c.Writes > 100 {
+		return readers.Options{}, fmt.Errorf("--writes %g: there can be 0 to 100 percent", c.Writes)
+	}
+	o := readers.Options{URL: root.JoinPath("graphql").String(), Metrics: cmp.Or(c.MetricsURL, root.JoinPath("metrics").String()),
+		Blog: seed.Article(c.Seed, c.Users, demoUserID), Token: demoToken,
+		Connections: c.Connections, Duration: c.Duration, Writes: c.Writes / 100, Skew: c.Skew}
+	if c.MetricsURL == "none" {
+		o.Metrics = ""
+	}
+	return o, nil
+}
+
+// demoToken is the bearer token by which a user of the demo signs in.
+func demoToken(username string) string { return graph.DemoIssuer + ":" + username }
+
+func (c benchLoad) run(ctx context.Context, log *slog.Logger, stdout io.Writer) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	log.Info("asking", logURL, o.URL, "for", c.Duration)
+	report, err := readers.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return report.WriteJSON(stdout)
+	}
+	return report.WriteText(stdout)
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	readers "byline/bench/load"
+)
+
+// TestBenchLoad asks a server that was filled by `byline seed`.
+func TestBenchLoad(t *testing.T) {
+	data := t.TempDir()
+	var out, log output
+	if status := run(t.Context(), []string{"seed", "--users", "2", "--data", data}, &out, &log, nil); status != 0 {
+		t.Fatalf("status %d: %s", status, &log)
+	}
+	i := start(t, "--data", data)
+	args := []string{"bench", "load", "--url", i.root, "--users", "2", "--duration", "500ms", "--connections", "4", "--writes", "20"}
+	out, log = output{}, output{}
+	if status := run(t.Context(), append(args, "--json"), &out, &log, nil); status != 0 {
+		t.Fatalf("status %d: %s", status, &log)
+	}
+	var r readers.Report
+	if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
+		t.Fatalf("%v: %s", err, &out)
+	}
+	if r.Errors > 0 || r.Requests == 0 || r.All.Requests != r.Requests || r.All.P50 <= 0 || r.All.P50 > r.All.Max {
+		t.Errorf("%s", &out)
+	}
+	if s := r.Server; s == nil || s.CPUMicros <= 0 || s.RUPerThousand <= 0 || s.HitRatio <= 0 || s.HitRatio > 1 || s.Kept < 0 || s.Kept > 1 {
+		t.Errorf("%+v", s)
+	}
+	text := output{}
+	if status := run(t.Context(), args, &text, &log, nil); status != 0 || !strings.Contains(text.String(), "RU per 1,000 requests") {
+		t.Errorf("status %d: %s", status, &text)
+	}
+	for name, args := range map[string][]string{
+		"no server":        {"--url", "http://localhost:1"},
+		"no metrics there": {"--url", i.root, "--metrics-url", i.root + "/nothing"},
+		"not a URL":        {"--url", "localhost"},
+		"no users":         {"--users", "0"},
+		"no connections":   {"--url", i.root, "--connections", "0"},
+		"no skew":          {"--url", i.root, "--skew", "1"},
+		"no time":          {"--url", i.root, "--duration", "0s"},
+		"more than all":    {"--writes", "101"},
+		"of another seed":  {"--url", i.root, "--seed", "2", "--writes", "100", "--duration", "300ms"},
+		"a negative share": {"--writes", "-1"},
+		"not a number":     {"--skew", "NaN", "--url", i.root},
+		"a bad duration":   {"--duration", "soon"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, log output
+			if status := run(t.Context(), append([]string{"bench", "load"}, args...), &out, &log, nil); status == 0 {
+				t.Errorf("%s", &out)
+			}
+		})
+	}
+}
