@@ -1,0 +1,40 @@
+package graph
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"byline/store"
+)
+
+// Q2 again and again, of a post that nobody changes: from Cosmos DB, and from memory.
+// It is for two builds, one of them without accounting: see docs/performance.md.
+//
+//	go test -run '^$' -bench Accounting ./graph
+func BenchmarkAccounting(b *testing.B) {
+	for name, cache := range map[string]*store.Cache{"cache=none": nil, "cache=hit": store.NewCache(1 << 20)} {
+		b.Run(name, func(b *testing.B) {
+			blog := newBlogOf(b, Options{}, store.Options{Cache: cache})
+			blog.user(b, "ada")
+			blog.post(b, "ada", "engines", "Of the analytical engine, and all that it weaves.")
+			query := blog.fill(`{ post(id: "<post:engines>") { id title content commentCount likeCount createdAt author { id username } } }`)
+			read := func(int) (string, string) { return "", query }
+			if cache != nil {
+				running, stop := context.WithCancel(b.Context())
+				var background sync.WaitGroup
+				background.Go(func() { _ = blog.store.Run(running) }) // it ends with its context alone
+				defer background.Wait()
+				defer stop()
+				for first := true; first || slices.Contains(blog.wire.seen(), "read posts"); first = false {
+					time.Sleep(10 * time.Millisecond)
+					blog.wire.reset()
+					post(b, blog, "", query, nil)
+				}
+			}
+			measure(b, blog, accessPattern{"Q2", read})
+		})
+	}
+}
