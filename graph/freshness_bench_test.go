@@ -1,0 +1,43 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkFreshness writes through one instance and measures how long after the answer
+// another goes on giving what it has kept: at most a poll of the change feed and what the
+// feed takes to tell.
+//
+//	go test ./graph -run '^$' -bench Freshness -benchtime 200x
+func BenchmarkFreshness(b *testing.B) {
+	const poll = 100 * time.Millisecond // as on the embedded engine
+	blog := smallBlog(b, Options{})
+	one, two := newInstance(b, blog, "one", poll), newInstance(b, blog, "two", poll)
+	query := blog.fill(`{ post(id: "<post:engines>") { title } }`)
+	edit := blog.fill(`mutation($t: String!) { updatePost(input: {id: "<post:engines>", title: $t}) { post { id } } }`)
+	var took []time.Duration
+	for n := 0; b.Loop(); n++ {
+		want := fmt.Sprint("title ", n, ".")
+		for range 3 {
+			post(b, two, "", query, nil) // so that it is kept
+		}
+		if a := post(b, one, "demo:ada", edit, map[string]any{"t": want}); len(a.Errors) > 0 {
+			b.Fatal(a.body)
+		}
+		written := time.Now()
+		for !strings.Contains(post(b, two, "", query, nil).body, want) {
+			time.Sleep(time.Millisecond)
+		}
+		took = append(took, time.Since(written))
+		time.Sleep(time.Duration(n%100) * time.Millisecond) // at any moment between two polls
+	}
+	slices.Sort(took)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	b.ReportMetric(ms(took[len(took)/2]), "ms-p50")
+	b.ReportMetric(ms(took[len(took)*99/100]), "ms-p99")
+	b.ReportMetric(ms(took[len(took)-1]), "ms-max")
+}
