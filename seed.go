@@ -49,6 +49,7 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 			return err
 		})
 		if err == nil {
+			m.stop() // before the result
 			_, err = fmt.Fprintf(stdout, "database %s: %d items, digest %s\n", database, digest.Items, digest)
 		}
 	}
