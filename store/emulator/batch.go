@@ -185,7 +185,7 @@ func (op *batchOp) prepare(d *definition, key partitionKey) operation {
 	}
 	switch op.Type {
 	case "Create", "Upsert", "Replace":
-		n, err := d.parseItem(op.Body)
+		n, err := d.parseValidItem(op.Body)
 		if err != nil {
 			return fail(err)
 		}

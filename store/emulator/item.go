@@ -134,21 +134,37 @@ type newItem struct {
 }
 
 func (d *definition) parseItem(body []byte) (*newItem, error) {
+	if len(body) <= maxItemBytes && !json.Valid(body) {
+		return nil, invalidPayload()
+	}
+	return d.parseValidItem(body)
+}
+
+// parseValidItem is parseItem for what is known to be JSON. The item may keep body.
+func (d *definition) parseValidItem(body []byte) (*newItem, error) {
 	if len(body) > maxItemBytes {
 		return nil, tooLarge()
 	}
-	if !utf8.Valid(body) {
-		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
-	}
-	buf := bytes.NewBuffer(make([]byte, 0, len(body)))
-	if err := json.Compact(buf, body); err != nil || buf.Len() == 0 || buf.Bytes()[0] != '{' {
-		return nil, badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
-	}
-	doc := buf.Bytes()
-	if tooDeep(doc) {
+	depth, spaced := survey(body)
+	if depth > maxNesting {
 		return nil, badRequest("The document is nested more than %d levels deep.", maxNesting)
 	}
+	doc := body
+	if spaced {
+		buf := bytes.NewBuffer(make([]byte, 0, len(body)))
+		if err := json.Compact(buf, body); err != nil {
+			return nil, invalidPayload()
+		}
+		doc = buf.Bytes()
+	}
+	if len(doc) == 0 || doc[0] != '{' || !utf8.Valid(doc) {
+		return nil, invalidPayload()
+	}
 	return d.item(stripSystemProperties(doc))
+}
+
+func invalidPayload() *apiError {
+	return badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
 }
 
 // item reads what the engine needs of a normalised document. It refuses a name
@@ -223,26 +239,40 @@ func repeated(path string) error {
 }
 
 func tooDeep(doc []byte) bool {
+	depth, _ := survey(doc)
+	return depth > maxNesting
+}
+
+// survey returns how deep a document is nested, if not much deeper than it may be, and
+// whether there is white space between its tokens.
+func survey(doc []byte) (deepest int, spaced bool) {
 	depth, inString := 0, false
 	for i := 0; i < len(doc); i++ {
-		switch c := doc[i]; {
-		case inString:
+		c := doc[i]
+		if inString {
 			if c == '\\' {
 				i++
 			} else if c == '"' {
 				inString = false
 			}
-		case c == '"':
+			continue
+		}
+		switch c {
+		case '"':
 			inString = true
-		case c == '{' || c == '[':
-			if depth++; depth > maxNesting {
-				return true
+		case '{', '[':
+			if depth++; depth > deepest {
+				if deepest = depth; deepest > maxNesting {
+					return deepest, spaced
+				}
 			}
-		case c == '}' || c == ']':
+		case '}', ']':
 			depth--
+		case ' ', '\t', '\n', '\r':
+			spaced = true
 		}
 	}
-	return false
+	return deepest, spaced
 }
 
 func stripSystemProperties(doc []byte) []byte {

@@ -313,3 +313,30 @@ func TestRepeatedNames(t *testing.T) {
 		t.Errorf("%s: %s", elsewhere, res.Status)
 	}
 }
+
+// TestWhiteSpace: an item is kept without the white space between its tokens, and with
+// that of its texts.
+func TestWhiteSpace(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	const want = `{"id":"%d","pk":"p","text":"a \" b\\","list":[1,{"x y":[]}]`
+	for i, doc := range []string{
+		`{"id":"%d","pk":"p","text":"a \" b\\","list":[1,{"x y":[]}]}`,
+		` {"id":"%d","pk":"p","text":"a \" b\\","list":[1,{"x y":[]}]}`,
+		`{"id":"%d","pk":"p","text":"a \" b\\","list":[1,{"x y":[]}]}` + "\n",
+		`{"id":"%d","pk":"p",` + "\r" + `"text":"a \" b\\","list":[1,` + "\t" + `{"x y":[ ]}]}`,
+	} {
+		doc, want := fmt.Sprintf(doc, i), fmt.Sprintf(want, i)
+		if res := do(t, e, "POST", "/dbs/db/colls/c/docs", doc, "x-ms-documentdb-partitionkey", `["p"]`); res.StatusCode != 201 {
+			t.Errorf("%s: %s", doc, res.Status)
+		}
+		if b, err := io.ReadAll(do(t, e, "GET", fmt.Sprintf("/dbs/db/colls/c/docs/%d", i), "", "x-ms-documentdb-partitionkey", `["p"]`).Body); err != nil || !strings.HasPrefix(string(b), want+",") {
+			t.Errorf("%q is kept as %s, %v", doc, b, err)
+		}
+	}
+	for _, doc := range []string{`{"id":"x","pk":"p" "a":1}`, `{"id":"x","pk":"p"}}`, `["id"]`, `{"id":"x","pk":"p",}`, ""} {
+		if res := do(t, e, "POST", "/dbs/db/colls/c/docs", doc, "x-ms-documentdb-partitionkey", `["p"]`); res.StatusCode != 400 {
+			t.Errorf("%q: %s", doc, res.Status)
+		}
+	}
+}
