@@ -78,6 +78,7 @@ func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versio
 	loading := where
 	loading.engine.NoSync = true
 	err = loading.connected(m, func(db *cosmos) error {
+		defer collectLess()()
 		suite, err := bench.New(db.background, o) // which waits while throttled
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"byline/bench"
@@ -35,6 +36,7 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 	}
 	m := newMeter(log, stderr)
 	defer m.stop()
+	defer collectLess()()
 	c.engine.NoSync = true
 	db, err := c.connect(m.log, traces{})
 	if err != nil {
@@ -67,6 +69,15 @@ func checkUsers(n int) error {
 		return fmt.Errorf("%d users: there can be 1 to %d", n, maxUsers)
 	}
 	return nil
+}
+
+// collectLess makes garbage collections rarer until the returned function is called: a load
+// makes much and keeps next to nothing, so that its heap is small and would be gone through
+// all the time.
+func collectLess() (asBefore func()) {
+	const percent = 400
+	before := debug.SetGCPercent(percent)
+	return func() { debug.SetGCPercent(before) }
 }
 
 // load loads the blog, or a database of the bench, and returns where it is.

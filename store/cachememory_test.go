@@ -35,7 +35,9 @@ func TestCacheMemory(t *testing.T) {
 		bytes int // of the response
 		value func(n int) any
 	}{
-		"likes": {reads, 400, func(n int) any { return &Like{PostID: id(n), UserID: id(n + 1), Username: fmt.Sprint("user", n), CreatedAt: "x"} }},
+		"likes": {reads, 400, func(n int) any {
+			return &Like{PostID: id(n), UserID: id(n + 1), Username: fmt.Sprint("user", n), CreatedAt: "x"}
+		}},
 		"posts": {reads / 5, 1900, func(n int) any {
 			return &Post{ID: id(n), Title: fmt.Sprint("post ", n), Content: strings.Repeat("x", 1200+n%7), AuthorID: id(n), AuthorUsername: fmt.Sprint("user", n)}
 		}},

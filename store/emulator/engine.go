@@ -126,7 +126,7 @@ func Open(dir string, o Options) (*Engine, error) {
 	}
 	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, queries: queries,
 		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, done: make(chan struct{})}
-	if e.db, e.lock, err = e.openStorage(dir, o.fs); err != nil {
+	if e.db, e.lock, err = e.openStorage(dir, o); err != nil {
 		return nil, err
 	}
 	if err := e.loadCatalog(); err != nil {
@@ -153,7 +153,7 @@ func Open(dir string, o Options) (*Engine, error) {
 }
 
 // openStorage opens Pebble and turns its errors into lines for an operator.
-func (e *Engine) openStorage(dir string, files vfs.FS) (*pebble.DB, io.Closer, error) {
+func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, error) {
 	cache := pebble.NewCache(blockCacheBytes)
 	defer cache.Unref()
 	o := &pebble.Options{
@@ -170,13 +170,16 @@ func (e *Engine) openStorage(dir string, files vfs.FS) (*pebble.DB, io.Closer, e
 			}
 		}},
 	}
+	if from.NoSync { // a load: what it writes is merged less often
+		o.L0CompactionThreshold, o.L0StopWritesThreshold = 8, 24
+	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].BlockSize = 8 << 10
 		o.Levels[i].IndexBlockSize = 256 << 10 // so that the index of a table is one look-up, not two
 	}
 	if dir == "" {
-		if o.FS = files; files == nil {
+		if o.FS = from.fs; from.fs == nil {
 			o.FS = vfs.NewMem()
 		}
 		db, err := pebble.Open("data", o)
