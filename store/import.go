@@ -144,7 +144,8 @@ func CreateAll(ctx context.Context, c *azcosmos.ContainerClient, partition strin
 			b.CreateItem(item, nil)
 		}
 		items = items[n:]
-		r, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+		within, _ := withBody(ctx) // which nobody needs
+		r, err := c.ExecuteTransactionalBatch(within, b, nil)
 		if err != nil {
 			return false, err
 		}

@@ -1,11 +1,13 @@
 package emulator
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of a batch.
@@ -16,13 +18,13 @@ const (
 
 // batchOp is one operation of a batch, as it stands in the body.
 type batchOp struct {
-	Type        string          `json:"operationType"`
-	ID          string          `json:"id"`
-	Key         string          `json:"partitionKey"` // as in the header
-	IfMatch     string          `json:"ifMatch"`
-	IfNoneMatch string          `json:"ifNoneMatch"`
-	Minimal     bool            `json:"minimalReturnPreference"`
-	Body        json.RawMessage `json:"resourceBody"`
+	Type        string         `json:"operationType"`
+	ID          string         `json:"id"`
+	Key         string         `json:"partitionKey"` // as in the header
+	IfMatch     string         `json:"ifMatch"`
+	IfNoneMatch string         `json:"ifNoneMatch"`
+	Minimal     bool           `json:"minimalReturnPreference"`
+	Body        jsontext.Value `json:"resourceBody"`
 }
 
 // batchResult is one element of the answer.
@@ -44,7 +46,8 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 		return nil, badRequest("The batch request is in HybridRow, the binary format of the .NET SDK: only JSON is supported.")
 	}
 	var ops []batchOp
-	if err := json.Unmarshal(q.body, &ops); err != nil {
+	// What items may be is looked at with each of them.
+	if err := json.Unmarshal(q.body, &ops, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
 	}
 	if len(ops) == 0 {
