@@ -99,6 +99,11 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, profile string) {
 	}
 	b.StopTimer()
 	stop()
+	if *profileDir != "" {
+		for layer, percent := range layersOf(b, filepath.Join(*profileDir, profile+".cpu")) {
+			b.ReportMetric(percent, "%-"+layer)
+		}
+	}
 	b.ReportMetric(float64(took[0].Microseconds())/float64(b.N), "cpu-µs/op")
 	b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "ready-cpu-µs/op")
 	b.ReportMetric(float64(took[0])/float64(max(took[1], 1)), "times-ready")

@@ -7,13 +7,16 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/pprof/profile"
 )
 
 // profileDir is where the benchmarks of CPU leave profiles of the server: of each
-// request, its CPU and its allocations.
+// request, its CPU and its allocations. They report then what the CPU goes to, too.
 //
 //	go test . -run '^$' -bench CPU/cold/Q6 -benchtime 20000x -profile /tmp/profiles
 //	go tool pprof -top /tmp/profiles/cold-Q6.cpu
@@ -74,6 +77,7 @@ func (p *process) profile(name string) func() {
 	}
 	tell()
 	return func() {
+		p.t.Helper()
 		tell()
 		eventually(p.t, func() error { return os.Remove(filepath.Join(*profileDir, "done")) })
 		for _, kind := range []string{"cpu", "allocs-before", "allocs"} {
@@ -82,6 +86,47 @@ func (p *process) profile(name string) func() {
 			}
 		}
 	}
+}
+
+// layers are what the CPU of a request goes to, by what the names of functions begin with.
+var layers = []struct{ name, prefix string }{
+	{"engine", "byline/store/emulator"}, {"changefeed", "byline/store/changefeed"}, {"store", "byline/store"}, {"graph", "byline/graph"}, {"main", "byline."},
+	{"azcosmos", "github.com/Azure/"}, {"gqlgen", "github.com/99designs/"}, {"net/http", "net/http."}, {"collector", "runtime.gcBgMarkWorker"}, {"collector", "runtime.bgsweep"},
+}
+
+// layersOf returns the share of each layer in a profile of CPU, in percent: of what the
+// innermost function of a layer spent, in whatever it called.
+func layersOf(t testing.TB, name string) map[string]float64 {
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spent, all := map[string]float64{}, 0.0
+	for _, s := range p.Sample {
+		layer := "rest"
+	stack:
+		for _, l := range s.Location {
+			for _, line := range l.Line {
+				for _, candidate := range layers {
+					if strings.HasPrefix(line.Function.Name, candidate.prefix) {
+						layer = candidate.name
+						break stack
+					}
+				}
+			}
+		}
+		spent[layer] += float64(s.Value[1])
+		all += float64(s.Value[1])
+	}
+	for layer := range spent {
+		spent[layer] *= 100 / all
+	}
+	return spent
 }
 
 func makeProfileDir(t testing.TB) {
