@@ -56,12 +56,11 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 		}
 		return
 	}
-	// One goroutine executes and this one writes, which may also have to say that
-	// nothing happens. It does not return before the other one has.
+	// Others execute and this goroutine writes, which may also have to say that nothing
+	// happens. It does not return before they are done.
 	encoded := make(chan []byte)
 	ended := make(chan bool)
 	go func() {
-		defer close(ended)
 		send := func(r *graphql.Response) error {
 			select {
 			case encoded <- appendResponse(nil, r):
@@ -76,9 +75,12 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 		} else {
 			all = dispatch(ctx, exec, op, leave)
 		}
-		if slow, _ := all.each(send); slow {
-			_ = send(dispatchError(ctx, exec, &refusal{code: throttled, message: messageTooSlow}))
-		}
+		all.each(send, func(slow bool, _ error) {
+			defer close(ended)
+			if slow {
+				_ = send(dispatchError(ctx, exec, &refusal{code: throttled, message: messageTooSlow}))
+			}
+		})
 	}()
 	defer func() {
 		cancel()

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // BenchmarkIdleSubscribers reports what the server holds for a subscriber whose post
@@ -28,6 +29,27 @@ func BenchmarkIdleSubscribers(b *testing.B) {
 	}
 }
 
+// A subscriber occupies one goroutine, which reads what its client may send: none
+// waits for what happens.
+func TestIdleSubscribersOccupyLittle(t *testing.T) {
+	const n = 50
+	blog, server := live(t, Options{})
+	before := runtime.NumGoroutine()
+	for range n {
+		bareSubscriber(t, strings.TrimPrefix(server.URL, "http://"), `subscription { postPublished { title } }`)
+	}
+	opened(t, blog, n)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		got := runtime.NumGoroutine() - before
+		if got < n+n/2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines for %d subscribers", got, n)
+		}
+	}
+}
+
 func inUse() uint64 {
 	var m runtime.MemStats
 	for range 3 { // stacks shrink by half at a time
@@ -39,7 +61,7 @@ func inUse() uint64 {
 
 // bareSubscriber subscribes over a connection that costs this process no more than a
 // socket.
-func bareSubscriber(b *testing.B, address, query string) {
+func bareSubscriber(b testing.TB, address, query string) {
 	b.Helper()
 	c, err := net.Dial("tcp", address)
 	if err != nil {

@@ -17,23 +17,37 @@ import (
 // subscription is one operation of a transport that streams. Its context ends the
 // stream of events behind it.
 type subscription struct {
-	mu  sync.Mutex
-	end func() error // guarded by mu; why the events ended; nil for what has none
+	mu     sync.Mutex
+	stream stream // guarded by mu; nil for what has none
+}
+
+// stream is a *store.Stream of whatever.
+type stream interface {
+	Await(func()) bool
+	Err() error
 }
 
 type subscriptionKey struct{}
 
 // follow hands the events of a stream to the executor.
-func follow[T any](ctx context.Context, stream *store.Stream[T], err error) (<-chan T, error) {
+func follow[T any](ctx context.Context, events *store.Stream[T], err error) (<-chan T, error) {
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(ctx, stream.Close)
+	context.AfterFunc(ctx, events.Close)
 	s := ctx.Value(subscriptionKey{}).(*subscription) // no other transport executes subscriptions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.end = stream.Err
-	return stream.Events(), nil
+	s.stream = events
+	return events.Events(), nil
+}
+
+// await reports whether there is no event yet: then f is called when there is, or when
+// there will be none.
+func (s *subscription) await(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stream != nil && s.stream.Await(f)
 }
 
 // tooSlow reports whether the client lost events because it did not read them. It is
@@ -41,7 +55,7 @@ func follow[T any](ctx context.Context, stream *store.Stream[T], err error) (<-c
 func (s *subscription) tooSlow() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.end != nil && errors.Is(s.end(), store.ErrTooSlow)
+	return s.stream != nil && errors.Is(s.stream.Err(), store.ErrTooSlow)
 }
 
 const messageTooSlow = "too slow: events were missed; subscribe again and read what there is"
@@ -156,20 +170,23 @@ func dispatchError(ctx context.Context, exec graphql.GraphExecutor, err error) *
 }
 
 // each hands the responses to send, one after the other, until they end, the context
-// does, or send fails. A response that has no data at all refuses the operation: it is
-// the only one. slow says that the client has missed events.
-func (r *responses) each(send func(*graphql.Response) error) (slow bool, err error) {
-	for {
+// does, or send fails; then it calls end. A response that has no data at all refuses
+// the operation: it is the only one. slow says that the client has missed events. While
+// there are none it returns, and goes on in another goroutine: thousands may wait.
+func (r *responses) each(send func(*graphql.Response) error, end func(slow bool, err error)) {
+	for !r.await(func() { r.each(send, end) }) {
 		response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
 		if err != nil {
 			response = dispatchError(r.ctx, r.exec, err)
 		}
 		if response == nil {
-			return r.ctx.Err() == nil && r.tooSlow(), nil
+			end(r.ctx.Err() == nil && r.tooSlow(), nil)
+			return
 		}
 		tellSession(r.ctx, r.kind, response)
 		if err := send(response); err != nil || response.Data == nil || r.kind != ast.Subscription {
-			return false, err
+			end(false, err)
+			return
 		}
 	}
 }

@@ -110,7 +110,11 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 // and the server's own would be most of what they hold.
 type leanWriter struct{ http.ResponseWriter }
 
-const socketBuffer = 1 << 10 // bytes, for reading and for writing
+// Sizes of the buffers. What does not fit goes past them, but for its beginning.
+const (
+	socketReadBuffer  = 256
+	socketWriteBuffer = 512
+)
 
 // Hijack implements http.Hijacker.
 func (w leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -120,11 +124,11 @@ func (w leanWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	// What the client sent at once moves along.
 	n := buffers.Reader.Buffered()
-	r := bufio.NewReaderSize(io.MultiReader(io.LimitReader(buffers, int64(n)), conn), max(n, socketBuffer))
+	r := bufio.NewReaderSize(io.MultiReader(io.LimitReader(buffers, int64(n)), conn), max(n, socketReadBuffer))
 	if _, err := r.Peek(n); err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
-	return conn, bufio.NewReadWriter(r, bufio.NewWriterSize(conn, socketBuffer)), nil
+	return conn, bufio.NewReadWriter(r, bufio.NewWriterSize(conn, socketWriteBuffer)), nil
 }
 
 // serve reads what the client sends until the connection is closed, and returns when
@@ -148,12 +152,6 @@ func (s *socket) serve(streams context.Context) {
 	alive := s.keepAlive()
 	defer alive()
 	defer func() {
-		if v := recover(); v != nil {
-			_ = dispatchError(ctx, s.exec, caught(v)) // tells the operator
-			s.close(closeInternal, messageInternal)
-		}
-	}()
-	defer func() {
 		if s.expiry != nil {
 			s.expiry.Stop()
 		}
@@ -163,13 +161,27 @@ func (s *socket) serve(streams context.Context) {
 	}
 }
 
-// next reads a message and handles it. It reports false when the connection has been
-// closed.
+// next waits for a message and has it handled, by another goroutine: what waits keeps a
+// small stack. It reports false when the connection has been closed.
 func (s *socket) next(ctx context.Context, late *time.Timer) bool {
 	_, r, err := s.conn.Reader(ctx)
 	if err != nil {
 		return false
 	}
+	more := make(chan bool, 1)
+	go func() { more <- s.handle(r, late) }()
+	return <-more
+}
+
+// handle reads the rest of a message and does what it says. It reports false when the
+// connection has been closed.
+func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			_ = dispatchError(s.ctx, s.exec, caught(v)) // tells the operator
+			more = s.refuse(closeInternal, messageInternal)
+		}
+	}()
 	slow := time.AfterFunc(messageTimeout, func() { s.conn.CloseNow() })
 	message, done, err := s.bodies.readAll(r, -1)
 	slow.Stop()
@@ -358,18 +370,13 @@ func (s *socket) subscribe(m message) bool {
 		defer cancel()
 		return s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) == nil
 	}
-	go func() {
-		responses := begin(ctx, s.exec, s.admission, params)
-		// What waits for events begins with an empty stack.
-		go s.run(responses, op, m.ID)
-	}()
+	go func() { s.run(begin(ctx, s.exec, s.admission, params), op, m.ID) }()
 	return true
 }
 
 // run sends the responses of an operation and tells the client when it is over, unless
-// the client has ended it.
+// the client has ended it. It does not wait for that.
 func (s *socket) run(responses *responses, op *operation, id string) {
-	defer s.operations.Done()
 	refused := false
 	forget := func() { // before the client hears of the end, and may use the id again
 		s.mu.Lock()
@@ -378,7 +385,7 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 			delete(s.running, id)
 		}
 	}
-	slow, err := responses.each(func(r *graphql.Response) error {
+	responses.each(func(r *graphql.Response) error {
 		if refused = r.Data == nil; refused {
 			forget()
 		}
@@ -386,20 +393,22 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 			return nil // the client has ended it, and may use the id for another
 		}
 		return s.answer(id, r)
+	}, func(slow bool, err error) {
+		defer s.operations.Done()
+		done := responses.ctx.Err() != nil
+		op.cancel()
+		if !refused {
+			forget()
+		}
+		switch {
+		case slow:
+			s.close(closeTooSlow, messageTooSlow)
+		case err != nil:
+			s.conn.CloseNow()
+		case !done && !refused:
+			_ = s.write("complete", id, nil) // nobody is left to tell
+		}
 	})
-	done := responses.ctx.Err() != nil
-	op.cancel()
-	if !refused {
-		forget()
-	}
-	switch {
-	case slow:
-		s.close(closeTooSlow, messageTooSlow)
-	case err != nil:
-		s.conn.CloseNow()
-	case !done && !refused:
-		_ = s.write("complete", id, nil) // nobody is left to tell
-	}
 }
 
 // answer sends a response. One without data refuses the operation, and ends it.

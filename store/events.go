@@ -23,9 +23,13 @@ var ErrTooSlow = errors.New("the reader is too slow")
 // Stream is what happens to one subject from the moment it was opened, by any
 // process, in order, while Run runs. Who opens it must close it.
 type Stream[T any] struct {
-	events chan T
-	close  func()
-	err    error // set before events is closed
+	events  chan T
+	topics  *topics[T]
+	subject string
+	err     error // set before events is closed
+
+	over bool   // guarded by topics.mu; it has ended or is closed
+	wake func() // guarded by topics.mu; see Await
 }
 
 // Events delivers the events, which readers share and must not change. It is closed
@@ -37,7 +41,31 @@ func (s *Stream[T]) Events() <-chan T { return s.events }
 func (s *Stream[T]) Err() error { return s.err }
 
 // Close ends the stream. It may be called again.
-func (s *Stream[T]) Close() { s.close() }
+func (s *Stream[T]) Close() {
+	s.topics.mu.Lock()
+	defer s.topics.mu.Unlock()
+	s.topics.removeLocked(s)
+}
+
+// Await is for a reader that occupies no goroutine while it waits. It reports whether
+// there is nothing to take from Events; then f is called, by a goroutine of its own,
+// once there is, or the stream has ended, or is closed.
+func (s *Stream[T]) Await(f func()) bool {
+	s.topics.mu.Lock()
+	defer s.topics.mu.Unlock()
+	if s.over || len(s.events) > 0 {
+		return false
+	}
+	s.wake = f
+	return true
+}
+
+func (s *Stream[T]) wakeLocked() {
+	if s.wake != nil {
+		go s.wake()
+		s.wake = nil
+	}
+}
 
 // topics distributes events to the streams that are open, by subject.
 type topics[T any] struct {
@@ -46,12 +74,7 @@ type topics[T any] struct {
 }
 
 func (t *topics[T]) open(subject string) *Stream[T] {
-	s := &Stream[T]{events: make(chan T, streamBuffer)}
-	s.close = func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.removeLocked(subject, s)
-	}
+	s := &Stream[T]{events: make(chan T, streamBuffer), topics: t, subject: subject}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.streams == nil {
@@ -64,11 +87,13 @@ func (t *topics[T]) open(subject string) *Stream[T] {
 	return s
 }
 
-func (t *topics[T]) removeLocked(subject string, s *Stream[T]) {
-	delete(t.streams[subject], s)
-	if len(t.streams[subject]) == 0 {
-		delete(t.streams, subject)
+func (t *topics[T]) removeLocked(s *Stream[T]) {
+	delete(t.streams[s.subject], s)
+	if len(t.streams[s.subject]) == 0 {
+		delete(t.streams, s.subject)
 	}
+	s.over = true
+	s.wakeLocked()
 }
 
 // publish hands event to every stream of the subject. It waits for no reader: one
@@ -79,8 +104,9 @@ func (t *topics[T]) publish(subject string, event T) {
 	for s := range t.streams[subject] {
 		select {
 		case s.events <- event:
+			s.wakeLocked()
 		default:
-			t.endLocked(subject, s, ErrTooSlow)
+			t.endLocked(s, ErrTooSlow)
 		}
 	}
 }
@@ -90,14 +116,14 @@ func (t *topics[T]) end(subject string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for s := range t.streams[subject] {
-		t.endLocked(subject, s, nil)
+		t.endLocked(s, nil)
 	}
 }
 
-func (t *topics[T]) endLocked(subject string, s *Stream[T], err error) {
-	t.removeLocked(subject, s)
+func (t *topics[T]) endLocked(s *Stream[T], err error) {
 	s.err = err
 	close(s.events)
+	t.removeLocked(s)
 }
 
 // events turns the change feed of posts into streams: one reader of the feed,

@@ -178,3 +178,60 @@ func TestStreamOfNothing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A reader that awaits is told of events, of the end, and of the closing, once, and of
+// what is there already at once.
+func TestStreamAwaited(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	ada := w.user("ada")
+	p := w.post(ada, "p")
+	comments := func() *store.Stream[*store.Comment] {
+		s, err := w.NewComments(t.Context(), p.ID)
+		return open(t, s, err)
+	}
+	told := make(chan struct{}, 100)
+	tell := func() { told <- struct{}{} }
+	expect := func(what string) {
+		t.Helper()
+		select {
+		case <-told:
+		case <-time.After(time.Minute):
+			t.Fatal("not told of", what)
+		}
+	}
+	s, closed := comments(), comments()
+	if !s.Await(tell) || !closed.Await(tell) {
+		t.Fatal("there is something")
+	}
+	closed.Close()
+	expect("the closing")
+	if closed.Await(tell) {
+		t.Error("there is nothing to await once it is closed")
+	}
+
+	first := w.comment(w.user("grace"), p, "first")
+	expect("an event")
+	if s.Await(tell) {
+		t.Error("the event is there")
+	}
+	if got, _ := next(t, s); got.ID != first.ID {
+		t.Errorf("got %+v", got)
+	}
+	if !s.Await(tell) {
+		t.Fatal("there is something")
+	}
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	expect("the end")
+	if s.Await(tell) {
+		t.Error("the end is there")
+	}
+	if _, ok := next(t, s); ok {
+		t.Error("an event")
+	}
+	if len(told) > 0 {
+		t.Error("told twice")
+	}
+}
