@@ -1,282 +1,162 @@
 package graph
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"runtime"
+	runtimemetrics "runtime/metrics"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
+// maxExecuting is how many operations execute at a time, and maxWaiting how many wait
+// for their turn; variables so that a test need not send as many.
+var maxExecuting, maxWaiting = 1000, 1000
+
 // How admission decides.
 const (
-	// maxExecuting is how many operations execute at a time at most, and maxWaiting how
-	// many wait for their turn.
-	maxExecuting, maxWaiting = 1000, 1000
+	// A server is overloaded when manyRunnable goroutines wait for each processor for as
+	// long as standing: a burst is over sooner. Then operations are admitted where no more
+	// than fewRunnable do, until none has had to be refused for calm.
+	manyRunnable, fewRunnable = 100, 4
+	standing, calm            = 25 * time.Millisecond, 100 * time.Millisecond
 
-	// admissionWindow is how many operations are looked at together.
-	admissionWindow = 50
+	// lookInterval is how often the server looks whether it is overloaded.
+	lookInterval = time.Millisecond
 
-	// maxSlowdown is how much slower operations may be than on a quiet server before
-	// fewer of them execute at a time.
-	maxSlowdown = 1.5
-
-	// Operations may have to wait as long as two of the slowest take on a quiet server,
-	// within minPatience and maxPatience. The server is overloaded when they have to wait
-	// longer than that for ten of the slowest, within minStanding and maxStanding: a
-	// burst is over sooner. None waits longer than that.
-	minPatience, maxPatience = 5 * time.Millisecond, 50 * time.Millisecond
-	minStanding, maxStanding = 100 * time.Millisecond, 2 * time.Second
-
-	// quietInterval is how old the knowledge of a quiet server may be, and quietTimeout
-	// how long a server that is never quiet is made so.
-	quietInterval, quietTimeout = 10 * time.Second, 200 * time.Millisecond
-
-	// stuckInterval is how long it may take for one of those that execute to be done.
-	stuckInterval = time.Second
+	// maxWait is how long operations wait for their turn.
+	maxWait = 2 * time.Second
 
 	overloadLogInterval = 10 * time.Second
 )
 
-// admission decides how many operations execute at a time, so that what is executed is
-// quick however much is sent, and refuses the rest while that is cheap.
+// admission refuses operations while there are more than the server can execute, and
+// bounds how many execute at a time.
 //
-// How many depends on the machine, on Cosmos DB, and on what is asked for, so it is
-// found out, as adaptive concurrency in Envoy finds it: from how much longer operations
-// take than those that had the server to themselves. On a server that is never quiet,
-// few are admitted for a moment from time to time, to look. Those that have to wait do
-// so in turn. Where they have had to wait too long for a while, the server is
-// overloaded (CoDel): then few may wait, and the others are refused, most
-// of them at the door. That lasts until none has had to be refused for a while.
+// Whatever is to be done, a request that nobody has looked at yet included, is done by a
+// goroutine that waits for a processor first. Where many wait all the time, everything
+// takes long, and it does not help to execute few operations at a time: most execute
+// in one go, once they have a processor. What helps is to refuse them, which takes about
+// a tenth of the time, until few wait; and those that come then are answered at once.
 type admission struct {
-	procs int
-	log   *slog.Logger
+	procs    int
+	runnable func() int // goroutines that wait for a processor
+	log      *slog.Logger
+	turns    chan struct{} // has one for each operation that executes
+	waiting  atomic.Int64  // operations that wait for their turn
 
-	mu        sync.Mutex
-	executing int       // guarded by mu, as is all below
-	limit     float64   // how many may execute
-	waiting   list.List // of *waiter, the oldest in front
-	behind    time.Time // since when operations wait too long; zero if they do not
-	shedding  bool      // the server is overloaded
-	shedAt    time.Time // when it last had to refuse one
-
-	quiet, all window
-	base, tail time.Duration // of quiet operations: how long they take, and the slowest of a window
-	quietAt    time.Time     // when base was last found, or tried to be
-	probing    time.Time     // since when few are admitted, to find base; zero if they are not
-	waited     bool          // some have had to wait in this window
-	movedAt    time.Time     // when one of those that execute began, or was done
-
-	refused int       // since the operator was told
-	toldAt  time.Time // when that was
-}
-
-// window sums up how long operations took. Their mean is the geometric one, which a
-// few that take a thousand times longer than the rest do not change much.
-type window struct {
-	n    int
-	logs float64
-	max  time.Duration
-}
-
-func (w *window) add(d time.Duration) {
-	w.n++
-	w.logs += math.Log(float64(max(d, time.Microsecond)))
-	w.max = max(w.max, d)
-}
-
-func (w *window) mean() time.Duration { return time.Duration(math.Exp(w.logs / float64(w.n))) }
-
-// turn is an operation's leave to execute. The zero turn is none.
-type turn struct {
-	began time.Time
-	quiet bool // few others execute
-}
-
-// waiter is an operation that waits for its turn.
-type waiter struct {
-	since   time.Time
-	decided chan turn // has room for the decision
+	mu       sync.Mutex
+	lookedAt time.Time // guarded by mu, as is all below
+	behind   time.Time // since when too many wait; zero if they do not
+	shedding bool      // the server is overloaded
+	shedAt   time.Time // when it last had to refuse an operation
+	refused  int       // since the operator was told
+	toldAt   time.Time // when that was
 }
 
 func newAdmission(log *slog.Logger) *admission {
-	procs := runtime.GOMAXPROCS(0)
-	return &admission{procs: procs, log: log, limit: float64(16 * procs), tail: maxPatience}
+	return &admission{procs: runtime.GOMAXPROCS(0), runnable: countRunnable, log: log, turns: make(chan struct{}, maxExecuting)}
+}
+
+// countRunnable counts the goroutines that wait for a processor; a variable so that a
+// test need not keep the processors busy.
+var countRunnable = func() int {
+	sample := [1]runtimemetrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+	runtimemetrics.Read(sample[:])
+	return int(sample[0].Value.Uint64())
 }
 
 var errOverloaded = &refusal{code: unavailable, message: "the server has more to do than it can; try again later", retryAfter: time.Second}
 
-// enter waits for the operation's turn, which must be given back to leave. It returns
-// errOverloaded when that does not come soon enough.
-func (a *admission) enter(ctx context.Context) (turn, error) {
-	if a == nil {
-		return turn{}, nil
+// shed returns errOverloaded if the operation is one to refuse: for whoever can do so
+// before anything else is done with it.
+func (a *admission) shed(ctx context.Context) error {
+	if a == nil || !a.overloaded(time.Now()) {
+		return nil
 	}
-	a.mu.Lock()
-	now := time.Now()
-	a.expireLocked(now)
-	if a.waiting.Len() == 0 && a.executing < a.mostLocked(now) {
-		defer a.mu.Unlock()
-		return a.admitLocked(now), nil
-	}
-	a.waited = true
-	if a.fullLocked(now) {
-		a.mu.Unlock()
-		return turn{}, a.overloaded(ctx)
-	}
-	w := &waiter{since: now, decided: make(chan turn, 1)}
-	place := a.waiting.PushBack(w)
-	longest := a.standingLocked()
-	if now.Sub(a.movedAt) > stuckInterval { // then others need not wait for them
-		a.limit = min(float64(max(a.executing, int(a.limit))+a.procs), maxExecuting)
-		a.nextLocked(now)
-	}
-	a.mu.Unlock()
-
-	patience := time.NewTimer(longest) // where nothing ends that could decide
-	defer patience.Stop()
-	var decision turn
-	select {
-	case decision = <-w.decided:
-	case <-patience.C:
-	case <-ctx.Done():
-	}
-	if decision == (turn{}) {
-		a.mu.Lock()
-		a.waiting.Remove(place)
-		select {
-		case decision = <-w.decided: // at the same moment
-		default:
-		}
-		a.mu.Unlock()
-	}
-	switch {
-	case decision != (turn{}):
-		return decision, nil
-	case ctx.Err() != nil:
-		return turn{}, ctx.Err()
-	}
-	return turn{}, a.overloaded(ctx)
+	return a.refuse(ctx)
 }
 
-// overloaded returns errOverloaded and, now and then, tells the operator: a line for
-// each would be more than the log can bear.
-func (a *admission) overloaded(ctx context.Context) error {
+func (a *admission) overloaded(now time.Time) bool {
 	a.mu.Lock()
-	now, n, limit := time.Now(), 0, a.limit
+	defer a.mu.Unlock()
+	if !a.shedding && now.Sub(a.lookedAt) < lookInterval {
+		return false
+	}
+	a.lookedAt = now
+	runnable := a.runnable()
+	switch {
+	case a.shedding:
+	case runnable < manyRunnable*a.procs:
+		a.behind = time.Time{}
+		return false
+	case a.behind.IsZero():
+		a.behind = now
+		return false
+	case now.Sub(a.behind) < standing:
+		return false
+	}
+	if runnable > fewRunnable*a.procs {
+		a.shedding, a.shedAt = true, now
+		return true
+	}
+	if now.Sub(a.shedAt) > calm {
+		a.shedding, a.behind = false, time.Time{}
+	}
+	return false
+}
+
+// refuse returns errOverloaded and, now and then, tells the operator: a line for each
+// would be more than the log can bear.
+func (a *admission) refuse(ctx context.Context) error {
+	a.mu.Lock()
+	now, n := time.Now(), 0
 	a.refused++
 	if now.Sub(a.toldAt) >= overloadLogInterval {
 		n, a.refused, a.toldAt = a.refused, 0, now
 	}
 	a.mu.Unlock()
 	if n > 0 {
-		a.log.WarnContext(ctx, "overloaded", logRefused, n, logExecuting, int(limit))
+		a.log.WarnContext(ctx, "overloaded", logRefused, n, logExecuting, len(a.turns))
 	}
 	return errOverloaded
 }
 
-// leave gives a turn back.
-func (a *admission) leave(t turn) {
+// enter waits for the operation's turn to execute, which must be given back by leave. It
+// returns errOverloaded when that does not come soon.
+func (a *admission) enter(ctx context.Context) error {
 	if a == nil {
-		return
+		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	a.executing--
-	a.movedAt = now
-	a.learnLocked(t, now)
-	a.expireLocked(now)
-	a.nextLocked(now)
-}
-
-// nextLocked gives those that wait the turns that there are.
-func (a *admission) nextLocked(now time.Time) {
-	for a.waiting.Len() > 0 && a.executing < a.mostLocked(now) {
-		a.waiting.Remove(a.waiting.Front()).(*waiter).decided <- a.admitLocked(now)
+	select {
+	case a.turns <- struct{}{}:
+		return nil
+	default:
 	}
-}
-
-func (a *admission) admitLocked(now time.Time) turn {
-	a.executing++
-	a.movedAt = now
-	return turn{began: now, quiet: a.executing <= a.procs}
-}
-
-// mostLocked is how many may execute.
-func (a *admission) mostLocked(now time.Time) int {
-	if !a.probing.IsZero() {
-		if now.Sub(a.probing) < quietTimeout {
-			return a.procs
-		}
-		a.probing, a.quietAt = time.Time{}, now // those under way take too long
+	defer a.waiting.Add(-1)
+	if a.waiting.Add(1) > int64(maxWaiting) {
+		return a.refuse(ctx)
 	}
-	return int(a.limit)
-}
-
-// patienceLocked is how long operations may have to wait.
-func (a *admission) patienceLocked() time.Duration {
-	return min(max(minPatience, 2*a.tail), maxPatience)
-}
-
-// standingLocked is how long they may have to wait longer than that.
-func (a *admission) standingLocked() time.Duration {
-	return min(max(minStanding, 10*a.tail), maxStanding)
-}
-
-// expireLocked finds out whether the server is overloaded. If it is, those that have
-// waited too long are refused.
-func (a *admission) expireLocked(now time.Time) {
-	patience := a.patienceLocked()
-	late := func() bool {
-		e := a.waiting.Front()
-		return e != nil && now.Sub(e.Value.(*waiter).since) > patience
-	}
-	switch {
-	case a.shedding && now.Sub(a.shedAt) > a.standingLocked():
-		a.shedding, a.behind = false, time.Time{}
-	case !late():
-		a.behind = time.Time{}
-	case a.behind.IsZero():
-		a.behind = now
-	case !a.shedding && now.Sub(a.behind) >= a.standingLocked():
-		a.shedding, a.shedAt = true, now
-	}
-	for a.shedding && late() {
-		a.shedAt = now
-		a.waiting.Remove(a.waiting.Front()).(*waiter).decided <- turn{}
+	tooLong := time.NewTimer(maxWait)
+	defer tooLong.Stop()
+	select {
+	case a.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-tooLong.C:
+		return a.refuse(ctx)
 	}
 }
 
-// fullLocked reports whether no more may wait.
-func (a *admission) fullLocked(now time.Time) bool {
-	most := maxWaiting
-	if a.shedding {
-		most = max(a.procs, int(a.limit)/2)
+// leave gives a turn back.
+func (a *admission) leave() {
+	if a != nil {
+		<-a.turns
 	}
-	if a.waiting.Len() < most {
-		return false
-	}
-	a.shedAt = now
-	return true
-}
-
-// full reports whether an operation would be refused at once, and counts it if so: for
-// whoever can answer for less than it takes to find out what the operation is.
-func (a *admission) full(ctx context.Context) bool {
-	a.mu.Lock()
-	now := time.Now()
-	a.expireLocked(now)
-	full := a.shedding && a.executing >= a.mostLocked(now) && a.fullLocked(now)
-	a.mu.Unlock()
-	if full {
-		_ = a.overloaded(ctx)
-	}
-	return full
 }
 
 // door refuses requests while the server is overloaded, before anything of them is
@@ -286,7 +166,7 @@ func (a *admission) door(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !a.full(r.Context()) {
+		if a.shed(r.Context()) == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -297,39 +177,4 @@ func (a *admission) door(next http.Handler) http.Handler {
 		writeBody(w, http.StatusServiceUnavailable, fmt.Appendf(nil, `{"errors":[{"message":%q,"extensions":{"code":%q,"requestId":%q,"retryAfterMs":%d}}]}`+"\n",
 			errOverloaded.message, errOverloaded.code, requestFrom(r.Context()).id, errOverloaded.retryAfter.Milliseconds()))
 	})
-}
-
-// learnLocked looks at how long an operation took.
-func (a *admission) learnLocked(t turn, now time.Time) {
-	took := now.Sub(t.began)
-	a.all.add(took)
-	if t.quiet {
-		a.quiet.add(took)
-	}
-	if a.quiet.n >= admissionWindow {
-		a.base, a.tail = blend(a.base, a.quiet.mean()), blend(a.tail, a.quiet.max)
-		a.quiet, a.quietAt, a.probing = window{}, now, time.Time{}
-	}
-	if a.all.n < admissionWindow {
-		return
-	}
-	mean, waited := a.all.mean(), a.waited
-	a.all, a.waited = window{}, false
-	switch {
-	case !a.probing.IsZero() || !waited: // it says nothing about the limit
-	case now.Sub(a.quietAt) > quietInterval:
-		a.probing, a.quiet = now, window{}
-	case a.base > 0:
-		slowdown := max(0.5, min(1, maxSlowdown*float64(a.base)/float64(mean)))
-		// Where it is as low as this, all are quiet, and base is found anew.
-		a.limit = min(max(a.limit*slowdown+math.Sqrt(a.limit)/2, float64(a.procs)), maxExecuting)
-	}
-}
-
-// blend moves what is known towards what was found.
-func blend(known, found time.Duration) time.Duration {
-	if known == 0 {
-		return found
-	}
-	return (known + found) / 2
 }

@@ -6,9 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -30,49 +30,61 @@ func stall(t testing.TB, b *blog) (release func()) {
 	return release
 }
 
-// More operations than may execute are refused, before they are looked at; others are
-// answered once it turns out that those hang, and all when they do not.
+// Where too much is to be done, operations are refused before they are looked at, over
+// HTTP and over WebSocket; afterwards they are not.
 func TestOverloadedServer(t *testing.T) {
-	b := smallBlog(t, Options{ShedLoad: true})
-	release := stall(t, b)
-	var under sync.WaitGroup
-	for range min(16*runtime.GOMAXPROCS(0), maxExecuting) {
-		under.Go(func() {
-			if a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { title } }`), nil); string(a.Data) != `{"post":{"title":"moths"}}` {
-				t.Errorf("one that executed: %s", a.body)
-			}
-		})
-	}
+	var waiting atomic.Int64
+	before := countRunnable
+	t.Cleanup(func() { countRunnable = before })
+	countRunnable = func() int { return int(waiting.Load()) }
+	_, server := live(t, Options{ShedLoad: true})
+	p := dial(t, server, modern, nil).init()
 	ask := func(accept string) answer {
-		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"}`))
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", unread{t})
+		if waiting.Load() == 0 {
+			r = httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"}`))
+		}
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", accept)
-		return send(t, b, r)
-	}
-	for deadline := time.Now().Add(time.Minute); ; {
-		a := ask(mediaJSON)
-		if a.code() == "" && time.Now().Before(deadline) {
-			continue // not all execute yet
+		server.Config.Handler.ServeHTTP(w, r)
+		a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
+		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+			t.Fatal(err)
 		}
-		if a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"retryAfterMs":1000`) {
-			t.Fatalf("status %d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.body)
-		}
-		break
+		return a
 	}
-	for deadline := time.Now().Add(time.Minute); ; {
-		if a := ask(mediaResponse); a.code() == "" {
+	if a := ask(mediaJSON); a.code() != "" {
+		t.Fatal(a.body)
+	}
+	waiting.Store(1 << 20)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(standing / 5) {
+		p.subscribe("subscribe", "1", `{ __typename }`)
+		if got := p.receive(); strings.HasPrefix(got, `{"type":"error","id":"1"`) && strings.Contains(got, "UNAVAILABLE") {
 			break
-		} else if time.Now().After(deadline) {
-			t.Fatal("nobody is answered while some hang:", a.body)
+		} else if p.expect(`{"type":"complete","id":"1"}`); time.Now().After(deadline) {
+			t.Fatal("nothing is refused over WebSocket")
 		}
 	}
-	release()
-	under.Wait()
+	for _, accept := range []string{mediaJSON, mediaResponse} {
+		a := ask(accept)
+		if a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"retryAfterMs":1000`) {
+			t.Errorf("status %d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.body)
+		}
+	}
+	waiting.Store(0)
 	for range 3 {
 		if a := ask(mediaResponse); a.code() != "" {
 			t.Errorf("afterwards: %s", a.body)
 		}
 	}
+}
+
+// unread is a body that nobody reads.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body of a refused request is read")
+	return 0, io.EOF
 }
 
 // A query that Cosmos DB does not answer has its time.

@@ -115,7 +115,10 @@ type responses struct {
 // it once the responses have been read. A panic is answered like one of a resolver: no
 // caller is below the server's own recover, and it would end the process.
 func begin(ctx context.Context, exec graphql.GraphExecutor, a *admission, params *graphql.RawParams) *responses {
-	t, err := a.enter(ctx)
+	err := a.shed(ctx)
+	if err == nil {
+		err = a.enter(ctx)
+	}
 	if err != nil {
 		return refused(ctx, exec, err)
 	}
@@ -127,10 +130,10 @@ func begin(ctx context.Context, exec graphql.GraphExecutor, a *admission, params
 		return op, err
 	})
 	if err != nil {
-		a.leave(t)
+		a.leave()
 		return refused(ctx, exec, err)
 	}
-	return dispatch(ctx, exec, op, func() { a.leave(t) })
+	return dispatch(ctx, exec, op, a.leave)
 }
 
 // dispatch is begin for an operation that has been read and found good. It calls leave

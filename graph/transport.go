@@ -209,7 +209,7 @@ func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in r
 // back.
 func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in received) (_ *graphql.OperationContext, leave func(), err error) {
 	ctx := r.Context()
-	turn, err := t.admission.enter(ctx)
+	err = t.admission.enter(ctx)
 	switch {
 	case errors.Is(err, errOverloaded):
 		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
@@ -218,7 +218,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 	}
 	defer func() {
 		if leave == nil { // an error, or a panic
-			t.admission.leave(turn)
+			t.admission.leave()
 		}
 	}()
 	params := &graphql.RawParams{Headers: r.Header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
@@ -242,7 +242,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 	if errs != nil {
 		return nil, nil, errs
 	}
-	return op, func() { t.admission.leave(turn) }, nil
+	return op, t.admission.leave, nil
 }
 
 // readGet reads an operation from the URL.
