@@ -54,7 +54,7 @@ func newAnswers(o Options, m metrics, t tracing) *answers {
 		a.kept = otter.Must(&otter.Options[question, *keptAnswer]{
 			MaximumWeight: uint64(o.AnswerBytes),
 			Weigher: func(q question, k *keptAnswer) uint32 {
-				return uint32(len(q.asker) + len(q.text) + cap(k.body) + answerBytes + answerReadBytes*k.basis.Reads())
+				return uint32(len(q.asker) + len(q.text) + len(k.operation) + cap(k.body) + answerBytes + answerReadBytes*k.basis.Reads())
 			},
 		})
 	}
@@ -100,7 +100,7 @@ func (a *answers) keep(r *http.Request, in received, response *graphql.Response)
 	if public {
 		k.tag = tagOf(k.body)
 	}
-	if a.kept == nil || len(response.Extensions) > 0 || len(in.text) > maxQuestion {
+	if a.kept == nil || asker.registers || len(response.Extensions) > 0 || len(in.text) > maxQuestion {
 		return k
 	}
 	q := question{text: in.text}

@@ -195,7 +195,7 @@ func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in r
 		return nil, &httpError{status: http.StatusNotAcceptable, err: refuse("", "subscribe over WebSocket, or with %s as the first media type that you accept", mediaEvents)}
 	case ast.Query:
 		asker := requestFrom(ctx)
-		asker.basis, asker.operation = &store.Basis{}, op.Operation.Name
+		asker.basis, asker.operation = &store.Basis{}, strings.Clone(op.Operation.Name) // which is part of the document
 	}
 	all := dispatch(ctx, exec, op, leave)
 	response := all.next(all.ctx)
@@ -234,6 +234,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 		return nil, nil, badRequest("query", "query is missing")
 	}
 	params.ReadTime.End = graphql.Now()
+	requestFrom(ctx).registers = params.Query != "" && len(params.Extensions) > 0
 
 	op, errs := exec.CreateOperationContext(ctx, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {

@@ -83,15 +83,11 @@ func (s *Store) Holds(b *Basis, session *Session) bool {
 	if c == nil || b.elsewhere {
 		return false
 	}
-	var last, until int64 // when the last read began, and until when nothing has changed
+	last, until := b.span(c)
 	for i := range b.reads {
 		r := &b.reads[i]
-		if !r.as.holds() || !c.follows(r.container, r.began) || !session.Admits(r.container, r.token) {
+		if time.Since(r.began) > keptFor || !r.as.holds() || !c.follows(r.container, r.began) || !session.Admits(r.container, r.token) {
 			return false
-		}
-		last = max(last, r.began.UnixNano())
-		if known := c.followed[r.container].until.Load(); i == 0 || known < until {
-			until = known
 		}
 	}
 	if len(b.reads) > 1 && last > until {
@@ -106,6 +102,19 @@ func (s *Store) Holds(b *Basis, session *Session) bool {
 	return true
 }
 
+// span returns when the last read began, and until when all changes of what was read are
+// known, both in Unix nanoseconds. What is known to hold afterwards has held until then.
+func (b *Basis) span(c *Cache) (last, until int64) {
+	for i := range b.reads {
+		r := &b.reads[i]
+		last = max(last, r.began.UnixNano())
+		if known := c.followed[r.container].until.Load(); i == 0 || known < until {
+			until = known
+		}
+	}
+	return last, until
+}
+
 // Age is how long ago the oldest of what an answer rests on was known to be what there
 // is: at most so old it may be.
 func (s *Store) Age(b *Basis) time.Duration {
@@ -118,11 +127,9 @@ func (s *Store) Age(b *Basis) time.Duration {
 	now, oldest := time.Now(), time.Duration(0)
 	for i := range b.reads {
 		r := &b.reads[i]
-		known := r.began
-		if r.as.holds() && c.follows(r.container, r.began) {
-			if until := time.Unix(0, c.followed[r.container].until.Load()); until.After(known) {
-				known = until
-			}
+		known, until := r.began, time.Unix(0, c.followed[r.container].until.Load())
+		if r.as.holds() && c.follows(r.container, r.began) && until.After(known) {
+			known = until
 		}
 		oldest = max(oldest, now.Sub(known))
 	}

@@ -34,8 +34,10 @@ func withBody(ctx context.Context) (context.Context, *arrived) {
 // Do implements policy.Policy.
 func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
-	a, ok := req.Raw().Context().Value(arrivedKey{}).(*arrived)
-	if err != nil || !ok || resp.StatusCode != http.StatusOK {
+	r := req.Raw()
+	a, ok := r.Context().Value(arrivedKey{}).(*arrived)
+	// azcosmos reads accounts and containers in the context of what needs them.
+	if err != nil || !ok || resp.StatusCode != http.StatusOK || r.Method != http.MethodPost || containerPath(r.URL.EscapedPath()) == "" {
 		return resp, err
 	}
 	if a.body, err = runtime.Payload(resp); err != nil {
@@ -65,21 +67,22 @@ func (a *arrived) eachItem(items [][]byte, f func(decode func(into any) error) e
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return errors.Join(errNotPage, err)
 	}
-	decode := func(into any) error { return jsonv2.UnmarshalDecode(d, into) }
+	decode, found := func(into any) error { return jsonv2.UnmarshalDecode(d, into) }, false
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
 			return err
 		}
-		if name.String() != "Documents" || d.PeekKind() != '[' {
+		if name.String() != "Documents" {
 			if err := d.SkipValue(); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, err := d.ReadToken(); err != nil {
-			return err
+		if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
+			return errors.Join(errNotPage, err)
 		}
+		found = true
 		for d.PeekKind() == '{' {
 			if err := f(decode); err != nil {
 				return err
@@ -89,7 +92,7 @@ func (a *arrived) eachItem(items [][]byte, f func(decode func(into any) error) e
 			return errors.Join(errNotPage, err)
 		}
 	}
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' {
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' || !found {
 		return errors.Join(errNotPage, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/maypok86/otter/v2"
 	"github.com/tidwall/gjson"
@@ -29,6 +31,10 @@ const (
 	// throttles.
 	throttledFor = 10 * time.Second
 
+	// keptFor is how long something is remembered at most. What goes without a trace in the
+	// change feed, such as the comments of a post that was deleted, is gone by then.
+	keptFor = 30 * time.Second
+
 	// rememberedBytes is about what an entry takes beside what was read.
 	rememberedBytes = 300
 )
@@ -43,7 +49,7 @@ const (
 // It is a policy, per call, of both clients of the Store that it is given to, and works
 // while that Store runs. It is safe for concurrent use.
 type Cache struct {
-	entries *otter.Cache[string, remembered]
+	entries *otter.Cache[place, remembered]
 	reads   singleflight.Group
 	changes changes
 	poll    time.Duration // of the Store
@@ -77,9 +83,11 @@ type remembered struct {
 
 // NewCache returns a Cache that takes so many bytes of memory, about.
 func NewCache(bytes int) *Cache {
-	return &Cache{followed: map[string]*following{usersContainer: {}, postsContainer: {}, feedContainer: {}}, entries: otter.Must(&otter.Options[string, remembered]{
+	return &Cache{followed: map[string]*following{usersContainer: {}, postsContainer: {}, feedContainer: {}}, entries: otter.Must(&otter.Options[place, remembered]{
 		MaximumWeight: uint64(bytes),
-		Weigher:       func(name string, r remembered) uint32 { return uint32(len(name) + r.bytes + rememberedBytes) },
+		Weigher: func(p place, r remembered) uint32 {
+			return uint32(len(p.partition) + len(p.what) + r.bytes + rememberedBytes)
+		},
 	})}
 }
 
@@ -119,13 +127,16 @@ func (c *changes) changed(container, partition string) { c.at(container, partiti
 func (c *Cache) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	r := req.Raw()
+	path := containerPath(r.URL.EscapedPath())
+	if path == "" { // azcosmos reads accounts and containers in the context of what needs them
+		return resp, err
+	}
 	if read, ok := r.Context().Value(readingKey{}).(*reading); !ok {
 		noteElsewhere(r.Context())
 	} else if err == nil {
 		read.saw(resp)
 	}
 	if isWrite(r) {
-		path := containerPath(r.URL.EscapedPath())
 		container := path[strings.LastIndexByte(path, '/')+1:]
 		c.changes.changed(container, gjson.Get(r.Header.Get("X-Ms-Documentdb-Partitionkey"), "0").Str)
 	}
@@ -141,26 +152,39 @@ type reading struct {
 }
 
 func (r *reading) saw(resp *http.Response) {
+	body, _ := runtime.Payload(resp) // azcore has read it: it is only looked at
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.responses++
 	r.token = resp.Header.Get(sessionHeader)
-	r.bytes += int(max(resp.ContentLength, 0))
+	r.bytes += len(body)
+}
+
+// remember is what becomes of a value that was read with so many others: their bytes are
+// shared alike. Several responses have no token in common.
+func (r *reading) remember(value any, others int, as change, began time.Time) remembered {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := remembered{value: value, bytes: r.bytes / (1 + others), as: as, began: began}
+	if r.responses == 1 {
+		known.token = r.token
+	}
+	return known
 }
 
 type readingKey struct{}
 
-// place is where something that is remembered is of.
+// place is what something that is remembered is: of which container and partition, and
+// what of it. What is of different types must be called differently.
 type place struct{ container, partition, what string }
-
-func (p place) name() string { return p.container + "/" + p.partition + "/" + p.what }
 
 // look returns what is remembered of a place, if nothing is known to have changed since:
 // fresh if it may be returned instead of reading, stale if only because reading fails.
 func (c *Cache) look(session *Session, p place) (known remembered, fresh, stale bool) {
-	known, found := c.entries.GetIfPresent(p.name())
-	found = found && known.as.holds() && session.Admits(p.container, known.token)
-	return known, found && c.follows(p.container, known.began), found && time.Since(known.began) < throttledFor
+	known, found := c.entries.GetIfPresent(p)
+	age := time.Since(known.began)
+	found = found && age < keptFor && known.as.holds() && session.Admits(p.container, known.token)
+	return known, found && c.follows(p.container, known.began), found && age < throttledFor
 }
 
 // recall returns what read reads of a partition, from memory if that is as good. The
@@ -179,18 +203,23 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 	}
 	began, as := time.Now(), c.changes.now(container, partition)
 	mine := false // the read
-	flight := c.reads.DoChan(fmt.Sprint(at.name(), " ", as.count), func() (any, error) {
+	flight := c.reads.DoChan(fmt.Sprintf("%q %d", at, as.count), func() (got any, err error) {
+		defer func() {
+			if p := recover(); p != nil { // nobody else would, on this goroutine
+				got, err = remembered{}, &Error{Code: Internal, Op: "read", Err: fmt.Errorf("panic: %v", p)}
+			}
+		}()
 		mine = true
 		// Others wait for it, too: it goes on if the first of them leaves.
 		ctx, cancel := detached(ctx)
 		defer cancel()
 		r := &reading{}
 		value, err := read(context.WithValue(ctx, readingKey{}, r))
-		got := remembered{value: value, bytes: r.bytes, as: as, token: r.token, began: began}
+		known := r.remember(value, 0, as, began)
 		if err == nil {
-			c.entries.Set(at.name(), got)
+			c.entries.Set(at, known)
 		}
-		return got, err
+		return known, err
 	})
 	var none T
 	select {
@@ -203,6 +232,8 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 			c.meter.hit(ctx, container, partition)
 			noteBasis(ctx, container, known)
 			return known.value.(T), nil
+		case err != nil && !mine && ctx.Err() == nil && isCanceled(err): // its time was that of whoever began it
+			return read(ctx)
 		case err != nil:
 			return none, err
 		case !session.Admits(container, got.token): // it was begun for another session
@@ -215,9 +246,9 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 	}
 }
 
-// recallAll is recall for one item of each of several partitions, whose ids are what the
-// partitions are called. read reads those that memory lacks, in one request.
-func recallAll[T any](ctx context.Context, c *Cache, container string, partitions []string, id func(partition string) string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
+// recallAll is recall for one item of each of several partitions, and what it is called
+// there. read reads those that memory lacks, in one request.
+func recallAll[T any](ctx context.Context, c *Cache, container string, partitions []string, what func(partition string) string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
 	if c == nil {
 		return read(ctx, partitions)
 	}
@@ -226,7 +257,7 @@ func recallAll[T any](ctx context.Context, c *Cache, container string, partition
 	var missing []int // of all
 	staleAll := true
 	for i, partition := range partitions {
-		known, fresh, stale := c.look(session, place{container, partition, id(partition)})
+		known, fresh, stale := c.look(session, place{container, partition, what(partition)})
 		if all[i] = known; !fresh {
 			missing, staleAll = append(missing, i), staleAll && stale
 		}
@@ -249,12 +280,9 @@ func recallAll[T any](ctx context.Context, c *Cache, container string, partition
 		case err != nil:
 			return nil, err
 		}
-		if r.responses > 1 {
-			r.token = "" // there are several
-		}
 		for j, i := range missing {
-			all[i] = remembered{value: values[j], bytes: r.bytes / len(missing), as: as[j], token: r.token, began: began}
-			c.entries.Set(place{container, partitions[i], id(partitions[i])}.name(), all[i])
+			all[i] = r.remember(values[j], len(missing)-1, as[j], began)
+			c.entries.Set(place{container, partitions[i], what(partitions[i])}, all[i])
 		}
 	}
 	if len(missing) == 0 && len(partitions) > 0 {
@@ -266,6 +294,10 @@ func recallAll[T any](ctx context.Context, c *Cache, container string, partition
 		values[i] = known.value.(T)
 	}
 	return values, nil
+}
+
+func isCanceled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // detached is a context that lasts as long as ctx may, but does not end with it.

@@ -36,7 +36,7 @@ func decodeComment(op string, raw []byte) (*Comment, error) {
 // Comment reads a comment: one point read. It returns nil if there is none.
 func (s *Store) Comment(ctx context.Context, postID, id string) (*Comment, error) {
 	ctx = s.begin(ctx, OneComment)
-	return recall(ctx, s.o.Cache, postsContainer, postID, id, func(ctx context.Context) (*Comment, error) { return s.readComment(ctx, postID, id) })
+	return recall(ctx, s.o.Cache, postsContainer, postID, "comment "+id, func(ctx context.Context) (*Comment, error) { return s.readComment(ctx, postID, id) })
 }
 
 // readComment is Comment, never from memory.

@@ -36,7 +36,7 @@ func decodeLike(op string, raw []byte) (*Like, error) {
 // Like reads a like: one point read. It returns nil if there is none.
 func (s *Store) Like(ctx context.Context, postID, userID string) (*Like, error) {
 	ctx = s.begin(ctx, OneLike)
-	return recall(ctx, s.o.Cache, postsContainer, postID, likeID(userID), func(ctx context.Context) (*Like, error) {
+	return recall(ctx, s.o.Cache, postsContainer, postID, "like "+userID, func(ctx context.Context) (*Like, error) {
 		const op = "read like"
 		if !validID(postID) || !validID(userID) {
 			return nil, nil
@@ -52,8 +52,8 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*Like, error) 
 // Liked says for each of the posts whether the user likes it, in one request.
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
 	ctx = s.begin(ctx, ManyLikes)
-	id := func(string) string { return likeID(userID) }
-	likes, err := recallAll(ctx, s.o.Cache, postsContainer, postIDs, id, func(ctx context.Context, postIDs []string) ([]*Like, error) {
+	what := func(string) string { return "like " + userID }
+	likes, err := recallAll(ctx, s.o.Cache, postsContainer, postIDs, what, func(ctx context.Context, postIDs []string) ([]*Like, error) {
 		return readAll(ctx, "read likes", s.posts, postIDs,
 			func(postID string) azcosmos.ItemIdentity {
 				return azcosmos.ItemIdentity{ID: likeID(userID), PartitionKey: key(postID)}

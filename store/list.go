@@ -55,7 +55,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	}
 
 	if l.limit > 0 && l.cache != nil { // memory has room for all of it
-		whole, err := recall(ctx, l.cache, l.container.ID(), partition, "whole", func(ctx context.Context) (*Page[*T], error) {
+		whole, err := recall(ctx, l.cache, l.container.ID(), partition, "whole list", func(ctx context.Context) (*Page[*T], error) {
 			whole := &Page[*T]{list: name, copy: copy, place: l.place}
 			return whole, l.read(ctx, whole, partition, p.Order, nil, l.limit)
 		})
@@ -66,7 +66,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 			return page, nil
 		}
 	}
-	what := fmt.Sprintf("%s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
+	what := fmt.Sprintf("list %s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
 	return recall(ctx, l.cache, l.container.ID(), partition, what, func(ctx context.Context) (*Page[*T], error) {
 		page := *page // this may be called again
 		return &page, l.read(ctx, &page, partition, p.Order, after, first)

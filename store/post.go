@@ -129,10 +129,13 @@ func decodeShort(decode func(any) error) (*Post, error) {
 
 func placeOfPost(p *Post) (Date, string) { return p.CreatedAt, p.ID }
 
+// wholePost is what a post is called in memory.
+const wholePost = "post"
+
 // Post reads a whole post: Q2, one point read. It returns nil if there is none.
 func (s *Store) Post(ctx context.Context, id string) (*Post, error) {
 	ctx = s.begin(ctx, Q2)
-	return recall(ctx, s.o.Cache, postsContainer, id, id, func(ctx context.Context) (*Post, error) { return s.readPost(ctx, id) })
+	return recall(ctx, s.o.Cache, postsContainer, id, wholePost, func(ctx context.Context) (*Post, error) { return s.readPost(ctx, id) })
 }
 
 // readPost is Post, never from memory.
@@ -152,7 +155,7 @@ func (s *Store) readPost(ctx context.Context, id string) (*Post, error) {
 // not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*Post, error) {
 	ctx = s.begin(ctx, ManyPosts)
-	return recallAll(ctx, s.o.Cache, postsContainer, ids, itself, func(ctx context.Context, ids []string) ([]*Post, error) {
+	return recallAll(ctx, s.o.Cache, postsContainer, ids, func(string) string { return wholePost }, func(ctx context.Context, ids []string) ([]*Post, error) {
 		return readPosts(ctx, s.posts, ids, decodePost)
 	})
 }

@@ -69,6 +69,3 @@ func readAll[T any](ctx context.Context, op string, c *azcosmos.ContainerClient,
 	}
 	return result, nil
 }
-
-// itself is the id of an item that is called like its partition.
-func itself(partition string) string { return partition }

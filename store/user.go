@@ -30,10 +30,13 @@ func decodeUser(op string, raw []byte) (*User, error) {
 	return &item.User, nil
 }
 
+// wholeUser is what a user is called in memory.
+const wholeUser = "user"
+
 // User reads a user: Q1, one point read. It returns nil if there is none.
 func (s *Store) User(ctx context.Context, id string) (*User, error) {
 	ctx = s.begin(ctx, Q1)
-	return recall(ctx, s.o.Cache, usersContainer, id, id, func(ctx context.Context) (*User, error) {
+	return recall(ctx, s.o.Cache, usersContainer, id, wholeUser, func(ctx context.Context) (*User, error) {
 		return readUser(ctx, "read user", s.users, id)
 	})
 }
@@ -52,7 +55,7 @@ func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id st
 // Users reads many users in one request: result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*User, error) {
 	ctx = s.begin(ctx, ManyUsers)
-	return recallAll(ctx, s.o.Cache, usersContainer, ids, itself, func(ctx context.Context, ids []string) ([]*User, error) {
+	return recallAll(ctx, s.o.Cache, usersContainer, ids, func(string) string { return wholeUser }, func(ctx context.Context, ids []string) ([]*User, error) {
 		return readUsers(ctx, s.users, ids, decodeUser)
 	})
 }

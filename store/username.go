@@ -59,7 +59,7 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*User, err
 		return nil, nil
 	}
 	k := usernameKey(username)
-	reservation, err := recall(ctx, s.o.Cache, usersContainer, k, k, func(ctx context.Context) (*usernameItem, error) {
+	reservation, err := recall(ctx, s.o.Cache, usersContainer, k, "username", func(ctx context.Context) (*usernameItem, error) {
 		item, _, err := s.reservation(ctx, op, username)
 		return item, err
 	})

@@ -73,6 +73,11 @@ type run struct {
 	Options
 	mix   []pattern
 	posts []int // of the blog's users, how many posts come before theirs
+	total int   // posts
+
+	// stride has no factor in common with total: the multiples of it are all posts, in
+	// an order that has nothing to do with theirs.
+	stride uint64
 }
 
 // Run asks until Options.Duration is over, or ctx ends, which is no error. Requests that
@@ -82,10 +87,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	r := &run{Options: o, mix: mixOf(o.Writes), posts: make([]int, o.Blog.Authors)}
-	total := 0
 	for i := range r.posts {
-		r.posts[i] = total
-		total += o.Blog.PostCount(i)
+		r.posts[i] = r.total
+		r.total += o.Blog.PostCount(i)
+	}
+	for r.stride = uint64(float64(r.total)*goldenRatio) + 1; gcd(r.stride, uint64(r.total)) > 1; {
+		r.stride++
 	}
 	before, err := scrape(ctx, o.Metrics)
 	if err != nil {
@@ -101,7 +108,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for i := range workers {
 		random := rand.New(rand.NewPCG(o.Blog.Seed, uint64(i)))
 		workers[i] = &worker{run: r, client: &http.Client{Transport: transport}, random: random,
-			popular: rand.NewZipf(random, o.Skew, 1, uint64(total-1)), took: map[string]*hdrhistogram.Histogram{}}
+			popular: rand.NewZipf(random, o.Skew, 1, uint64(r.total-1)), took: map[string]*hdrhistogram.Histogram{}}
 		all.Go(func() { workers[i].work(limited) })
 	}
 	all.Wait()
@@ -111,6 +118,15 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	return newReport(workers, took, before, after)
+}
+
+const goldenRatio = 0.6180339887
+
+func gcd(a, b uint64) uint64 {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // work asks until ctx ends.

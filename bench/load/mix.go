@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
+	"sort"
 	"strings"
 
 	"byline/graph/globalid"
@@ -88,12 +88,8 @@ func (w *worker) pick() pattern {
 // wrote them, nor when.
 func (w *worker) popularPost() (user, number int) {
 	posts := w.run.posts
-	total := posts[len(posts)-1] + w.run.Blog.PostCount(len(posts)-1)
-	n := int(w.popular.Uint64() * 0x9E3779B97F4A7C15 % uint64(total))
-	user, found := slices.BinarySearch(posts, n)
-	if !found {
-		user--
-	}
+	n := int(w.popular.Uint64() * w.run.stride % uint64(w.run.total))
+	user = sort.SearchInts(posts, n+1) - 1 // the last of those before whom so many come: others have no posts
 	return user, n - posts[user]
 }
 

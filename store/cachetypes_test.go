@@ -1,0 +1,56 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"byline/store"
+	"byline/store/emulator"
+)
+
+// What is called alike and of another type is not taken for one another: ids come from
+// clients.
+func TestCacheTellsTypesApart(t *testing.T) {
+	engine, err := emulator.Open("", emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	r := newRemembering(t, engine, 1<<20)
+	const p = "p"
+	odd := []string{p, "like-u1", "post", "like u1", "comment p", "whole list", "user"}
+	deadline := time.Now().Add(300 * time.Millisecond) // long enough for what is read to be remembered
+	for time.Now().Before(deadline) {
+		for _, id := range odd {
+			if _, err := r.Comment(t.Context(), p, id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Like(t.Context(), p, id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Liked(t.Context(), id, []string{p, "q"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Posts(t.Context(), []string{p, id}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Post(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Users(t.Context(), []string{p, id}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.User(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			for _, order := range []store.Order{store.NewestFirst, store.OldestFirst} {
+				if _, err := r.Comments(t.Context(), id, store.Paging{First: 25, Order: order}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.Likes(t.Context(), id, store.Paging{First: 25}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
