@@ -68,24 +68,12 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, profile string) {
 	var n atomic.Int64
 	measure := func(root string, pid, count int) time.Duration {
 		before := cpuOf(b, pid)
-		var left atomic.Int64
-		left.Store(int64(count))
-		var wg sync.WaitGroup
-		for range cpuConnections {
-			wg.Go(func() {
-				for left.Add(-1) >= 0 {
-					user, query := r.make(int(n.Add(1)))
-					if root != p.root {
-						user, query = r.make(0)
-					}
-					if a := ask(b, client, root, user, query); bytes.Contains(a, []byte(`"errors"`)) {
-						b.Errorf("%s", a)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
+		askAll(b, client, root, count, func() (user, query string) {
+			if at := int(n.Add(1)); root == p.root {
+				return r.make(at)
+			}
+			return r.make(0)
+		})
 		return cpuOf(b, pid) - before
 	}
 	measure(p.root, p.cmd.Process.Pid, 500) // warm
@@ -110,10 +98,29 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, profile string) {
 	b.ReportMetric(float64(len(first)), "answer-bytes")
 }
 
-// cpuOf is the CPU that the threads of a process have taken so far.
+// askAll asks count times, over all connections at once, what next returns.
+func askAll(b *testing.B, client *http.Client, root string, count int, next func() (user, query string)) {
+	var left atomic.Int64
+	left.Store(int64(count))
+	var wg sync.WaitGroup
+	for range cpuConnections {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				user, query := next()
+				if a := ask(b, client, root, user, query); bytes.Contains(a, []byte(`"errors"`)) {
+					b.Errorf("%s", a)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// cpuOf is the CPU that the threads of a process have taken so far; none if it has ended.
 func cpuOf(b *testing.B, pid int) (took time.Duration) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(threads) == 0 {
+	if _, missing := os.Stat("/proc/self/schedstat"); err != nil || missing != nil {
 		b.Skip("needs Linux with schedstat")
 	}
 	for _, name := range threads {
