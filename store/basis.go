@@ -24,6 +24,7 @@ type basisRead struct {
 	as        change
 	token     string
 	began     time.Time
+	ended     time.Time
 }
 
 type basisKey struct{}
@@ -52,7 +53,7 @@ func noteBasis(ctx context.Context, container string, reads ...remembered) {
 	defer b.mu.Unlock()
 	b.hits = append(b.hits, scopeOf(ctx).pattern)
 	for _, r := range reads {
-		b.reads = append(b.reads, basisRead{container, r.as, r.token, r.began})
+		b.reads = append(b.reads, basisRead{container, r.as, r.token, r.began, r.ended})
 	}
 }
 
@@ -102,12 +103,12 @@ func (s *Store) Holds(b *Basis, session *Session) bool {
 	return true
 }
 
-// span returns when the last read began, and until when all changes of what was read are
+// span returns when the last read ended, and until when all changes of what was read are
 // known, both in Unix nanoseconds. What is known to hold afterwards has held until then.
 func (b *Basis) span(c *Cache) (last, until int64) {
 	for i := range b.reads {
 		r := &b.reads[i]
-		last = max(last, r.began.UnixNano())
+		last = max(last, r.ended.UnixNano())
 		if known := c.followed[r.container].until.Load(); i == 0 || known < until {
 			until = known
 		}

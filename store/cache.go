@@ -79,6 +79,7 @@ type remembered struct {
 	as    change // what was known of the partition when the read began
 	token string // of the session, with which Cosmos DB answered
 	began time.Time
+	ended time.Time
 }
 
 // NewCache returns a Cache that takes so many bytes of memory, about.
@@ -165,7 +166,7 @@ func (r *reading) saw(resp *http.Response) {
 func (r *reading) remember(value any, others int, as change, began time.Time) remembered {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := remembered{value: value, bytes: r.bytes / (1 + others), as: as, began: began}
+	known := remembered{value: value, bytes: r.bytes / (1 + others), as: as, began: began, ended: time.Now()}
 	if r.responses == 1 {
 		known.token = r.token
 	}
