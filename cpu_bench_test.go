@@ -69,8 +69,8 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, profile string) {
 	measure := func(root string, pid, count int) time.Duration {
 		before := cpuOf(b, pid)
 		askAll(b, client, root, count, func() (user, query string) {
-			if at := int(n.Add(1)); root == p.root {
-				return r.make(at)
+			if root == p.root {
+				return r.make(int(n.Add(1)))
 			}
 			return r.make(0)
 		})
