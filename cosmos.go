@@ -89,16 +89,12 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...pol
 		if err != nil {
 			return nil, err
 		}
-		k, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
-		if err != nil {
-			return nil, err
-		}
 		dir, err := filepath.Abs(c.Data)
 		if err != nil {
 			dir = c.Data
 		}
 		return newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
-			return azcosmos.NewClientWithKey(engine.Endpoint(), k, o)
+			return azcosmos.NewClient(engine.Endpoint(), engine.Credential(), o)
 		})
 	}
 	endpoint, err := url.Parse(c.CosmosEndpoint)

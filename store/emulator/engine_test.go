@@ -166,6 +166,23 @@ func TestSignatureIsVerified(t *testing.T) {
 			t.Error(res.StatusCode, err)
 		}
 	})
+	t.Run("the engine's own token", func(t *testing.T) {
+		open := func(of *Engine) *azcosmos.Client {
+			client, err := azcosmos.NewClient(e.Endpoint(), of.Credential(), &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+				Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(client.Close)
+			return client
+		}
+		if _, err := open(e).CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "db"}, nil); err != nil {
+			t.Error(err)
+		}
+		other := newEngine(t, Options{Key: "YW5vdGhlciBrZXk="})
+		_, err := open(other).CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "other"}, nil)
+		wantStatus(t, err, 401, "")
+	})
 	t.Run("token of an emulator's test", func(t *testing.T) {
 		sig := base64.RawURLEncoding.EncodeToString([]byte(WellKnownKey))
 		req := httptest.NewRequest("GET", "http://localhost/dbs", nil)
