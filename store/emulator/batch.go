@@ -82,7 +82,7 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 	}
 	prepared := make([]operation, len(ops))
 	for i := range ops {
-		prepared[i] = ops[i].prepare(d, key)
+		prepared[i] = e.prepare(&ops[i], d, key)
 	}
 	results := make([]batchResult, len(ops))
 	failed, failure, size := -1, error(nil), 0
@@ -170,7 +170,7 @@ func (op *batchOp) result(q *request, c *container, res opResult) batchResult {
 
 // prepare parses an operation on the logical partition of a key. What is wrong
 // with it is reported when its turn comes.
-func (op *batchOp) prepare(d *definition, key partitionKey) operation {
+func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation {
 	fail := func(err error) operation {
 		return func(*transaction) (opResult, error) { return opResult{}, err }
 	}
@@ -200,7 +200,7 @@ func (op *batchOp) prepare(d *definition, key partitionKey) operation {
 		}
 		return func(t *transaction) (opResult, error) { return t.replace(op.ID, n, op.IfMatch) }
 	case "Patch":
-		p, err := parsePatch(op.Body)
+		p, err := e.parsePatch(op.Body)
 		if err != nil {
 			return fail(err)
 		}

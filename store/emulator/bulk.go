@@ -13,7 +13,7 @@ import (
 // old: the answer is 410 and nothing is done. It returns once all of it is durable.
 func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*response, error) {
 	prepared := make([]bulkOp, len(ops))
-	p, err := c.prepareBulk(q, ops, prepared)
+	p, err := e.prepareBulk(q, c, ops, prepared)
 	if err != nil {
 		return &response{container: c, partition: p}, err
 	}
@@ -80,7 +80,7 @@ type bulkOp struct {
 
 // prepareBulk parses the operations and returns the physical partition that the
 // request names.
-func (c *container) prepareBulk(q *request, ops []batchOp, prepared []bulkOp) (*partition, error) {
+func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared []bulkOp) (*partition, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.deleted {
@@ -117,7 +117,7 @@ func (c *container) prepareBulk(q *request, ops []batchOp, prepared []bulkOp) (*
 		if !p.holds(d.key.appendEPK(nil, key)) {
 			return p, rangeGone()
 		}
-		prepared[i].key, prepared[i].run = key, ops[i].prepare(d, key)
+		prepared[i].key, prepared[i].run = key, e.prepare(&ops[i], d, key)
 	}
 	return p, nil
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Pebble's memory: enough for a working set of some ten thousand items, small
@@ -31,9 +30,9 @@ const (
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
-	maxNewRanges   = 256     // physical partitions of a new container
-	parsedQueries  = 512     // parsed query texts that are kept
-	keptQueryBytes = 8 << 10 // of a text, at most, to be kept
+	maxNewRanges  = 256     // physical partitions of a new container
+	parsedKept    = 512     // parsed query texts that are kept, and as many conditions
+	keptTextBytes = 8 << 10 // of a text, at most, to be kept
 )
 
 // Options configure an Engine. The zero value works.
@@ -82,10 +81,11 @@ type Engine struct {
 	next    uint32                  // guarded by metaMu: the next number to give out
 	catalog atomic.Pointer[catalog] // replaced as a whole, under metaMu
 
-	durable *durability
-	replica *replica                              // nil without Options.ReplicaLag
-	inject  atomic.Pointer[func(Operation) Fault] // nil but in tests
-	queries *lru.Cache[string, *sql.Query]
+	durable    *durability
+	replica    *replica                              // nil without Options.ReplicaLag
+	inject     atomic.Pointer[func(Operation) Fault] // nil but in tests
+	queries    parsedTexts
+	conditions parsedTexts // of patches
 
 	stop context.CancelFunc
 	done chan struct{} // closed when the purge loop has ended
@@ -120,11 +120,8 @@ func Open(dir string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the key is not base64: %w", err)
 	}
-	queries, err := lru.New[string, *sql.Query](parsedQueries)
-	if err != nil {
-		return nil, err
-	}
-	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, queries: queries,
+	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth,
+		queries: newParsedTexts(sql.Parse), conditions: newParsedTexts(sql.ParseCondition),
 		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, o); err != nil {
 		return nil, err

@@ -347,7 +347,7 @@ func (e *Engine) document(q *request) (*response, error) {
 		})
 	case http.MethodPatch:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
-			p, err := parsePatch(q.body)
+			p, err := e.parsePatch(q.body)
 			return func(t *transaction) (opResult, error) { return t.patch(id, p, match) }, err
 		})
 	case http.MethodDelete:

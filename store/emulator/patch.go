@@ -30,7 +30,7 @@ type patchOp struct {
 	raw  []byte   // the value, normalised
 }
 
-func parsePatch(body []byte) (*patch, error) {
+func (e *Engine) parsePatch(body []byte) (*patch, error) {
 	var in struct {
 		Condition  *string `json:"condition"`
 		Operations []struct {
@@ -54,7 +54,7 @@ func parsePatch(body []byte) (*patch, error) {
 	}
 	p := &patch{ops: make([]patchOp, 0, len(in.Operations))}
 	if in.Condition != nil {
-		query, err := sql.ParseCondition(*in.Condition)
+		query, err := e.conditions.parse(*in.Condition)
 		if err != nil {
 			return nil, badRequest("The patch condition is invalid: %v", err)
 		}

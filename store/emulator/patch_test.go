@@ -13,6 +13,7 @@ import (
 )
 
 func TestPatchApply(t *testing.T) {
+	e := newEngine(t, Options{})
 	key := &partitionKeyPaths{paths: []sql.Path{{"a", "key"}}}
 	const doc = `{"id":"1","a":{"key":"k","n":1,"f":1.50},"list":[1,2,3],"s":"x","big":9223372036854775807}`
 	for _, one := range []struct{ name, ops, want string }{
@@ -57,7 +58,7 @@ func TestPatchApply(t *testing.T) {
 		{"move the partition key away", `[{"op":"move","from":"/a/key","path":"/b"}]`, "400"},
 	} {
 		t.Run(one.name, func(t *testing.T) {
-			p, err := parsePatch(fmt.Appendf(nil, `{"operations":%s}`, one.ops))
+			p, err := e.parsePatch(fmt.Appendf(nil, `{"operations":%s}`, one.ops))
 			var got []byte
 			if err == nil {
 				got, err = p.apply([]byte(doc), key)
@@ -103,13 +104,14 @@ func TestPatchThroughClient(t *testing.T) {
 
 // TestPatchBodies: SDKs send an object with the operations, or the operations alone.
 func TestPatchBodies(t *testing.T) {
+	e := newEngine(t, Options{})
 	for body, want := range map[string]int{
 		`{"operations":[{"op":"remove","path":"/a"}]}`:                                    1,
 		` [{"op":"remove","path":"/a"},{"op":"set","path":"/b","value":null}]`:            2,
 		`{"condition":"from c where c.a = 1","operations":[{"op":"remove","path":"/a"}]}`: 1,
 		`[]`: 0, `[1]`: 0, `{}`: 0, `null`: 0, `1`: 0, ``: 0,
 	} {
-		p, err := parsePatch([]byte(body))
+		p, err := e.parsePatch([]byte(body))
 		if (err == nil) != (want > 0) || err == nil && len(p.ops) != want {
 			t.Errorf("%s: %+v, %v", body, p, err)
 		}

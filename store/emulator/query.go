@@ -13,6 +13,7 @@ import (
 
 	"byline/store/emulator/internal/sql"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/tidwall/gjson"
 )
 
@@ -97,21 +98,40 @@ func (e *Engine) bindQuery(body []byte) (*sql.Bound, error) {
 		}
 		return true
 	})
-	query, ok := e.queries.Get(text)
-	if !ok {
-		var err error
-		if query, err = sql.Parse(text); err != nil {
-			return nil, queryError(err)
-		}
-		if len(text) <= keptQueryBytes { // what is parsed of a long one is many times as long
-			e.queries.Add(text, query)
-		}
+	query, err := e.queries.parse(text)
+	if err != nil {
+		return nil, queryError(err)
 	}
 	b, err := query.Bind(parameters)
 	if err != nil {
 		return nil, queryError(err)
 	}
 	return b, nil
+}
+
+// parsedTexts parses texts and keeps what it made of those it parsed last.
+type parsedTexts struct {
+	kept  *lru.Cache[string, *sql.Query]
+	fresh func(text string) (*sql.Query, error)
+}
+
+func newParsedTexts(parse func(text string) (*sql.Query, error)) parsedTexts {
+	kept, err := lru.New[string, *sql.Query](parsedKept)
+	if err != nil {
+		panic(err) // the size is not positive
+	}
+	return parsedTexts{kept, parse}
+}
+
+func (t parsedTexts) parse(text string) (*sql.Query, error) {
+	if query, ok := t.kept.Get(text); ok {
+		return query, nil
+	}
+	query, err := t.fresh(text)
+	if err == nil && len(text) <= keptTextBytes { // what is parsed of a long one is many times as long
+		t.kept.Add(text, query)
+	}
+	return query, err
 }
 
 // queryError renders an error of the query language as the service does: JSON
