@@ -2,11 +2,11 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
@@ -94,6 +94,13 @@ func (t *topics[T]) removeLocked(s *Stream[T]) {
 	}
 	s.over = true
 	s.wakeLocked()
+}
+
+// followed reports whether there is a stream of the subject.
+func (t *topics[T]) followed(subject string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.streams[subject]) > 0
 }
 
 // publish hands event to every stream of the subject. It waits for no reader: one
@@ -239,31 +246,35 @@ func (s *Store) runEvents(ctx context.Context) error {
 func (s *Store) distribute(_ context.Context, items [][]byte) error {
 	const op = "distribute changes"
 	for _, raw := range items {
-		var item authored
-		if json.Unmarshal(raw, &item) != nil {
+		var item struct {
+			authored
+			CreatedAt Date `json:"creationDate"`
+		}
+		if jsonv2.Unmarshal(raw, &item) != nil {
 			continue
 		}
-		switch item.Type {
-		case typePost:
+		switch {
+		case item.Type == typePost && item.Deleted:
+			s.events.changed.end(item.ID)
+			s.events.comments.end(item.ID)
+		case item.Type == typePost:
+			isNew := s.events.isNew(item.ID, item.CreatedAt, item.Written)
+			if !s.events.changed.followed(item.ID) && !(isNew && s.events.published.followed("")) {
+				continue
+			}
 			p, err := decodeChangedPost(op, raw)
 			if err != nil {
 				continue
 			}
-			if p.deleted {
-				s.events.changed.end(p.ID)
-				s.events.comments.end(p.ID)
-				continue
-			}
-			if s.events.isNew(p.ID, p.CreatedAt, item.Written) {
+			if isNew {
 				s.events.published.publish("", p)
 			}
 			s.events.changed.publish(p.ID, p)
-		case typeComment:
-			c, err := decodeComment(op, raw)
-			if err != nil || c == nil {
+		case item.Type == typeComment && !item.Deleted:
+			if !s.events.isNew(item.ID, item.CreatedAt, item.Written) || !s.events.comments.followed(item.PostID) {
 				continue
 			}
-			if s.events.isNew(c.ID, c.CreatedAt, item.Written) {
+			if c, err := decodeComment(op, raw); err == nil && c != nil {
 				s.events.comments.publish(c.PostID, c)
 			}
 		}

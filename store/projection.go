@@ -11,6 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	jsonv2 "github.com/go-json-experiment/json"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/changefeed"
@@ -203,7 +204,7 @@ const projectionWorkers = 8
 // cannot be read is set aside: it would stop the projections for ever.
 func (s *Store) decodeChange(container string, raw []byte) (authored, bool) {
 	var item authored
-	err := json.Unmarshal(raw, &item)
+	err := jsonv2.Unmarshal(raw, &item)
 	if err == nil && item.Type != typePost && item.Type != typeComment && item.Type != typeLike {
 		err = fmt.Errorf("unknown type %q", item.Type)
 	}
