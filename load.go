@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	readers "byline/bench/load"
+	"byline/bench/load"
 	"byline/graph"
 	"byline/store/seed"
 )
@@ -27,18 +27,18 @@ type benchLoad struct {
 	JSON        bool          `name:"json" help:"Print JSON."`
 }
 
-func (c benchLoad) options() (readers.Options, error) {
+func (c benchLoad) options() (load.Options, error) {
 	root, err := url.Parse(c.URL)
 	if err != nil || root.Host == "" {
-		return readers.Options{}, fmt.Errorf("--url %s: it must be a URL such as http://localhost:8080", c.URL)
+		return load.Options{}, fmt.Errorf("--url %s: it must be a URL such as http://localhost:8080", c.URL)
 	}
 	if c.Users < 1 {
-		return readers.Options{}, fmt.Errorf("--users %d: there can be 1 or more", c.Users)
+		return load.Options{}, fmt.Errorf("--users %d: there can be 1 or more", c.Users)
 	}
 	if c.Writes < 0 || c.Writes > 100 {
-		return readers.Options{}, fmt.Errorf("--writes %g: there can be 0 to 100 percent", c.Writes)
+		return load.Options{}, fmt.Errorf("--writes %g: there can be 0 to 100 percent", c.Writes)
 	}
-	o := readers.Options{URL: root.JoinPath("graphql").String(), Metrics: cmp.Or(c.MetricsURL, root.JoinPath("metrics").String()),
+	o := load.Options{URL: root.JoinPath("graphql").String(), Metrics: cmp.Or(c.MetricsURL, root.JoinPath("metrics").String()),
 		Blog: seed.Article(c.Seed, c.Users, demoUserID), Token: demoToken,
 		Connections: c.Connections, Duration: c.Duration, Writes: c.Writes / 100, Skew: c.Skew}
 	if c.MetricsURL == "none" {
@@ -56,7 +56,7 @@ func (c benchLoad) run(ctx context.Context, log *slog.Logger, stdout io.Writer) 
 		return err
 	}
 	log.Info("asking", logURL, o.URL, "for", c.Duration)
-	report, err := readers.Run(ctx, o)
+	report, err := load.Run(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	readers "byline/bench/load"
+	"byline/bench/load"
 )
 
 // TestBenchLoad asks a server that was filled by `byline seed`.
@@ -21,7 +21,7 @@ func TestBenchLoad(t *testing.T) {
 	if status := run(t.Context(), append(args, "--json"), &out, &log, nil); status != 0 {
 		t.Fatalf("status %d: %s", status, &log)
 	}
-	var r readers.Report
+	var r load.Report
 	if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
 		t.Fatalf("%v: %s", err, &out)
 	}

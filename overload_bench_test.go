@@ -44,7 +44,7 @@ func BenchmarkOverload(b *testing.B) {
 		s := startProcess(b, "--data", b.TempDir(), "--cache", "0")
 		unpin := pin(b, s.cmd.Process.Pid)
 		s.loaded()
-		l := newLoad(b, &s.instance)
+		l := newSenders(b, &s.instance)
 		l.closed(4, time.Second) // warm
 		capacity := float64(len(l.closed(4, short).answered)) / short.Seconds()
 		idle := s.memory(b)
@@ -129,8 +129,8 @@ func (p *process) memory(b *testing.B) float64 {
 	return kb / 1024
 }
 
-// load is what is sent to a server, and the connections it is sent over.
-type load struct {
+// senders is what is sent to a server, and the connections it is sent over.
+type senders struct {
 	b        *testing.B
 	address  string
 	requests [][]byte
@@ -152,9 +152,9 @@ const maxUnanswered = 4000
 
 func percentile(sorted []time.Duration, n int) time.Duration { return sorted[len(sorted)*n/100] }
 
-// newLoad prepares the requests. A hundred different ones follow each other.
-func newLoad(b *testing.B, s *instance) *load {
-	l := &load{b: b, address: strings.TrimPrefix(s.root, "http://")}
+// newSenders prepares the requests. A hundred different ones follow each other.
+func newSenders(b *testing.B, s *instance) *senders {
+	l := &senders{b: b, address: strings.TrimPrefix(s.root, "http://")}
 	feed := at(b, s.do("", `{ feed(first: 100) { edges { node { id author { id } } } } }`, nil), "feed.edges").([]any)
 	for n := range 100 {
 		node := find(feed[n%len(feed)], "node")
@@ -189,7 +189,7 @@ func newLoad(b *testing.B, s *instance) *load {
 }
 
 // closed sends from so many clients, each of which waits for its answer.
-func (l *load) closed(clients int, d time.Duration) loadResult {
+func (l *senders) closed(clients int, d time.Duration) loadResult {
 	results := make([]loadResult, clients)
 	var all sync.WaitGroup
 	end := time.Now().Add(d)
@@ -209,7 +209,7 @@ func (l *load) closed(clients int, d time.Duration) loadResult {
 }
 
 // open sends so many requests a second, whether answers come or not.
-func (l *load) open(perSecond float64, d time.Duration) loadResult {
+func (l *senders) open(perSecond float64, d time.Duration) loadResult {
 	var result loadResult
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -240,7 +240,7 @@ func (l *load) open(perSecond float64, d time.Duration) loadResult {
 }
 
 // send sends a request, which is due, and notes what becomes of it.
-func (l *load) send(n int, due time.Time, result *loadResult, mu *sync.Mutex) {
+func (l *senders) send(n int, due time.Time, result *loadResult, mu *sync.Mutex) {
 	c, err := l.connection()
 	if err != nil {
 		l.b.Error(err)
@@ -273,7 +273,7 @@ func (l *load) send(n int, due time.Time, result *loadResult, mu *sync.Mutex) {
 }
 
 // connection returns one that is idle, or a new one.
-func (l *load) connection() (*loadConn, error) {
+func (l *senders) connection() (*loadConn, error) {
 	l.mu.Lock()
 	if last := len(l.idle) - 1; last >= 0 {
 		defer l.mu.Unlock()

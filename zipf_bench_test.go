@@ -3,14 +3,10 @@ package main
 import (
 	"flag"
 	"log/slog"
-	"net/http"
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-
-	readers "byline/bench/load"
+	"byline/bench/load"
 	"byline/store/emulator"
 	"byline/store/seed"
 )
@@ -47,7 +43,7 @@ func BenchmarkZipf(b *testing.B) {
 	for _, cache := range []string{"64", "0"} {
 		b.Run("cache="+cache+"MB", func(b *testing.B) {
 			p := startProcess(b, "--data", config.Data, "--cache", cache)
-			o := readers.Options{URL: p.root + "/graphql", Metrics: p.root + "/metrics", Blog: blog, Token: demoToken,
+			o := load.Options{URL: p.root + "/graphql", Metrics: p.root + "/metrics", Blog: blog, Token: demoToken,
 				Connections: cpuConnections, Duration: *zipfTime, Writes: 0.01, Skew: 1.1}
 			// The copies were loaded, too, but the projections have to see that.
 			for before, now := -1.0, projected(b, p.root); now == 0 || now != before; before, now = now, projected(b, p.root) {
@@ -55,7 +51,7 @@ func BenchmarkZipf(b *testing.B) {
 			}
 			b.ResetTimer()
 			for b.Loop() {
-				r, err := readers.Run(b.Context(), o)
+				r, err := load.Run(b.Context(), o)
 				if err != nil || r.Errors > 0 {
 					b.Fatalf("%v %+v", err, r)
 				}
@@ -74,19 +70,11 @@ func BenchmarkZipf(b *testing.B) {
 }
 
 // projected is how many changes the projections have handled.
-func projected(b *testing.B, root string) (total float64) {
-	res, err := http.Get(root + "/metrics")
+func projected(b *testing.B, root string) float64 {
+	all, err := scrape(root)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer res.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(res.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, m := range families["byline_projection_changes_total"].GetMetric() {
-		total += m.GetCounter().GetValue()
-	}
-	return total
+	sum, _ := total(all, "byline_projection_changes_total", nil)
+	return sum
 }

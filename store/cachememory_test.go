@@ -4,21 +4,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
 
-// heap is how much of it is used.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC() // what finalizers and pools held goes with the second
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
+	"byline/internal/heaptest"
+)
 
 // cacheReads is a million where it matters:
 //
@@ -51,25 +43,21 @@ func TestCacheMemory(t *testing.T) {
 		"nothing": {reads, 100, func(int) any { return (*Post)(nil) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := heap()
-			c := NewCache(limit)
-			c.meter = NewMeter(prometheus.NewRegistry())
-			for n := range tt.reads {
-				_, err := recall(t.Context(), c, postsContainer, id(n), id(n), func(ctx context.Context) (any, error) {
-					ctx.Value(readingKey{}).(*reading).bytes = tt.bytes
-					return tt.value(n), nil
-				})
-				if err != nil {
-					t.Fatal(err)
+			heaptest.Bounded(t, limit, func() any {
+				c := NewCache(limit)
+				c.meter = NewMeter(prometheus.NewRegistry())
+				for n := range tt.reads {
+					_, err := recall(t.Context(), c, postsContainer, id(n), id(n), func(ctx context.Context) (any, error) {
+						ctx.Value(readingKey{}).(*reading).bytes = tt.bytes
+						return tt.value(n), nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			c.entries.CleanUp()
-			took := heap() - before
-			t.Logf("%d entries, %.1f MB", c.entries.EstimatedSize(), float64(took)/(1<<20))
-			if took > limit*11/10 || took < limit/4 {
-				t.Errorf("%.1f MB, where %d may be", float64(took)/(1<<20), limit>>20)
-			}
-			runtime.KeepAlive(c)
+				c.entries.CleanUp()
+				return c
+			})
 		})
 	}
 }
