@@ -161,13 +161,15 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 		return nil, badRequest("A query over %s can only filter, project and limit.", name)
 	}
 	var rows [][]byte
+	item := b.Evaluator()
 	for _, body := range bodies {
-		if ok, err := b.Matches(body); err != nil {
+		item.Next(body)
+		if ok, err := item.Matches(); err != nil {
 			return nil, queryError(err)
 		} else if !ok {
 			continue
 		}
-		row, ok, err := b.Project(nil, body)
+		row, ok, err := item.Project(nil)
 		if err != nil {
 			return nil, queryError(err)
 		}
@@ -214,7 +216,7 @@ func (e *Engine) listItems(q *request, c *container) (*response, error) {
 
 func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (resp *response, err error) {
 	began := time.Now()
-	r := queryRun{e: e, q: q, c: c, bound: b}
+	r := queryRun{e: e, q: q, c: c, bound: b, item: b.Evaluator()}
 	if r.size, err = pageSize(q); err != nil {
 		return nil, err
 	}

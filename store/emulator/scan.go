@@ -28,7 +28,8 @@ type queryRun struct {
 	taken bool             // view is in use
 	items *pebble.Iterator // over all items, for lookups; nil until the first
 
-	room    []byte // where the document that is looked at is made
+	item    *sql.Evaluator // on the item that was offered last
+	room    []byte         // where its document is made
 	out     []byte // the answer as far as it is made
 	rows    int
 	next    *continuation
@@ -222,7 +223,7 @@ func (r *queryRun) runStream() error {
 	return nil
 }
 
-// addRow projects an item into the page.
+// addRow projects the item that was offered last into the page.
 func (r *queryRun) addRow(doc []byte) error {
 	if r.rows > 0 {
 		r.out = append(r.out, ',')
@@ -234,7 +235,7 @@ func (r *queryRun) addRow(doc []byte) error {
 		r.out = append(r.out, doc...)
 	} else {
 		var err error
-		if r.out, _, err = r.bound.Project(r.out, doc); err != nil { // there is a row: offer has seen to it
+		if r.out, _, err = r.item.Project(r.out); err != nil { // there is a row: offer has seen to it
 			return queryError(err)
 		}
 	}
@@ -362,15 +363,16 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 		return true, nil
 	}
 	r.loaded += len(rec.doc)
+	r.item.Next(rec.doc)
 	if !r.plan.covered {
-		if ok, err := r.bound.Matches(rec.doc); err != nil {
+		if ok, err := r.item.Matches(); err != nil {
 			return false, queryError(err)
 		} else if !ok {
 			return true, nil
 		}
 	}
 	if !r.bound.Aggregates() {
-		if ok, err := r.bound.HasRow(rec.doc); err != nil {
+		if ok, err := r.item.HasRow(); err != nil {
 			return false, queryError(err)
 		} else if !ok {
 			return true, nil

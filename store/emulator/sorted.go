@@ -95,6 +95,7 @@ func (r *queryRun) runSorted() error {
 				return err
 			}
 			if found { // always: the view is the same
+				r.item.Next(rec.doc)
 				if err := r.addRow(rec.doc); err != nil {
 					return err
 				}

@@ -38,8 +38,9 @@ func TestMatchesAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { p.Project(dst, post) }); n > 0 {
-		t.Errorf("%v allocations in Project", n)
+	item := p.Evaluator()
+	if n := testing.AllocsPerRun(100, func() { item.Next(post); item.Matches(); item.HasRow(); item.Project(dst) }); n > 0 {
+		t.Errorf("%v allocations of an Evaluator", n)
 	}
 }
 
@@ -87,8 +88,10 @@ func BenchmarkProject(b *testing.B) {
 	}
 	dst := make([]byte, 0, 1024)
 	b.ReportAllocs()
+	item := q.Evaluator()
 	for b.Loop() {
-		q.Project(dst, post)
+		item.Next(post)
+		item.Project(dst)
 	}
 }
 

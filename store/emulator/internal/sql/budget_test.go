@@ -71,7 +71,7 @@ func TestBudget(t *testing.T) {
 			text := []byte(doc.String())
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, ok, err := b.Project(nil, text)
+			_, ok, err := project(b, nil, text)
 			runtime.ReadMemStats(&after)
 			if ok || err == nil || !strings.Contains(err.Error(), tc.wrong) {
 				t.Errorf("got %v, %v, want an error about %q", ok, err, tc.wrong)
@@ -101,7 +101,7 @@ func TestBudget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if row, _, err := b.Project(nil, []byte(doc.String())); err != nil || string(row) != tc.want {
+			if row, _, err := project(b, nil, []byte(doc.String())); err != nil || string(row) != tc.want {
 				t.Errorf("got %.100s, %v, want %s", row, err, tc.want)
 			}
 		})

@@ -91,9 +91,13 @@ var envs = sync.Pool{New: func() any { return new(env) }}
 
 func newEnv(b *Bound, doc []byte) *env {
 	e := envs.Get().(*env)
-	e.slots, e.params, e.prep, e.end = b.q.slots, b.params, b.prep, b.q.end
+	e.begin(b)
 	e.reset(doc)
 	return e
+}
+
+func (e *env) begin(b *Bound) {
+	e.slots, e.params, e.prep, e.end = b.q.slots, b.params, b.prep, b.q.end
 }
 
 func (e *env) reset(doc []byte) {
@@ -102,12 +106,17 @@ func (e *env) reset(doc []byte) {
 
 // release returns why the run has failed, nil if it has not.
 func (e *env) release() error {
-	failed := e.err
+	failed := e.failure()
 	clear(e.stack[:cap(e.stack)])
 	*e = env{stack: e.stack[:0]}
 	envs.Put(e)
-	if failed != nil { // never an error that is a nil *Error
-		return failed
+	return failed
+}
+
+// failure returns why the run has failed, nil if it has not.
+func (e *env) failure() error {
+	if e.err != nil { // never an error that is a nil *Error
+		return e.err
 	}
 	return nil
 }

@@ -87,9 +87,9 @@ func FuzzParse(f *testing.F) {
 		for _, doc := range docs {
 			_, err := b.Matches(doc)
 			run(err)
-			has, failed := b.HasRow(doc)
+			has, failed := hasRow(b, doc)
 			run(failed)
-			row, ok, err := b.Project(nil, doc)
+			row, ok, err := project(b, nil, doc)
 			if run(err); ok {
 				check(row)
 			}

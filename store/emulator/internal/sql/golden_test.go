@@ -163,7 +163,7 @@ func (g *golden) eval(text string, params []Param) string {
 	if err != nil {
 		return err.Error()
 	}
-	row, ok, err := b.Project(nil, g.docs[0])
+	row, ok, err := project(b, nil, g.docs[0])
 	if err != nil {
 		return err.Error()
 	}
@@ -239,7 +239,7 @@ func (g *golden) query(text string, params []Param) []string {
 		}
 	} else {
 		for _, doc := range docs {
-			row, ok, err := b.Project(nil, doc)
+			row, ok, err := project(b, nil, doc)
 			if err != nil {
 				return []string{err.Error()}
 			}

@@ -147,7 +147,7 @@ func TestBoundIsShared(t *testing.T) {
 				if got, want := isMatch(t, b, string(doc)), i%12 >= 1 && i%12 <= 10; got != want {
 					t.Errorf("%s: got %v, want %v", doc, got, want)
 				}
-				if row, _, _ := b.Project(nil, doc); string(row) != fmt.Sprintf(`"A%dB"`, n) {
+				if row, _, _ := project(b, nil, doc); string(row) != fmt.Sprintf(`"A%dB"`, n) {
 					t.Errorf("%s: got %s", doc, row)
 				}
 			}
@@ -232,7 +232,7 @@ func TestDocuments(t *testing.T) {
 				t.Fatal(err)
 			}
 			prefix := []byte("row:")
-			got, ok, err := b.Project(prefix, []byte(tc.doc))
+			got, ok, err := project(b, prefix, []byte(tc.doc))
 			if err != nil || string(got) != "row:"+tc.want || ok != (tc.want != "") {
 				t.Errorf("got %s, %v, want %s", got, ok, tc.want)
 			}

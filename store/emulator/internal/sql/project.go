@@ -103,11 +103,40 @@ func (b *Bound) SelectsAll() bool {
 	return ok && len(p.steps) == 0
 }
 
-// HasRow reports whether doc yields a row: SELECT VALUE of something undefined
+// Evaluator evaluates a query on one item after the other. It looks for a property of an
+// item once, whatever it is asked about the item. It is not safe for concurrent use.
+type Evaluator struct {
+	b *Bound
+	e env
+}
+
+// Evaluator returns an Evaluator of the query.
+func (b *Bound) Evaluator() *Evaluator {
+	v := &Evaluator{b: b}
+	v.e.begin(b)
+	return v
+}
+
+// Next goes on to an item, a JSON object, which must stay as it is until the next one.
+func (v *Evaluator) Next(doc []byte) {
+	v.e.work, v.e.err = 0, nil
+	v.e.reset(doc)
+}
+
+// Matches reports whether WHERE is true. The error, if any, is an *Error: to find out takes
+// too much.
+func (v *Evaluator) Matches() (bool, error) {
+	if v.b.q.where == nil {
+		return true, nil
+	}
+	return v.b.q.where.test(&v.e) == yes, v.e.failure()
+}
+
+// HasRow reports whether the item yields a row: SELECT VALUE of something undefined
 // does not. It is not for queries that Aggregates. The error, if any, is an *Error:
 // to find out takes too much.
-func (b *Bound) HasRow(doc []byte) (bool, error) {
-	switch x := b.q.row.(type) {
+func (v *Evaluator) HasRow() (bool, error) {
+	switch x := v.b.q.row.(type) {
 	case *objectExpr, *arrayExpr:
 		return true, nil
 	case *pathExpr:
@@ -115,18 +144,15 @@ func (b *Bound) HasRow(doc []byte) (bool, error) {
 			return true, nil
 		}
 	}
-	e := newEnv(b, doc)
-	v := b.q.row.eval(e)
-	return v.kind != Undefined, e.release()
+	return v.b.q.row.eval(&v.e).kind != Undefined, v.e.failure()
 }
 
-// Project appends doc's row to dst. ok is false, and dst returned as it was, if
-// doc yields no row: SELECT VALUE of something undefined. It is not for queries
+// Project appends the item's row to dst. ok is false, and dst returned as it was, if
+// the item yields no row: SELECT VALUE of something undefined. It is not for queries
 // that Aggregates. The error, if any, is an *Error: the row takes too much.
-func (b *Bound) Project(dst, doc []byte) (out []byte, ok bool, err error) {
-	e := newEnv(b, doc)
-	out = appendRow(e, dst, b.q.row)
-	if err := e.release(); err != nil {
+func (v *Evaluator) Project(dst []byte) (out []byte, ok bool, err error) {
+	out = appendRow(&v.e, dst, v.b.q.row)
+	if err := v.e.failure(); err != nil {
 		return dst, false, err
 	}
 	return out, len(out) > len(dst), nil

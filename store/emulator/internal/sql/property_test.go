@@ -309,7 +309,7 @@ func TestPlanAgreesWithMatches(t *testing.T) {
 				doc += "}"
 				checkPlan(t, text, b, []byte(doc), []Path{{"x"}, {"y"}, {"z", "w"}})
 				// A row is evaluated without the short cuts that WHERE takes.
-				row, _, _ := slow.Project(nil, []byte(doc))
+				row, _, _ := project(slow, nil, []byte(doc))
 				if hit := isMatch(t, b, doc); hit != (string(row) == "true") {
 					t.Fatalf("%s: Matches(%s) is %v, its value %q", text, doc, hit, row)
 				}

@@ -155,18 +155,15 @@ func (b *Bound) OffsetLimit() (offset, limit int, ok bool) {
 	return b.offset, b.limit, b.limit >= 0
 }
 
-// Matches reports whether WHERE is true for doc, a JSON object. The error, if any,
-// is an *Error: to find out takes too much.
+// Matches reports whether WHERE is true for doc, a JSON object, that nothing else is
+// asked about. The error, if any, is an *Error: to find out takes too much.
 func (b *Bound) Matches(doc []byte) (bool, error) {
 	if b.q.where == nil {
 		return true, nil
 	}
 	e := newEnv(b, doc)
 	t := b.q.where.test(e)
-	if err := e.release(); err != nil {
-		return false, err
-	}
-	return t == yes, nil
+	return t == yes, e.release()
 }
 
 // Order is one term of ORDER BY.
