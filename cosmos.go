@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -37,6 +38,9 @@ type cosmosConfig struct {
 
 // check finds what is wrong with the configuration before anything is opened.
 func (c cosmosConfig) check() error {
+	if c.FeedPartitions < 0 || c.FeedPartitions > store.MaxFeedPartitions {
+		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions", store.MaxFeedPartitions)
+	}
 	if c.CosmosEndpoint == "" {
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"byline/graph"
-	"byline/store"
 )
 
 // explainConfig is what `byline explain` can be told.
@@ -24,8 +23,8 @@ type explainConfig struct {
 // run says what the operations of a document are going to read and write, and for how
 // many request units.
 func (c explainConfig) run(stdout io.Writer) error {
-	if c.FeedPartitions < 0 || c.FeedPartitions > store.MaxFeedPartitions {
-		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions", store.MaxFeedPartitions)
+	if err := (cosmosConfig{FeedPartitions: c.FeedPartitions}).check(); err != nil {
+		return err
 	}
 	document, err := os.ReadFile(c.File)
 	if err != nil {

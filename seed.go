@@ -34,6 +34,9 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 	if err := checkUsers(c.Users); err != nil {
 		return err
 	}
+	if c.Model != "" && c.FeedPartitions != 0 {
+		return errors.New("--feed-partitions is not for --model: the bench reads one partition of the feed")
+	}
 	m := newMeter(log, stderr)
 	defer m.stop()
 	defer collectLess()()
@@ -76,6 +79,9 @@ func checkUsers(n int) error {
 // all the time.
 func collectLess() (asBefore func()) {
 	const percent = 400
+	if toldWhenToCollect() {
+		return func() {}
+	}
 	before := debug.SetGCPercent(percent)
 	return func() { debug.SetGCPercent(before) }
 }
@@ -101,6 +107,11 @@ func (c seedConfig) load(ctx context.Context, db *cosmos, m *meter) (database st
 		return "", nil, fmt.Errorf("%s: %w", db.where, err)
 	}
 	content := seed.Article(c.Seed, c.Users, demoUserID)
+	if other, err := seed.Other(ctx, blog, content); err != nil {
+		return "", nil, err
+	} else if other {
+		return "", nil, fmt.Errorf("%s, database %s: there is a blog of --seed %d with another number of --users: choose another --seed, which comes beside it, or another database", db.where, c.CosmosDatabase, c.Seed)
+	}
 	return c.CosmosDatabase, store.Containers(), m.follow("posts", content.TotalPosts(), func(progress func(int)) error {
 		return seed.Load(ctx, content, blog, progress)
 	})

@@ -45,6 +45,10 @@ func TestSeedGoesOn(t *testing.T) {
 	if again := seed(killed); again != want {
 		t.Errorf("again: %s; before: %s", again, want)
 	}
+	var refused output
+	if status := run(t.Context(), append(args(killed), "--users", "26"), io.Discard, &refused, nil); status != 1 || !strings.Contains(refused.String(), "--users") {
+		t.Errorf("another size over it: status %d: %s", status, &refused)
+	}
 	if status := run(t.Context(), []string{"views", "verify", "--data", killed}, io.Discard, &log, nil); status != 0 {
 		t.Errorf("status %d: %s", status, &log)
 	}
@@ -53,7 +57,7 @@ func TestSeedGoesOn(t *testing.T) {
 // TestSeedRefuses is what is found before a data directory is made.
 func TestSeedRefuses(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--model", "v4"}, {"--seed=-1"}} {
+	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--model", "v4"}, {"--seed=-1"}, {"--feed-partitions", "65"}, {"--model", "v3", "--feed-partitions", "2"}} {
 		var log output
 		if status := run(t.Context(), append([]string{"seed", "--data", data}, args...), &log, &log, nil); status != 1 {
 			t.Errorf("%v: status %d: %s", args, status, &log)

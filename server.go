@@ -169,14 +169,17 @@ var (
 // collectLater makes the garbage collector wait for some more memory to be in use, until
 // the returned function is called: a gateway whose heap is small would be gone through many
 // times a second. What it adds to the heap is never touched, so that it takes no memory of
-// the machine. Who has told Go when to collect is obeyed.
+// the machine; the garbage does that it lets lie.
 func collectLater() (asBefore func()) {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	if toldWhenToCollect() {
 		return func() {}
 	}
 	unused := make([]byte, 64<<20)
 	return func() { runtime.KeepAlive(unused) }
 }
+
+// toldWhenToCollect reports whether whoever started the process has told Go, and is obeyed.
+func toldWhenToCollect() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
 // serve runs the gateway until ctx ends.
 func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(net.Addr)) (err error) {

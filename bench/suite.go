@@ -194,12 +194,13 @@ type workload struct {
 }
 
 // workload returns what n requests of each kind are about: users and posts that are drawn
-// uniformly. With another workload, of the same seed, it is users who have written as much
-// as the other's.
+// uniformly, posts once each as far as there are enough. With another workload, of the same
+// seed, it is users who have written as much as the other's.
 func (s *Suite) workload(n int, other *workload) *workload {
 	w := &workload{}
 	random := rand.New(rand.NewPCG(s.o.Seed, 1))
 	run := uuid.NewString()[:8]
+	total, drawn := s.blog.TotalPosts(), map[[2]int]bool{}
 	for i := range n {
 		name := fmt.Sprintf("bench-%s-%d", run, i)
 		w.users = append(w.users, &store.User{ID: name, Username: name, CreatedAt: store.NewDate(measuredAt), Revision: 1})
@@ -208,10 +209,14 @@ func (s *Suite) workload(n int, other *workload) *workload {
 			author = random.IntN(s.blog.Authors)
 		}
 		w.authors, w.wrote = append(w.authors, s.blog.User(author).ID), append(w.wrote, s.blog.PostCount(author))
+		if len(drawn) == total {
+			clear(drawn)
+		}
 		number := s.blog.Posts[1]
-		for number >= s.blog.PostCount(author) {
+		for number >= s.blog.PostCount(author) || drawn[[2]int{author, number}] {
 			author, number = random.IntN(s.blog.Authors), random.IntN(s.blog.Posts[1])
 		}
+		drawn[[2]int{author, number}] = true
 		w.posts = append(w.posts, s.blog.Thread(author, number).Post)
 	}
 	return w

@@ -250,7 +250,7 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 			authored
 			CreatedAt Date `json:"creationDate"`
 		}
-		if jsonv2.Unmarshal(raw, &item) != nil {
+		if jsonv2.Unmarshal(raw, &item, lenient) != nil {
 			continue
 		}
 		switch {

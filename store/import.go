@@ -49,11 +49,13 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 		posts = append(posts, t.Post)
 		items = append(items, encode(t.Post.short()))
 	}
-	conflict, err := CreateAll(ctx, s.users, u.ID, items)
-	if err != nil {
-		return cosmosError(op, err)
+	oneByOne := reservation != nil // the user was here before, without these posts
+	if !oneByOne {
+		if oneByOne, err = CreateAll(ctx, s.users, u.ID, items); err != nil { // the projections are at work, too
+			return cosmosError(op, err)
+		}
 	}
-	if conflict { // the projections are at work, too
+	if oneByOne {
 		for _, p := range posts {
 			if _, err := writeCopy(ctx, s.users, u.ID, p); err != nil {
 				return err

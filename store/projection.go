@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/changefeed"
@@ -200,11 +201,15 @@ func (s *Store) projectCopies(ctx context.Context, posts map[string]*Post) error
 // projectionWorkers bounds how many copies are written at a time.
 const projectionWorkers = 8
 
+// lenient is for what is read of items that others may have written: what is wrong
+// elsewhere in them is no matter.
+var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
 // decodeChange reads what every item of the posts container has. An item that
 // cannot be read is set aside: it would stop the projections for ever.
 func (s *Store) decodeChange(container string, raw []byte) (authored, bool) {
 	var item authored
-	err := jsonv2.Unmarshal(raw, &item)
+	err := jsonv2.Unmarshal(raw, &item, lenient)
 	if err == nil && item.Type != typePost && item.Type != typeComment && item.Type != typeLike {
 		err = fmt.Errorf("unknown type %q", item.Type)
 	}

@@ -30,7 +30,7 @@ type queryRun struct {
 
 	item    *sql.Evaluator // on the item that was offered last
 	room    []byte         // where its document is made
-	out     []byte // the answer as far as it is made
+	out     []byte         // the answer as far as it is made
 	rows    int
 	next    *continuation
 	entries int // index entries and items looked at

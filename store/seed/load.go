@@ -70,6 +70,28 @@ func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) erro
 	return to.ImportFeed(ctx, newest)
 }
 
+// Other reports whether the store holds a blog of the same seed that differs in something
+// else, such as the number of users: its posts have the same ids, and other contents, so
+// that it cannot be loaded over. It looks at comments on the first posts that are loaded:
+// who wrote them depends on all that a blog is made of.
+func Other(ctx context.Context, s *store.Store, b Blog) (bool, error) {
+	for n := range min(b.PostCount(0), 3) {
+		for _, want := range b.Thread(0, n).Comments {
+			have, err := s.Comment(ctx, want.PostID, want.ID)
+			if err != nil {
+				return false, err
+			}
+			if have == nil {
+				break // nothing of the thread is there, mostly
+			}
+			if have.AuthorID != want.AuthorID {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // Needed reports whether a blog should be loaded: the store is empty, or an earlier Load
 // was interrupted. Where nothing but the feed is missing it is not: the projections bring
 // that.

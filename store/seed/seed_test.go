@@ -279,3 +279,31 @@ func TestThrottled(t *testing.T) {
 		t.Errorf("%d items, digest %s; want %d, %s", have.Items, have, want.Items, want)
 	}
 }
+
+// A blog of another size has posts of the same ids, with other contents. One of another
+// seed may be loaded beside it, with all its copies.
+func TestOther(t *testing.T) {
+	b := small()
+	w := newWorld(t, emulator.Options{})
+	if err := seed.Load(t.Context(), b, w, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, users := range []int{b.Users + 1, b.Users - 1, 10 * b.Users} {
+		other := b
+		other.Users = users
+		if is, err := seed.Other(t.Context(), w.Store, other); !is || err != nil {
+			t.Errorf("%d users over %d: %v, %v", users, b.Users, is, err)
+		}
+	}
+	other := b
+	for range 2 {
+		if is, err := seed.Other(t.Context(), w.Store, other); is || err != nil {
+			t.Errorf("seed %d over %d: %v, %v", other.Seed, b.Seed, is, err)
+		}
+		other.Seed++
+	}
+	if err := seed.Load(t.Context(), other, w, nil); err != nil {
+		t.Errorf("of another seed: %v", err)
+	}
+	w.verify(t)
+}
