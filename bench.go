@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -25,11 +26,11 @@ type benchConfig struct {
 // are printed.
 type benchData struct {
 	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account, or emulator, to run on; its key is in the environment as COSMOS_KEY, or else DefaultAzureCredential signs in. The databases are called byline-bench-article-..., and stay."`
-	Data           string `placeholder:"DIR" help:"Directory in which the embedded engine's data stay, so that the next run need not load them."`
+	Data           string `placeholder:"DIR" help:"Directory in which the embedded engine's data stay, so that the next run need not load them; what each run writes stays, too."`
 	Seed           uint64 `default:"1" help:"Of the data set."`
 	Markdown       bool   `xor:"format" help:"Print Markdown."`
 	JSON           bool   `name:"json" xor:"format" help:"Print JSON."`
-	Remove         bool   `help:"Delete the databases afterwards."`
+	Remove         bool   `help:"Delete the databases afterwards, and when interrupted."`
 }
 
 // check finds what is wrong with data sets of so many users, and so many runs, before
@@ -60,19 +61,27 @@ func (c benchData) format() bench.Format {
 // engine holds here: as in an account, more data are on more of them.
 const authorsPerPartition = 50
 
+// ofBench makes the embedded engine's data those of the bench: each data set has a
+// directory of its own, and as many physical partitions as its size asks for.
+func (c *cosmosConfig) ofBench(o bench.Options) {
+	c.Data = filepath.Join(c.Data, fmt.Sprintf("%d-users-seed-%d", o.Users, o.Seed))
+	c.engine.Partitions = min(256, (o.Users+authorsPerPartition-1)/authorsPerPartition)
+}
+
 // loaded loads what is missing of a data set in some versions of the model, and does
 // something with it.
 func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versions []string, do func(*bench.Suite) error) (err error) {
 	where := cosmosConfig{CosmosEndpoint: c.CosmosEndpoint}
 	if where.embedded() {
-		where.Data = filepath.Join(c.Data, fmt.Sprintf("%d-users-seed-%d", o.Users, o.Seed))
+		where.Data = c.Data
 		if c.Data == "" {
 			if where.Data, err = os.MkdirTemp("", "byline-bench-"); err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, os.RemoveAll(where.Data)) }()
+			temporary := where.Data
+			defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 		}
-		where.engine.Partitions = min(256, (o.Users+authorsPerPartition-1)/authorsPerPartition)
+		where.ofBench(o)
 	}
 	// Writes are not synced while loading, but they are while measuring.
 	loading := where
@@ -85,7 +94,7 @@ func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versio
 		}
 		for _, version := range versions {
 			if err := loadModel(ctx, m, suite, o, version); err != nil {
-				return err
+				return errors.Join(err, c.remove(ctx, suite))
 			}
 		}
 		return nil
@@ -98,12 +107,19 @@ func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versio
 		if err != nil {
 			return err
 		}
-		err = do(suite)
-		if c.Remove {
-			err = errors.Join(err, suite.Remove(ctx))
-		}
-		return err
+		return errors.Join(do(suite), c.remove(ctx, suite))
 	}, bench.Charges())
+}
+
+// remove deletes the databases if --remove says so, whatever has happened, and also if the
+// run is interrupted: they cost money.
+func (c benchData) remove(ctx context.Context, suite *bench.Suite) error {
+	if !c.Remove {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	return suite.Remove(ctx)
 }
 
 // connected does something on a connection, with policies for the client of requests.
@@ -128,9 +144,9 @@ type benchArticle struct {
 	benchData `embed:""`
 	Users     int    `default:"300" help:"How many users write posts; each writes 5 to 50."`
 	Runs      int    `default:"30" help:"How often each request is run on each version."`
-	Growth    bool   `help:"Run on 10 and 100 times as many users, too, and show what grows."`
+	Growth    bool   `help:"Run on 10 and 100 times as many users, too, and show what grows: --users should be few."`
 	Chart     string `placeholder:"DIR" help:"Write charts of RU there, as SVG and PNG."`
-	Check     bool   `help:"Exit status 1 if a request costs over 20 % more RU on V3 than in the article."`
+	Check     bool   `help:"Exit status 1 if a request costs over 20 % more RU on V3 than in the article, all that it does included but the reservation of the username (C1) and the copies that show at once (C2), or if Q2 to Q6 do not cost less from version to version."`
 }
 
 func (c benchArticle) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
@@ -190,7 +206,7 @@ type benchGrowth struct {
 	benchData `embed:""`
 	Users     int  `default:"100" help:"How many users of the small data set write posts; each writes 5 to 50."`
 	Times     int  `default:"10" help:"How many times as many write those of the large one."`
-	Runs      int  `default:"2000" help:"How often each read is run on each data set."`
+	Runs      int  `default:"1000" help:"How often each read is run on each data set."`
 	Check     bool `help:"Exit status 1 if the median latency of a read is over 1.2 times as long on the large data set."`
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"byline/bench"
 	"byline/store/emulator"
@@ -122,6 +124,18 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	article(t, 0, append(account, "--remove")...)
+	interrupted, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	var measuring output
+	go func() {
+		for interrupted.Err() == nil && !strings.Contains(measuring.String(), "msg=requests") {
+			time.Sleep(10 * time.Millisecond)
+		}
+		interrupt()
+	}()
+	if status := run(interrupted, append([]string{"bench", "article", "--users", "1", "--runs", "100000", "--remove"}, account...), io.Discard, &measuring, nil); status != 1 {
+		t.Errorf("interrupted: status %d: %s", status, &measuring)
+	}
 	db, err := cosmosConfig{CosmosEndpoint: account[1]}.connect(slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)

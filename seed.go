@@ -20,7 +20,7 @@ type seedConfig struct {
 	cosmosConfig `embed:""`
 	Users        int    `default:"100" help:"How many users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
 	Seed         uint64 `default:"1" help:"Another seed, another blog; the same seed and number of users, the same."`
-	Model        string `enum:",v1,v2,v3" default:"" placeholder:"v1|v2|v3" help:"Load the database of 'byline bench article' for this version of the model instead, which has a name of its own."`
+	Model        string `enum:",v1,v2,v3" default:"" placeholder:"v1|v2|v3" help:"Load the database of 'byline bench article' for this version of the model instead, which has a name of its own and, on the embedded engine, a directory of its own in --data."`
 }
 
 // demoUserID is the user of whoever signs in by a demo token.
@@ -41,6 +41,9 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 	defer m.stop()
 	defer collectLess()()
 	c.engine.NoSync = true
+	if c.Model != "" && c.embedded() {
+		c.ofBench(bench.Options{Seed: c.Seed, Users: c.Users})
+	}
 	db, err := c.connect(m.log, traces{})
 	if err != nil {
 		return err

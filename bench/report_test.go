@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // made is a report whose figures are the article's, times a factor.
@@ -27,17 +28,21 @@ func made(posts int, factor float64) *Report {
 // TestCheck is the rule of --check.
 func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
-		version string
-		ru      float64
-		want    string
+		request, version string
+		ru, beside       float64
+		want             string
 	}{
-		"as in the article -> nil":   {V3, 10, ""},
-		"20 % over -> nil":           {V3, 12, ""},
-		"more than that -> an error": {V3, 12.1, "Q3 costs 12.10 RU, in the article 10.00"},
-		"another version -> nil":     {V2, 100, ""},
+		"as in the article -> nil":                {"C3", V3, 10, 0, ""},
+		"20 % over -> nil":                        {"C3", V3, 12, 0, ""},
+		"more than that -> an error":              {"C3", V3, 12.1, 0, "C3 costs 12.10 RU, in the article 10.00"},
+		"more with what is beside -> an error":    {"C3", V3, 10, 2.1, "C3 costs 12.10 RU, in the article 10.00"},
+		"more with a reserved name -> nil":        {"C1", V3, 10, 10, ""},
+		"more with copies at once -> nil":         {"C2", V3, 10, 10, ""},
+		"more without copies at once -> an error": {"C2", V3, 12.1, 10, "C2 costs 12.10 RU"},
+		"another version -> nil":                  {"C3", V2, 100, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Report{Cells: []Cell{{Request: "Q3", Version: c.version, RU: c.ru, ArticleRU: 10}}}
+			r := &Report{Cells: []Cell{{Request: c.request, Version: c.version, RU: c.ru, BesideRU: c.beside, ArticleRU: 10}}}
 			if err := r.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Error(err)
 			}
@@ -63,10 +68,31 @@ func TestDisorder(t *testing.T) {
 			for i := range 3 {
 				r.Cells[at+i].RU = c.ru[i]
 			}
-			if wrong := r.disorder(func(c Cell) float64 { return c.RU }) != nil; wrong != c.wrong {
+			if wrong := r.disorder(chargeOf, noise) != nil; wrong != c.wrong {
 				t.Error(wrong)
 			}
+			if err := r.Check(); c.wrong != (err != nil) && c.ru[2] != 1.05 || err != nil && !strings.Contains(err.Error(), "Q6") {
+				t.Errorf("--check: %v", err)
+			}
 		})
+	}
+}
+
+// TestPercentile is by nearest rank: of few measurements the 99th is the longest.
+func TestPercentile(t *testing.T) {
+	up := func(n int) (took []time.Duration) {
+		for i := range n {
+			took = append(took, time.Duration(n-i)*time.Millisecond)
+		}
+		return took
+	}
+	for _, c := range []struct {
+		n, p int
+		want float64
+	}{{1, 50, 1}, {1, 99, 1}, {2, 50, 1}, {30, 50, 15}, {30, 99, 30}, {99, 99, 99}, {100, 50, 50}, {100, 99, 99}, {1000, 99, 990}} {
+		if got := percentile(up(c.n), c.p); got != c.want {
+			t.Errorf("%dth of %d: %v, want %v", c.p, c.n, got, c.want)
+		}
 	}
 }
 
