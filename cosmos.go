@@ -39,7 +39,7 @@ type cosmosConfig struct {
 // check finds what is wrong with the configuration before anything is opened.
 func (c cosmosConfig) check() error {
 	if c.FeedPartitions < 0 || c.FeedPartitions > store.MaxFeedPartitions {
-		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions", store.MaxFeedPartitions)
+		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions, not %d", store.MaxFeedPartitions, c.FeedPartitions)
 	}
 	if c.CosmosEndpoint == "" {
 		return nil
