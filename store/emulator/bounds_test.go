@@ -317,7 +317,7 @@ func TestContinuationAfterReindex(t *testing.T) {
 // TestSortOfLargeValues sorts by more bytes than are kept: pages are cut short, even
 // within what OFFSET leaves out, but nothing is missing.
 func TestSortOfLargeValues(t *testing.T) {
-	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	const n = 24 // of 1.5 MB: 11 fit
 	var want []string
 	for i := range n {

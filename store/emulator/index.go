@@ -197,9 +197,17 @@ func (n *pathNode) child(name string) *pathNode {
 // includes reports whether values of path can be looked up in the range index.
 // Positions in arrays are not in it.
 func (x *indexPolicy) includes(path sql.Path) bool {
-	if x.root == nil || len(path) == 0 || isSystemProperty(path[0]) {
-		return false
-	}
+	return x.root != nil && len(path) > 0 && !isSystemProperty(path[0]) && x.says(path)
+}
+
+// orders reports whether ORDER BY may name path by itself. The id and _ts are indexed
+// whatever the paths of the policy are; other system properties are as these say.
+func (x *indexPolicy) orders(path sql.Path) bool {
+	return x.root != nil && (len(path) == 1 && (path[0] == "id" || path[0] == "_ts") || x.says(path))
+}
+
+// says reports what the paths of the policy say about path.
+func (x *indexPolicy) says(path sql.Path) bool {
 	n, inherited := x.root, false
 	for i := 0; ; i++ {
 		if n != nil && n.below != nil {

@@ -126,7 +126,7 @@ func (r *rig) openPages(t *rapid.T) {
 	p := &pages{begun: map[modelKey]string{}, seen: map[modelKey]string{}, filter: q.filter}
 	if rapid.Bool().Draw(t, "one key") {
 		p.pk = r.anyKey(t)
-		if !r.policy.servable(q.orderBy) {
+		if always, _ := r.policy.sorts(q.orderBy); !always {
 			q.orderBy = nil
 		}
 	} else {

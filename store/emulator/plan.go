@@ -71,8 +71,11 @@ func (s *span) empty() bool { return bytes.Compare(s.low, s.high) >= 0 }
 // scan; a scan.
 func (r *queryRun) choosePlan() error {
 	orders := r.bound.OrderBy()
-	if len(orders) >= 2 && !r.def.index.ordersBy(orders) {
+	switch {
+	case len(orders) >= 2 && !r.def.index.ordersBy(orders):
 		return badRequest("The order by query does not have a corresponding composite index that it can be served from.")
+	case len(orders) == 1 && !r.def.index.orders(orders[0].Path) && !r.compositeOrders(orders[0]):
+		return badRequest("The index path corresponding to the specified order-by item is excluded.")
 	}
 	var err error
 	if r.plan, err = r.findPlan(orders); err != nil {
@@ -237,19 +240,40 @@ func (x *indexPolicy) ordersBy(orders []sql.Order) bool {
 	return false
 }
 
+// compositeOrders reports whether a composite index has the order of the query, for
+// what WHERE pins. Whether the query is of one logical partition, for which the index
+// serves, or sorts what it finds in several, is no matter: the same query is answered,
+// or refused, for any part of the container.
+func (r *queryRun) compositeOrders(o sql.Order) bool {
+	for i := range r.def.index.composites {
+		columns := r.def.index.composites[i].columns
+		pinned := r.pinned(&r.def.index.composites[i])
+		for _, c := range columns[:min(pinned+1, len(columns))] {
+			if slices.Equal(c.path, o.Path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pinned returns how many columns at the start of an index WHERE pins to a value.
+func (r *queryRun) pinned(index *compositeIndex) int {
+	for i, c := range index.columns {
+		if _, ok := r.bound.Equal(c.path); !ok {
+			return i
+		}
+	}
+	return len(index.columns)
+}
+
 // compositePlan finds the composite index that serves best: the one that
 // delivers ORDER BY, and of those the one that pins most.
 func (r *queryRun) compositePlan(orders []sql.Order) (best plan, found bool) {
 	bestScore := 0
 	for i := range r.def.index.composites {
 		index := &r.def.index.composites[i]
-		pinned := 0
-		for pinned < len(index.columns) {
-			if _, ok := r.bound.Equal(index.columns[pinned].path); !ok {
-				break
-			}
-			pinned++
-		}
+		pinned := r.pinned(index)
 		ordered, reverse := r.delivers(index, pinned, orders)
 		score := 2 * pinned
 		if pinned < len(index.columns) {

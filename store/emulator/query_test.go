@@ -331,7 +331,7 @@ func TestContinuationTokens(t *testing.T) {
 		{"SELECT VALUE c.id FROM c", pk("p")},
 		{"SELECT VALUE c.id FROM c WHERE c.userId = 'u1'", cross},
 		{"SELECT VALUE c.id FROM c WHERE c.type = 'comment' ORDER BY c.type DESC, c.creationDate DESC, c.id DESC", pk("p")},
-		{"SELECT VALUE c.id FROM c ORDER BY c.name", pk("p")},
+		{"SELECT VALUE c.id FROM c ORDER BY c.userId", pk("p")},
 		{"SELECT DISTINCT VALUE c.id FROM c", pk("p")},
 	}
 	var tokens []*string
