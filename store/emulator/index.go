@@ -22,7 +22,7 @@ const maxRangeValue = 256
 // indexingPolicy is the protocol's indexing policy.
 type indexingPolicy struct {
 	Mode      string            `json:"indexingMode"`
-	Automatic bool              `json:"automatic"`
+	Automatic *bool             `json:"automatic"` // nil until it is complete
 	Included  []indexPath       `json:"includedPaths"`
 	Excluded  []indexPath       `json:"excludedPaths"`
 	Composite [][]compositePath `json:"compositeIndexes,omitempty"`
@@ -48,6 +48,10 @@ func (p *indexingPolicy) complete() error {
 	p.Mode = strings.ToLower(p.Mode)
 	if p.Mode == "" {
 		p.Mode = "consistent"
+	}
+	if p.Automatic == nil {
+		automatic := p.Mode != "none"
+		p.Automatic = &automatic
 	}
 	if p.Included == nil {
 		p.Included = []indexPath{}

@@ -74,7 +74,7 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		return nil, badRequest("The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
 	}
 	if p.IndexingPolicy == nil {
-		p.IndexingPolicy = &indexingPolicy{Automatic: true}
+		p.IndexingPolicy = &indexingPolicy{}
 	}
 	if err := p.IndexingPolicy.complete(); err != nil {
 		return nil, err
