@@ -81,7 +81,7 @@ func (r *queryRun) currentPartition() (*partition, error) {
 
 // currentSpan finds the span that a continuation goes on in. If its partition was
 // split meanwhile, that is the child which holds the position, or the first child
-// if all of them go on.
+// if all of them go on. No other partition takes it.
 func (r *queryRun) currentSpan() (int, error) {
 	if r.from.plan == 0 {
 		return 0, nil
@@ -101,10 +101,14 @@ func (r *queryRun) currentSpan() (int, error) {
 			break
 		}
 	}
-	if found < 0 {
-		return 0, rangeGone()
+	if found >= 0 {
+		return found, nil
 	}
-	return found, nil
+	if slices.ContainsFunc(r.c.ranges, func(p *partition) bool { return p.descends(r.from.span) }) {
+		return 0, rangeGone() // it was split: the client has to ask its children
+	}
+	return 0, invalidContinuation() // of another range, or of none
+
 }
 
 // key is the key at a position of the span.
