@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -161,8 +162,10 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 		return nil, badRequest("A query over %s can only filter, project and limit.", name)
 	}
 	var rows [][]byte
+	done := queryWork{retrieved: len(bodies), took: time.Millisecond}
 	item := b.Evaluator()
 	for _, body := range bodies {
+		done.loaded += len(body)
 		item.Next(body)
 		if ok, err := item.Matches(); err != nil {
 			return nil, queryError(err)
@@ -186,7 +189,11 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 	}
 	resp := feedResponse(name, rid, rows)
 	resp.charge = chargeQueryBase
-	resp.extra = queryMetrics(q, len(bodies), len(rows), time.Millisecond)
+	done.rows = len(rows)
+	for _, row := range rows {
+		done.output += len(row)
+	}
+	resp.extra = done.metrics(q)
 	return resp, nil
 }
 
@@ -247,16 +254,19 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		}
 	}
 	resp.at(r.state.at(p))
+	done := queryWork{retrieved: r.looked, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
 	out := finishPage(r.out, r.rows)
 	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
-	if b.Aggregates() { // they are computed from the index
-		r.loaded = 0
+	charged := r.loaded
+	if b.Aggregates() { // the service computes them from the index
+		charged = 0
 	}
-	resp.charge = queryCharge(r.entries, r.seeks, r.rows, r.loaded)
+	resp.charge = queryCharge(r.entries, r.seeks, r.rows, charged)
 	if r.next != nil {
 		resp.continuation = r.next.encode(fingerprint())
 	}
-	resp.extra = queryMetrics(q, r.entries, r.rows, time.Since(began))
+	done.took = time.Since(began)
+	resp.extra = done.metrics(q)
 	if q.is("X-Ms-Cosmos-Populateindexmetrics") {
 		resp.extra = append(resp.extra, "X-Ms-Cosmos-Index-Utilization", base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
 	}
@@ -291,30 +301,61 @@ func crossPartitionError(b *sql.Bound) error {
 			"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."}
 }
 
-// queryMetrics returns the header that tells how a query went.
-func queryMetrics(q *request, entries, rows int, took time.Duration) []string {
+// queryWork is what a page of a query took, for its metrics.
+type queryWork struct {
+	retrieved int // items looked at
+	loaded    int // their bytes
+	rows      int
+	output    int // their bytes
+	took      time.Duration
+}
+
+// metrics returns the header that tells how a query went. What is not measured is 0.
+func (w queryWork) metrics(q *request) []string {
 	if !q.is("X-Ms-Documentdb-Populatequerymetrics") {
 		return nil
 	}
-	ms := float64(took.Microseconds()) / 1000
+	ms := float64(w.took.Microseconds()) / 1000
+	ratio := 1.0
+	if w.retrieved > 0 {
+		ratio = float64(w.rows) / float64(w.retrieved)
+	}
 	b := append(make([]byte, 0, 512), "totalExecutionTimeInMs="...)
 	b = strconv.AppendFloat(b, ms, 'f', 2, 64)
 	b = append(b, ";queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs="...)
 	b = strconv.AppendFloat(b, ms, 'f', 2, 64)
 	b = append(b, ";indexLookupTimeInMs=0.00;instructionCount=0;documentLoadTimeInMs=0.00;systemFunctionExecuteTimeInMs=0.00;userFunctionExecuteTimeInMs=0.00;retrievedDocumentCount="...)
-	b = strconv.AppendInt(b, int64(entries), 10)
-	b = append(b, ";retrievedDocumentSize=0;outputDocumentCount="...)
-	b = strconv.AppendInt(b, int64(rows), 10)
-	b = append(b, ";outputDocumentSize=0;writeOutputTimeInMs=0.00;indexUtilizationRatio=1.00"...)
+	b = strconv.AppendInt(b, int64(w.retrieved), 10)
+	b = append(b, ";retrievedDocumentSize="...)
+	b = strconv.AppendInt(b, int64(w.loaded), 10)
+	b = append(b, ";outputDocumentCount="...)
+	b = strconv.AppendInt(b, int64(w.rows), 10)
+	b = append(b, ";outputDocumentSize="...)
+	b = strconv.AppendInt(b, int64(w.output), 10)
+	b = append(b, ";writeOutputTimeInMs=0.00;indexUtilizationRatio="...)
+	b = strconv.AppendFloat(b, ratio, 'f', 2, 64)
 	return []string{"X-Ms-Documentdb-Query-Metrics", string(b)}
 }
 
-// indexMetrics describes the index that the plan uses.
+// indexMetrics describes the indexes that the plan uses, and those that the policy
+// leaves out of what WHERE looks at.
 func (r *queryRun) indexMetrics() string {
-	single, composite := [][]byte{}, [][]byte{}
-	for _, p := range r.bound.Paths() {
-		if r.def.index.includes(p) {
-			single = append(single, fmt.Appendf(nil, `{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, quoteJSON(p.String()+"/?")))
+	single := func(p sql.Path) []byte {
+		return fmt.Appendf(nil, `{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, quoteJSON(p.String()+"/?"))
+	}
+	used, missing, composite := [][]byte{}, [][]byte{}, [][]byte{}
+	if r.plan.path != nil {
+		used = append(used, single(r.plan.path))
+	}
+	indexed := func(p sql.Path) bool {
+		if p[0] == "id" || isSystemProperty(p[0]) || r.def.index.includes(p) || r.isPartitionKeyPath(p) {
+			return true
+		}
+		return r.plan.composite != nil && slices.ContainsFunc(r.plan.composite.columns, func(c compositeColumn) bool { return slices.Equal(c.path, p) })
+	}
+	for _, p := range r.triedPaths() {
+		if len(p) > 0 && !indexed(p) {
+			missing = append(missing, single(p))
 		}
 	}
 	if x := r.plan.composite; x != nil {
@@ -328,6 +369,7 @@ func (r *queryRun) indexMetrics() string {
 		}
 		composite = append(composite, fmt.Appendf(nil, `{"IndexSpecs":[%s],"IndexPreciseSet":true,"IndexImpactScore":"High"}`, bytes.Join(specs, []byte{','})))
 	}
-	return fmt.Sprintf(`{"UtilizedSingleIndexes":[%s],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[%s],"PotentialCompositeIndexes":[]}`,
-		bytes.Join(single, []byte{','}), bytes.Join(composite, []byte{','}))
+	comma := []byte{','}
+	return fmt.Sprintf(`{"UtilizedSingleIndexes":[%s],"PotentialSingleIndexes":[%s],"UtilizedCompositeIndexes":[%s],"PotentialCompositeIndexes":[]}`,
+		bytes.Join(used, comma), bytes.Join(missing, comma), bytes.Join(composite, comma))
 }

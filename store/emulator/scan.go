@@ -33,9 +33,11 @@ type queryRun struct {
 	out     []byte         // the answer as far as it is made
 	rows    int
 	next    *continuation
-	entries int // index entries and items looked at
+	head    int // bytes of out before the first row
+	entries int // index entries and items walked over
 	seeks   int
-	loaded  int // bytes of items
+	looked  int // items looked at
+	loaded  int // their bytes
 }
 
 // begin takes a view of the container, chooses the plan, and returns the physical
@@ -158,6 +160,7 @@ func (r *queryRun) close() error {
 // run fills out and next.
 func (r *queryRun) run() error {
 	r.out = appendPageStart(make([]byte, 0, 512), "Documents", r.c.rid)
+	r.head = len(r.out)
 	switch {
 	case r.plan.kind&planRows != 0:
 		return r.runAggregation()
@@ -366,6 +369,7 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 	if r.def.expired(rec, r.e.clock) {
 		return true, nil
 	}
+	r.looked++
 	r.loaded += len(rec.doc)
 	r.item.Next(rec.doc)
 	if !r.plan.covered {
