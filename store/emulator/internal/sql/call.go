@@ -33,6 +33,9 @@ func (p *parser) aggregate(t token, name string, kind aggregateKind) expr {
 	if star := p.peek(); star.word == "*" {
 		p.fail(star, "%s(*) is not supported", name)
 	}
+	if distinct := p.peek(); distinct.word == "DISTINCT" {
+		p.fail(distinct, "%s(DISTINCT) is not supported", name)
+	}
 	p.noAgg = "within an aggregate"
 	args := p.list(")")
 	p.noAgg = ""

@@ -123,6 +123,15 @@ func (p *parser) negated(not token) expr {
 	return x
 }
 
+// isOperator reports whether t joins the expression before it with another one.
+func isOperator(t token) bool {
+	switch t.word {
+	case "=", "!=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "LIKE", "+", "-", "*", "/", "%", "||", "NOT", "AND", "OR", "??", "?":
+		return true
+	}
+	return false
+}
+
 func (p *parser) in(x expr) cond {
 	p.next()
 	p.expect("(")

@@ -160,6 +160,11 @@ func lexOne(s string, i int) (token, *Error) {
 		t.end = int32(end + 1)
 	default:
 		t.kind = tokSymbol
+		for _, shift := range []string{">>>", ">>", "<<"} {
+			if strings.HasPrefix(s[i:], shift) {
+				return t, errorAt(i, i+len(shift), "The operator '%s' is not supported", shift)
+			}
+		}
 		if n := symbolLength(s[i:]); n > 0 {
 			t.word = s[i : i+n]
 			t.end = int32(i + n)

@@ -48,7 +48,7 @@ func ParseCondition(text string) (*Query, error) {
 func parse(text string, start func(*parser)) (q *Query, err error) {
 	tokens, lexErr := lex(text)
 	if lexErr != nil {
-		return nil, lexErr
+		return nil, lexErr.inUnits(text)
 	}
 	p := &parser{text: text, tokens: tokens, q: &Query{end: len(text)},
 		params: map[string]*paramExpr{}, paths: map[string]*pathExpr{}, spans: map[string]*pathExpr{}}
@@ -56,7 +56,7 @@ func parse(text string, start func(*parser)) (q *Query, err error) {
 		switch r := recover().(type) {
 		case nil:
 		case *Error:
-			q, err = nil, r
+			q, err = nil, r.inUnits(text)
 		default:
 			panic(r)
 		}
@@ -66,6 +66,7 @@ func parse(text string, start func(*parser)) (q *Query, err error) {
 		p.unexpected(t)
 	}
 	p.q.finish()
+	p.q.inUnits(text)
 	return p.q, nil
 }
 
@@ -339,7 +340,7 @@ func (p *parser) orderBy() {
 			p.fail(t, "ORDER BY RANK is not supported")
 		}
 		path, ok := p.primary().(*pathExpr)
-		if !ok || path.path == nil {
+		if !ok || path.path == nil || isOperator(p.peek()) {
 			p.fail(t, "ORDER BY anything but a property is not supported")
 		}
 		term := Order{Path: path.path}

@@ -66,7 +66,7 @@ func (p *parser) pathFrom(first token) expr {
 				p.unexpected(t)
 			case p.is("("):
 				if strings.EqualFold(p.span(first), "udf") {
-					p.fail(t, "The user-defined function udf.%s is not supported", p.span(t))
+					p.fail(first, "The user-defined function udf.%s is not supported", p.span(t))
 				}
 				p.fail(t, "Syntax error, '%s' is no function", p.span(t))
 			}
