@@ -77,28 +77,19 @@ func (e *Engine) bindQuery(body []byte) (*sql.Bound, error) {
 	}
 	var text string
 	var parameters []sql.Param
+	var err error
 	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "query":
 			text = value.Str
 		case "parameters":
-			value.ForEach(func(_, p gjson.Result) bool {
-				var one sql.Param
-				p.ForEach(func(key, value gjson.Result) bool {
-					switch key.Str {
-					case "name":
-						one.Name = value.Str
-					case "value":
-						one.Value = json.RawMessage(value.Raw)
-					}
-					return true
-				})
-				parameters = append(parameters, one)
-				return true
-			})
+			parameters, err = queryParameters(value)
 		}
-		return true
+		return err == nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	query, err := e.queries.parse(text)
 	if err != nil {
 		return nil, queryError(err)
@@ -108,6 +99,63 @@ func (e *Engine) bindQuery(body []byte) (*sql.Bound, error) {
 		return nil, queryError(err)
 	}
 	return b, nil
+}
+
+// queryParameters reads the parameters of a query: an array, or null, of objects with a
+// name and a value. The value may be missing, and is undefined then: JavaScript leaves
+// out one that is.
+func queryParameters(list gjson.Result) (parameters []sql.Param, err error) {
+	switch {
+	case list.Type == gjson.Null:
+		return nil, nil
+	case !list.IsArray():
+		return nil, badRequest("The query request is invalid: 'parameters' is not an array.")
+	}
+	list.ForEach(func(_, p gjson.Result) bool {
+		var one sql.Param
+		p.ForEach(func(key, value gjson.Result) bool {
+			switch key.Str {
+			case "name":
+				one.Name = value.Str
+			case "value":
+				one.Value = json.RawMessage(value.Raw)
+			}
+			return true
+		})
+		if one.Name == "" {
+			err = badRequest("The query request is invalid: parameter %d of 'parameters' has no name.", len(parameters)+1)
+			return false
+		}
+		parameters = append(parameters, one)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	if twice := givenTwice(parameters); twice != "" {
+		return nil, badRequest("The query request is invalid: the parameter '%s' is given more than once.", twice)
+	}
+	return parameters, nil
+}
+
+// givenTwice returns a name that two parameters have, "" if there is none.
+func givenTwice(parameters []sql.Param) string {
+	if len(parameters) <= 8 { // so that most queries make no map
+		for i, p := range parameters {
+			if slices.ContainsFunc(parameters[:i], func(o sql.Param) bool { return o.Name == p.Name }) {
+				return p.Name
+			}
+		}
+		return ""
+	}
+	seen := make(map[string]bool, len(parameters))
+	for _, p := range parameters {
+		if seen[p.Name] {
+			return p.Name
+		}
+		seen[p.Name] = true
+	}
+	return ""
 }
 
 // parsedTexts parses texts and keeps what it made of those it parsed last.
