@@ -60,6 +60,10 @@ func TestBudget(t *testing.T) {
 		{"TRIM", `TRIM(c.big, c.digits)`, "TRIM does more work"},
 		{"ARRAY_CONTAINS of objects", `ARRAY_CONTAINS(c.list, c.object)`, "ARRAY_CONTAINS does more work"},
 		{"ARRAY_CONTAINS in part", `ARRAY_CONTAINS(c.members, c.members[0], true)`, "ARRAY_CONTAINS does more work"},
+		{"ARRAY_CONTAINS_ANY", `ARRAY_CONTAINS_ANY(c.list, ` + many("1", ",", 1000) + `)`, "ARRAY_CONTAINS_ANY does more work"},
+		{"ARRAY_CONTAINS_ALL of objects", `ARRAY_CONTAINS_ALL(c.list, c.object)`, "ARRAY_CONTAINS_ALL does more work"},
+		{"SETUNION", `SETUNION(c.list, c.list)`, "SETUNION does more work"},
+		{"SETINTERSECT of what is nested deep", `SETINTERSECT(STRINGTOARRAY(c.deep), [])`, "SETINTERSECT does more work"},
 		{"arrays from a string that are nested deep", `STRINGTOARRAY(c.deep) = STRINGTOARRAY(c.deep)`, "comparison does more work"},
 		{"IN of what is nested deep", `STRINGTOARRAY(c.deep) IN (1,2,3,4,5,6,7,8,9)`, "IN does more work"},
 	} {

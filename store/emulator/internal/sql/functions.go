@@ -20,6 +20,7 @@ var functions = map[string]*function{
 	"IS_BOOL":      {1, 1, isKind(Bool)},
 	"IS_BOOLEAN":   {1, 1, isKind(Bool)}, // as SDKs write it where they go on with an ORDER BY over partitions
 	"IS_DEFINED":   {1, 1, func(a []Value) Value { return boolean(a[0].kind != Undefined) }},
+	"IS_INTEGER":   {1, 1, isInteger},
 	"IS_NULL":      {1, 1, isKind(Null)},
 	"IS_NUMBER":    {1, 1, isKind(Number)},
 	"IS_OBJECT":    {1, 1, isKind(Object)},
@@ -36,6 +37,7 @@ var functions = map[string]*function{
 	"LOWER":            {1, 1, stringMap(bytes.ToLower)},
 	"LTRIM":            {1, 2, trim(true, false)},
 	"REPLACE":          {3, 3, replace},
+	"REPLICATE":        {2, 2, replicate},
 	"REVERSE":          {1, 1, stringMap(reverse)},
 	"RIGHT":            {2, 2, right},
 	"RTRIM":            {1, 2, trim(false, true)},
@@ -52,10 +54,14 @@ var functions = map[string]*function{
 	"STRINGTONUMBER":  {1, 1, stringTo(Number)},
 	"STRINGTOOBJECT":  {1, 1, stringTo(Object)},
 
-	"ARRAY_CONCAT":   {2, many, arrayConcat},
-	"ARRAY_CONTAINS": {2, 3, arrayContains},
-	"ARRAY_LENGTH":   {1, 1, arrayLength},
-	"ARRAY_SLICE":    {2, 3, arraySlice},
+	"ARRAY_CONCAT":       {2, many, arrayConcat},
+	"ARRAY_CONTAINS":     {2, 3, arrayContains},
+	"ARRAY_CONTAINS_ALL": {2, many, arrayContainsEach(false)},
+	"ARRAY_CONTAINS_ANY": {2, many, arrayContainsEach(true)},
+	"ARRAY_LENGTH":       {1, 1, arrayLength},
+	"ARRAY_SLICE":        {2, 3, arraySlice},
+	"SETINTERSECT":       {2, 2, setIntersect},
+	"SETUNION":           {2, 2, setUnion},
 
 	"ABS":     {1, 1, numberMap(math.Abs)},
 	"CEILING": {1, 1, numberMap(math.Ceil)},
@@ -73,13 +79,17 @@ type cost struct {
 }
 
 var costs = map[string]*cost{
-	"ARRAY_CONCAT":   {size: sizes},
-	"ARRAY_CONTAINS": {work: containing},
-	"CONCAT":         {size: sizes},
-	"LTRIM":          {work: searching},
-	"REPLACE":        {size: replaced},
-	"RTRIM":          {work: searching},
-	"TRIM":           {work: searching},
+	"ARRAY_CONCAT":       {size: sizes},
+	"ARRAY_CONTAINS":     {work: containing},
+	"ARRAY_CONTAINS_ALL": {work: containingEach},
+	"ARRAY_CONTAINS_ANY": {work: containingEach},
+	"CONCAT":             {size: sizes},
+	"LTRIM":              {work: searching},
+	"REPLACE":            {size: replaced},
+	"RTRIM":              {work: searching},
+	"SETINTERSECT":       {work: keeping},
+	"SETUNION":           {size: sizes, work: keeping},
+	"TRIM":               {work: searching},
 }
 
 // containing is the work of comparing each element of an array with a value.
@@ -91,6 +101,36 @@ func containing(a []Value) int {
 		return product(len(a[0].text), len(sortedMembers(a[1].text))) + a[0].comparing()
 	}
 	return product(int(arrayLength(a).num), a[1].comparing()) + a[0].comparing()
+}
+
+// containingEach is the work of looking for one value after the other.
+func containingEach(a []Value) int {
+	n := 0
+	for _, v := range a[1:] {
+		if n += len(a[0].text) + containing([]Value{a[0], v}); n > maxWork {
+			break // the others need not be looked at
+		}
+	}
+	return n
+}
+
+// keeping is the work of making keys of the elements of two arrays, and a set of them.
+func keeping(a []Value) int {
+	const entry = 64
+	n := 0
+	for _, v := range a {
+		if v.kind == Array {
+			n += v.comparing() + product(entry, int(arrayLength([]Value{v}).num))
+		}
+	}
+	return n
+}
+
+// isInteger reports whether a number is an integer of 64 bits. The largest is no
+// number of JavaScript: it is the one above.
+func isInteger(a []Value) Value {
+	n := a[0].num
+	return boolean(a[0].kind == Number && n == math.Trunc(n) && -1<<63 <= n && n <= 1<<63)
 }
 
 func isKind(k Kind) func([]Value) Value {
@@ -207,6 +247,72 @@ func arrayContains(a []Value) Value {
 		}
 		if partial && hasMembers(raw, wanted) || !partial && Compare(valueOf(raw), a[1]) == 0 {
 			return boolean(true)
+		}
+	}
+}
+
+// arrayContainsEach looks for several values: for all of them, or for any. As AND and
+// OR do, it ignores one that is undefined if the others decide.
+func arrayContainsEach(anyOf bool) func([]Value) Value {
+	return func(a []Value) Value {
+		if a[0].kind != Array {
+			return Value{}
+		}
+		result := boolean(!anyOf)
+		for _, v := range a[1:] {
+			switch found := arrayContains([]Value{a[0], v}); {
+			case found.kind == Undefined:
+				result = found
+			case found.yes == anyOf:
+				return found
+			}
+		}
+		return result
+	}
+}
+
+// setUnion returns the elements of both arrays, each once, in their order.
+func setUnion(a []Value) Value {
+	if a[0].kind != Array || a[1].kind != Array {
+		return Value{}
+	}
+	seen := map[string]bool{}
+	out := appendNew([]byte{'['}, a[0], seen)
+	return Value{kind: Array, text: append(appendNew(out, a[1], seen), ']')}
+}
+
+// appendNew appends the elements of an array that were not seen, and sees them.
+func appendNew(out []byte, array Value, seen map[string]bool) []byte {
+	var key []byte
+	for s := (elements{b: array.text, i: 1}); ; {
+		raw, ok := s.next()
+		if !ok {
+			return out
+		}
+		if key = AppendKey(key[:0], valueOf(raw)); !seen[string(key)] {
+			seen[string(key)] = true
+			out = appendElement(out, raw)
+		}
+	}
+}
+
+// setIntersect returns the elements that both arrays have, each once, in the order of
+// the second.
+func setIntersect(a []Value) Value {
+	if a[0].kind != Array || a[1].kind != Array {
+		return Value{}
+	}
+	seen := map[string]bool{}
+	appendNew(nil, a[0], seen)
+	out, key := []byte{'['}, []byte(nil)
+	for s := (elements{b: a[1].text, i: 1}); ; {
+		raw, ok := s.next()
+		if !ok {
+			return Value{kind: Array, text: append(out, ']')}
+		}
+		if key = AppendKey(key[:0], valueOf(raw)); seen[string(key)] {
+			delete(seen, string(key))
+			out = appendElement(out, raw)
 		}
 	}
 }

@@ -67,6 +67,18 @@ func replaced(a []Value) int {
 	return len(a[0].text) + product(bytes.Count(a[0].text, a[1].text), max(0, len(a[2].text)-len(a[1].text)))
 }
 
+// replicate repeats a string; a result of more than 10,000 units is undefined.
+func replicate(a []Value) Value {
+	n, ok := integer(a[1])
+	if a[0].kind != String || !ok || n < 0 || product(length(a[0].text), n) > 10_000 {
+		return Value{}
+	}
+	if len(a[0].text) == 0 {
+		n = 0
+	}
+	return text(bytes.Repeat(a[0].text, n))
+}
+
 func trim(left, right bool) func([]Value) Value {
 	return func(a []Value) Value {
 		drop := unicode.IsSpace
