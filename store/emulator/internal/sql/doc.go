@@ -12,8 +12,9 @@
 //
 //	SELECT [DISTINCT] [TOP n|@p] * | VALUE expr | expr [[AS] alias], ...
 //	FROM name [[AS] alias]
-//	[WHERE expr] [GROUP BY expr, ...]
-//	[ORDER BY path [ASC|DESC], ...] [OFFSET n|@p LIMIT n|@p]
+//	[WHERE expr]
+//	[GROUP BY expr, ... | ORDER BY path [ASC|DESC], ...]
+//	[OFFSET n|@p LIMIT n|@p]
 //
 //	expr      literal, @parameter, path, [expr, ...], {"name": expr, ...}, (expr), call
 //	          + - * / %  unary - +  ||  = != <> < <= > >=  AND OR NOT  ??  ? :

@@ -315,3 +315,28 @@ func plan(text string, params []Param, args []string) string {
 	}
 	return out.String()
 }
+
+// TestFunctionsAreDocumented: the tables of docs/emulator.md have every function that
+// is served as such, and none of them as one that is not.
+func TestFunctionsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/emulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, missing, ok := strings.Cut(string(text), "| | not served |")
+	if !ok {
+		t.Fatal("no table of functions that are not served")
+	}
+	names := []string{"REGEXMATCH"}
+	for name := range functions {
+		names = append(names, name)
+	}
+	for name := range aggregateKinds {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		if code := "`" + name + "`"; !strings.Contains(served, code) || strings.Contains(missing, code) {
+			t.Errorf("%s is served, and documented otherwise", name)
+		}
+	}
+}
