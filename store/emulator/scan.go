@@ -260,7 +260,16 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	var position []byte
 	if from.started {
 		position = s.key(from.after)
-		if bytes.Compare(position, s.low) < 0 || bytes.Compare(position, s.high) >= 0 {
+		before, behind := bytes.Compare(position, s.low) < 0, bytes.Compare(position, s.high) >= 0
+		if r.plan.reverse {
+			before, behind = behind, before
+		}
+		switch split := from.span != s.no; {
+		case split && before: // the position is in another child
+			from.started = false
+		case split && behind:
+			return false, nil
+		case before || behind:
 			return false, invalidContinuation() // the index is no longer what it was
 		}
 	}

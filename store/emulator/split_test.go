@@ -350,15 +350,28 @@ func TestQueriesGoOnAfterASplit(t *testing.T) {
 	}
 }
 
-// TestFollowersOfASplit: clients that read a physical partition in order of creation
-// go on in each of its children, and in theirs, with the token that they have; items
-// that are created meanwhile come at the end.
+// TestFollowersOfASplit: clients that read a physical partition go on in each of its
+// children, and in theirs, with the token that they have. In order of creation, items that
+// are created meanwhile come at the end.
 func TestFollowersOfASplit(t *testing.T) {
+	for name, c := range map[string]struct {
+		query string
+		more  int // items that are created after each split
+	}{
+		"in order of creation": {"SELECT VALUE c.id FROM c", 20},
+		"by a range index":     {"SELECT VALUE c.id FROM c WHERE c.a = 1", 0},
+		"by an interval":       {"SELECT VALUE c.id FROM c WHERE c.n >= 0", 0},
+	} {
+		t.Run(name, func(t *testing.T) { followSplits(t, c.query, c.more) })
+	}
+}
+
+func followSplits(t *testing.T, query string, more int) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	create := func(from, to int) {
 		for i := from; i < to; i++ {
-			mustCreate(t, c, fmt.Sprint(i), fmt.Sprintf(`{"id":"%d","pk":"%d"}`, i, i))
+			mustCreate(t, c, fmt.Sprint(i), fmt.Sprintf(`{"id":"%d","pk":"%d","a":1,"n":%d}`, i, i, i))
 		}
 	}
 	create(0, 60)
@@ -366,7 +379,7 @@ func TestFollowersOfASplit(t *testing.T) {
 	var follow func(id, token string, pages int)
 	follow = func(id, token string, pages int) {
 		for n := 0; n == 0 || token != ""; n++ {
-			page := queryRange(t, e, "c", id, token, "SELECT VALUE c.id FROM c", "X-Ms-Max-Item-Count", "4")
+			page := queryRange(t, e, "c", id, token, query, "X-Ms-Max-Item-Count", "4")
 			if page.status == http.StatusGone {
 				for _, r := range rangesIn(e, "c") {
 					if token, parents := token, partitionOf(e, "c", r).parents; rangeID(parents[len(parents)-1]) == id {
@@ -385,13 +398,13 @@ func TestFollowersOfASplit(t *testing.T) {
 				if err := e.Split("db", "c", id); err != nil {
 					t.Fatal(err)
 				}
-				create(len(rangesIn(e, "c"))*100, len(rangesIn(e, "c"))*100+20)
+				create(len(rangesIn(e, "c"))*100, len(rangesIn(e, "c"))*100+more)
 			}
 		}
 	}
 	follow("0", "", 2)
-	if len(rangesIn(e, "c")) != 3 || len(seen) != 100 {
-		t.Errorf("%d items of 100, %d partitions", len(seen), len(rangesIn(e, "c")))
+	if len(rangesIn(e, "c")) != 3 || len(seen) != 60+2*more {
+		t.Errorf("%d items of %d, %d partitions", len(seen), 60+2*more, len(rangesIn(e, "c")))
 	}
 	for id, n := range seen {
 		if n != 1 {
