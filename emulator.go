@@ -31,16 +31,16 @@ func serveEmulator(ctx context.Context, c emulatorConfig, log *slog.Logger, list
 	if c.Partitions == 0 { // to the engine that is the default
 		return errors.New("--partitions 0: there can be 1 to 256")
 	}
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
 	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.reveal(), Logger: log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync, ReplicaLag: c.ReplicaLag})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
+	listener, err := net.Listen("tcp", c.Listen) // now that there is something to serve
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
 	return c.serve(ctx, engine, listener, log, listening)
 }
 

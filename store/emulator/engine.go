@@ -30,6 +30,8 @@ const (
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
+	fullRetry = 100 * time.Millisecond // how often an Open that a full disk has ended looks for room
+
 	maxNewRanges  = 256     // physical partitions of a new container
 	parsedKept    = 512     // parsed query texts that are kept, and as many conditions
 	keptTextBytes = 8 << 10 // of a text, at most, to be kept
@@ -81,6 +83,7 @@ type Engine struct {
 	next    uint32                  // guarded by metaMu: the next number to give out
 	catalog atomic.Pointer[catalog] // replaced as a whole, under metaMu
 
+	opened     atomic.Bool // Pebble is open
 	durable    *durability
 	replica    *replica                              // nil without Options.ReplicaLag
 	inject     atomic.Pointer[func(Operation) Fault] // nil but in tests
@@ -93,7 +96,9 @@ type Engine struct {
 
 // Open opens the engine on a data directory, which it creates if need be. With
 // dir "" the data is kept in memory and lost at Close. If another engine has the
-// directory open, the error wraps ErrInUse.
+// directory open, the error wraps ErrInUse. If there is no room for what opening
+// writes, it wraps syscall.ENOSPC, and the directory may stay locked until there
+// is room or the process ends.
 func Open(dir string, o Options) (*Engine, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -151,21 +156,11 @@ func Open(dir string, o Options) (*Engine, error) {
 
 // openStorage opens Pebble and turns its errors into lines for an operator.
 func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, error) {
-	cache := pebble.NewCache(blockCacheBytes)
-	defer cache.Unref()
 	o := &pebble.Options{
-		Cache:              cache,
 		MemTableSize:       memTableBytes,
 		MaxOpenFiles:       maxOpenFiles,
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             pebbleLogger{e},
-		EventListener: &pebble.EventListener{BackgroundError: func(err error) {
-			if errors.Is(err, syscall.ENOSPC) { // before memtables that cannot be flushed make writers wait for ever
-				e.writesFailed(err)
-			} else if e.log.Enabled(context.Background(), slog.LevelDebug) {
-				e.log.Debug("pebble", "detail", err.Error())
-			}
-		}},
 	}
 	if from.NoSync { // a load: what it writes is merged less often
 		o.L0CompactionThreshold, o.L0StopWritesThreshold = 8, 24
@@ -179,8 +174,7 @@ func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, e
 		if o.FS = from.fs; from.fs == nil {
 			o.FS = vfs.NewMem()
 		}
-		db, err := pebble.Open("data", o)
-		return db, io.NopCloser(nil), err
+		return e.openPebble("data", "data", o, io.NopCloser(nil))
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, directoryError(dir, err)
@@ -201,14 +195,114 @@ func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, e
 		return nil, nil, fmt.Errorf("%w: %s is open in another byline process", ErrInUse, dir)
 	}
 	o.Lock = lock
-	db, err := pebble.Open(name, o)
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open data directory %s: %w", dir, err), lock.Close())
+	return e.openPebble(dir, name, o, lock)
+}
+
+// openPebble opens Pebble in the directory called name, and dir in errors. It takes
+// the lock: it returns or closes it.
+//
+// Pebble's Open moves what the last process left in the log to tables, and cannot be
+// told to end. Where there is no room for that, it is left behind, with the lock, and
+// comes to its end when there is.
+func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer) (*pebble.DB, io.Closer, error) {
+	full := make(chan error, 1)
+	noRoom := func(err error) {
+		select {
+		case full <- err:
+		default: // it is known
+		}
+		time.Sleep(fullRetry)
 	}
+	o.FS = roomFS{o.FS, func(err error) bool {
+		if e.opened.Load() {
+			return false
+		}
+		noRoom(err)
+		return true
+	}}
+	o.EventListener = &pebble.EventListener{BackgroundError: func(err error) {
+		switch {
+		case !errors.Is(err, syscall.ENOSPC):
+			if e.log.Enabled(context.Background(), slog.LevelDebug) {
+				e.log.Debug("pebble", "detail", err.Error())
+			}
+		case e.opened.Load(): // before memtables that cannot be flushed make writers wait for ever
+			e.writesFailed(err)
+		default: // of something else than a write. It tries again at once
+			noRoom(err)
+		}
+	}}
+	var db *pebble.DB
+	var err error
+	ended := make(chan struct{}) // then db and err are set
+	go func() {
+		defer close(ended)
+		o.Cache = pebble.NewCache(blockCacheBytes)
+		defer o.Cache.Unref()
+		db, err = pebble.Open(name, o)
+	}()
+	select {
+	case <-ended:
+	case first := <-full:
+		go func() {
+			<-ended
+			if err == nil {
+				db.Close()
+			}
+			lock.Close()
+		}()
+		return nil, nil, openError(dir, first)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(openError(dir, err), lock.Close())
+	}
+	e.opened.Store(true)
 	return db, lock, nil
 }
 
+// roomFS is a file system whose writes wait for room as long as full returns true: to
+// Pebble, one of its own bookkeeping that fails is the end of the process.
+type roomFS struct {
+	vfs.FS
+	full func(error) bool
+}
+
+// Create implements vfs.FS.
+func (r roomFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := r.FS.Create(name, category)
+	if err != nil {
+		return nil, err
+	}
+	return roomFile{f, r.full}, nil
+}
+
+type roomFile struct {
+	vfs.File
+	full func(error) bool
+}
+
+// Write implements vfs.File.
+func (f roomFile) Write(b []byte) (n int, err error) {
+	for {
+		more, err := f.File.Write(b[n:])
+		n += more
+		if !errors.Is(err, syscall.ENOSPC) || !f.full(err) {
+			return n, err
+		}
+	}
+}
+
+func openError(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("data directory %s has no room: %w; make room and start again", dir, err)
+	}
+	return fmt.Errorf("open data directory %s: %w", dir, err)
+}
+
 func directoryError(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return openError(dir, err)
+	}
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		err = p.Err
@@ -259,6 +353,8 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 // Fatalf is called when Pebble cannot go on. The process must not go on either:
 // what it would acknowledge from here on might not be kept.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
-	l.writesFailed(fmt.Errorf(format, args...))
+	if l.opened.Load() {
+		l.writesFailed(fmt.Errorf(format, args...))
+	}
 	panic(fmt.Sprintf("pebble: "+format, args...))
 }

@@ -323,3 +323,63 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestOpenOnAFullDisk: Open ends with an error that says so, whatever it has to
+// write, and what it leaves behind ends when there is room.
+func TestOpenOnAFullDisk(t *testing.T) {
+	for name, items := range map[string]int{"a log to replay": 1, "an empty log": 0} {
+		t.Run(name, func(t *testing.T) {
+			before := vfs.NewCrashableMem()
+			first, err := Open("", Options{fs: before})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if items > 0 {
+				mustCreate(t, newContainer(t, first, azcosmos.ContainerProperties{}), "p", `{"id":"1","pk":"p"}`)
+			}
+			mem := before.CrashClone(vfs.CrashCloneCfg{})
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var full errorfs.Toggle
+			full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind == errorfs.OpFileWrite {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+			full.On()
+			var log lines
+			o := Options{fs: errorfs.Wrap(mem, &full), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			refused := make(chan error, 1)
+			go func() {
+				_, err := Open("", o)
+				refused <- err
+			}()
+			select {
+			case err = <-refused:
+			case <-time.After(time.Minute):
+				t.Fatal("it does not end")
+			}
+			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "make room and start again") || strings.Contains(err.Error(), "\n") {
+				t.Error(err)
+			}
+			if len(log.all) > 0 {
+				t.Errorf("log: %s", log.all)
+			}
+			full.Off()
+			var again *Engine
+			for deadline := time.Now().Add(time.Minute); again == nil; time.Sleep(time.Millisecond) {
+				if again, err = Open("", o); err != nil && time.Now().After(deadline) {
+					t.Fatal("with room:", err)
+				}
+			}
+			defer again.Close()
+			if items > 0 {
+				if res := do(t, again, http.MethodGet, "/dbs/db/colls/c/docs/1", "", "x-ms-documentdb-partitionkey", `["p"]`); res.StatusCode != http.StatusOK {
+					t.Errorf("an acknowledged write: %s", res.Status)
+				}
+			}
+		})
+	}
+}
