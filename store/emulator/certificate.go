@@ -27,26 +27,74 @@ const (
 
 // Certificate returns the self-signed certificate for localhost, 127.0.0.1 and
 // ::1 that is kept in the data directory. The first call makes it: cert.pem is
-// what clients are told to trust, key.pem its private key. One that has expired
-// is made anew.
+// what clients are told to trust, key.pem its private key. The pair is made anew
+// when it has expired, and when one of the files is missing or empty.
 func Certificate(dir string) (tls.Certificate, error) {
 	certPath, keyPath := filepath.Join(dir, certificateFile), filepath.Join(dir, privateKeyFile)
-	c, err := tls.LoadX509KeyPair(certPath, keyPath)
-	switch {
-	case err == nil && time.Now().Before(c.Leaf.NotAfter):
-		return c, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return tls.Certificate{}, fmt.Errorf("read certificate in %s: %w", dir, err)
-	}
-	certPEM, keyPEM, err := newCertificate(time.Now())
+	certPEM, err := readPEM(certPath)
 	if err != nil {
+		return tls.Certificate{}, err
+	}
+	keyPEM, err := readPEM(keyPath)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	if len(certPEM) > 0 && len(keyPEM) > 0 {
+		c, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			return tls.Certificate{}, fmt.Errorf("certificate %s and its key %s: %w; delete them, and the next start makes new ones", certPath, keyPath, err)
+		}
+		if time.Now().Before(c.Leaf.NotAfter) {
+			return c, nil
+		}
+	}
+	if certPEM, keyPEM, err = newCertificate(time.Now()); err != nil {
 		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
 	}
-	// The key first: a certificate without its key would not be made anew.
-	if err := errors.Join(os.WriteFile(keyPath, keyPEM, 0o600), os.WriteFile(certPath, certPEM, 0o644)); err != nil {
+	if err := keepCertificate(certPath, certPEM, keyPath, keyPEM); err != nil {
 		return tls.Certificate{}, fmt.Errorf("keep certificate: %w", err)
 	}
 	return tls.X509KeyPair(certPEM, keyPEM)
+}
+
+// readPEM returns what is in a file, nothing if there is none.
+func readPEM(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read certificate: %w; delete the file, and the next start makes a new one", err)
+	}
+	return b, nil
+}
+
+// keepCertificate writes the pair so that wherever it is cut off, a certificate is
+// never beside another's key: the old one goes first, the new one comes last.
+func keepCertificate(certPath string, certPEM []byte, keyPath string, keyPEM []byte) error {
+	if err := os.Remove(certPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := writeWhole(keyPath, keyPEM, 0o600); err != nil {
+		return err
+	}
+	return writeWhole(certPath, certPEM, 0o644)
+}
+
+// writeWhole writes a file that is there whole or not at all.
+func writeWhole(path string, content []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 func newCertificate(now time.Time) (certPEM, keyPEM []byte, err error) {

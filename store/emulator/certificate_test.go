@@ -3,6 +3,9 @@ package emulator
 import (
 	"bytes"
 	"crypto/x509"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -39,5 +42,68 @@ func TestCertificate(t *testing.T) {
 	}
 	if bytes.Equal(leaf.RawSubject, parsed.RawSubject) {
 		t.Error("two emulators have one name")
+	}
+}
+
+// TestCertificateThatIsNotWhole: what a start that was cut off can leave is made anew,
+// both files of it. What somebody else has put there is not, but the error names it.
+func TestCertificateThatIsNotWhole(t *testing.T) {
+	for _, name := range []string{"cert.pem", "key.pem"} {
+		for what, content := range map[string][]byte{"missing": nil, "empty": {}, "rubbish": []byte("rubbish")} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				dir := t.TempDir()
+				first, err := Certificate(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				path := filepath.Join(dir, name)
+				if content == nil {
+					err = os.Remove(path)
+				} else {
+					err = os.WriteFile(path, content, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				second, err := Certificate(dir)
+				if what == "rubbish" {
+					if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "delete") {
+						t.Errorf("the error is %v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if bytes.Equal(first.Certificate[0], second.Certificate[0]) {
+					t.Error("it is still the first")
+				}
+				third, err := Certificate(dir)
+				if err != nil || !bytes.Equal(second.Certificate[0], third.Certificate[0]) {
+					t.Errorf("the next start makes another one: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestCertificateThatCannotBeKept: a pair of which only a part could be written is not
+// there for the next start.
+func TestCertificateThatCannotBeKept(t *testing.T) {
+	for _, name := range []string{"cert.pem", "key.pem"} {
+		dir := t.TempDir()
+		inTheWay := filepath.Join(dir, name+".tmp")
+		if err := os.Mkdir(inTheWay, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Certificate(dir); err == nil {
+			t.Fatalf("%s was written in place", name)
+		}
+		if err := os.Remove(inTheWay); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Certificate(dir); err != nil {
+			t.Error(err)
+		}
 	}
 }
