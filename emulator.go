@@ -18,7 +18,7 @@ type emulatorConfig struct {
 	Listen        string        `default:"localhost:8081" help:"Address to listen on."`
 	Data          string        `default:"./data" env:"BYLINE_DATA" help:"Directory of the data, and of the certificate, cert.pem."`
 	HTTP          bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
-	Key           secret        `env:"COSMOS_KEY" placeholder:"KEY" help:"The account's key. Without one, the well-known key of emulators."`
+	Key           secret        `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"The account's key. Without one, the well-known key of emulators."`
 	RUs           int           `name:"rus" placeholder:"N" help:"Request units that each physical partition may spend in a second before it answers 429. Without, there is no limit."`
 	Partitions    int           `default:"1" placeholder:"N" help:"Physical partitions of a new container, 1 to 256."`
 	Sync          bool          `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: much faster, but a crash of the process or the machine may lose the last seconds of acknowledged writes, though never half a write."`
@@ -85,7 +85,7 @@ func (c emulatorConfig) serve(ctx context.Context, engine *emulator.Engine, list
 	if c.Key == "" {
 		log.Info("key", logHow, "the well-known key of Cosmos DB emulators")
 	} else {
-		log.Info("key", logHow, "the one given by --key or COSMOS_KEY")
+		log.Info("key", logHow, "the one given by --key or BYLINE_EMULATOR_KEY")
 	}
 	log.Info("listening", logURL, scheme+"://"+reachable(c.Listen, listener.Addr())+"/", logAddress, listener.Addr().String())
 	if listening != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/secrettest"
 	"byline/store/emulator"
 )
 
@@ -91,5 +92,35 @@ func TestEmulatorFlags(t *testing.T) {
 	}
 	if !errors.As(err, &refused) || refused.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("100 writes with 10 RU/s: %v", err)
+	}
+}
+
+// TestEmulatorKey: the key of an account in Azure, which may be in the environment of
+// whoever starts an emulator, is not the emulator's.
+func TestEmulatorKey(t *testing.T) {
+	const wellKnown = "the well-known key"
+	other := secrettest.Secret("YW5vdGhlciBrZXkgb2YgYW4gYWNjb3VudA==")
+	for name, c := range map[string]struct {
+		environment string
+		args        []string
+		want        string
+	}{
+		"none":                             {want: wellKnown},
+		"COSMOS_KEY -> not read":           {environment: "COSMOS_KEY", want: wellKnown},
+		"BYLINE_EMULATOR_KEY -> the given": {environment: "BYLINE_EMULATOR_KEY", want: "given by --key or BYLINE_EMULATOR_KEY"},
+		"--key -> the given":               {args: []string{"--key", other}, want: "given by --key or BYLINE_EMULATOR_KEY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.environment != "" {
+				t.Setenv(c.environment, other)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			defer stop()
+			var log output
+			args := append([]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir()}, c.args...)
+			if code := run(ctx, args, io.Discard, &log, func(net.Addr) { stop() }); code != 0 || !strings.Contains(log.String(), c.want) {
+				t.Errorf("exit status %d: %s", code, log.String())
+			}
+		})
 	}
 }
