@@ -32,6 +32,12 @@ var scale = flag.Int("scale", 10_000, "number of items of the larger data set of
 
 const smallScale = 1_000
 
+// What an engine of a million items may take, and so one of fewer.
+const (
+	maxResidentMB = 256
+	maxStart      = time.Second // until the first answer
+)
+
 // scaled is an engine with n items, which lie in logical partitions of bulkBatch
 // as the comments and likes of a post do.
 type scaled struct {
@@ -169,7 +175,7 @@ func (s *scaled) batch() error {
 // turns, so that both see the same machine, and each time on other items. It
 // reports the percentiles on the larger set and by what factor they are above those
 // on the smaller one: in process, as the gateway asks its own engine, and over HTTP, as
-// every other client does.
+// every other client does. It fails where opening takes longer than maxStart.
 func BenchmarkScale(b *testing.B) {
 	small, large := newScaled(b, smallScale), newScaled(b, *scale)
 	b.Run("in process", func(b *testing.B) { benchmarkGrowth(b, small, large) })
@@ -184,7 +190,11 @@ func BenchmarkScale(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
+				began := time.Now()
 				s.open(b)
+				if took := time.Since(began); took > maxStart {
+					b.Errorf("opening took %v, more than %v", took, maxStart)
+				}
 			}
 		})
 	}
@@ -434,6 +444,12 @@ func BenchmarkMemory(b *testing.B) {
 			var value float64
 			if n, _ := fmt.Sscan(line, &unit, &value); n == 2 {
 				b.ReportMetric(value, unit)
+				if strings.HasSuffix(unit, "-MB") && value > maxResidentMB {
+					b.Errorf("%s: %.0f, more than %d", unit, value, maxResidentMB)
+				}
+				if took := time.Duration(value * float64(time.Millisecond)); unit == "start-ms" && took > maxStart {
+					b.Errorf("the start took %v, more than %v", took, maxStart)
+				}
 			}
 		}
 	}
