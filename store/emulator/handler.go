@@ -87,6 +87,7 @@ type response struct {
 	session      string
 	lsn          uint64
 	partition    *partition
+	payers       []*partition // of the charge, in equal parts; if there are none, partition
 	container    *container
 	items        int // reported if counted
 	counted      bool
@@ -258,6 +259,7 @@ func (e *Engine) serve(r *http.Request, body []byte, unread error, from origin) 
 		out := errorResponse(api)
 		if resp != nil { // what is known of the place where it failed
 			out.container, out.partition, out.session, out.lsn = resp.container, resp.partition, resp.session, resp.lsn
+			out.payers = resp.payers
 			e.pay(out)
 		}
 		return out

@@ -37,6 +37,13 @@ type plan struct {
 	outside   bool     // the spans may hold items of other physical partitions, too
 }
 
+// across reports whether a page looks at all physical partitions in scope, and not
+// at one after the other.
+func (p *plan) across() bool {
+	kind := p.kind &^ (planSorted | planRows)
+	return kind != p.kind || kind == planPoints || kind == planInterval
+}
+
 // index identifies the index that positions belong to.
 func (p *plan) index() uint32 {
 	h := fnv.New32a()

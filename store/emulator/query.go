@@ -287,7 +287,13 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		return nil, err
 	}
 	resp = (&response{container: c, partition: p}).at(r.state.at(p))
-	if err := e.admit(q, p); err != nil {
+	if r.plan.across() { // the page is about all of the scope
+		resp.payers = r.scope.ranges
+		err = e.admit(q, resp.payers...)
+	} else {
+		err = e.admit(q, p)
+	}
+	if err != nil {
 		return resp, err
 	}
 	if err := checkSession(p, p.applied.Load(), q.get("X-Ms-Session-Token")); err != nil {

@@ -49,22 +49,32 @@ func (b *budget) pay(charge float64) {
 	b.left -= charge
 }
 
-// admit answers 429 when a physical partition has spent its budget.
-func (e *Engine) admit(q *request, p *partition) error {
+// admit answers 429 when one of the physical partitions has spent its budget.
+func (e *Engine) admit(q *request, all ...*partition) error {
 	if e.rate == 0 {
 		return nil
 	}
 	low := strings.EqualFold(q.get("X-Ms-Cosmos-Priority-Level"), "Low")
-	if wait := p.budget.take(e.rate, e.clock(), low); wait > 0 {
+	var wait time.Duration
+	for _, p := range all {
+		wait = max(wait, p.budget.take(e.rate, e.clock(), low))
+	}
+	if wait > 0 {
 		return tooManyRequests(wait)
 	}
 	return nil
 }
 
-// pay takes the charge of an answer from the budget. What was refused for want of
-// budget does not deepen the want.
+// pay takes the charge of an answer from the budgets of those who pay. What was
+// refused for want of budget does not deepen the want.
 func (e *Engine) pay(resp *response) {
-	if e.rate > 0 && resp.partition != nil && resp.status != http.StatusTooManyRequests {
+	switch {
+	case e.rate == 0 || resp.status == http.StatusTooManyRequests:
+	case len(resp.payers) > 0:
+		for _, p := range resp.payers {
+			p.budget.pay(resp.charge / float64(len(resp.payers)))
+		}
+	case resp.partition != nil:
 		resp.partition.budget.pay(resp.charge)
 	}
 }

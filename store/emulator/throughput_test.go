@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"testing"
@@ -98,6 +99,50 @@ func TestThrottling(t *testing.T) {
 	}
 	if n != 20 {
 		t.Errorf("%d reads of 1 RU in a second of 20 RU", n)
+	}
+}
+
+// TestThrottlingOfPagesOverPartitions: what a page looks at in several physical
+// partitions at a time, each of them lets in, and they share the charge.
+func TestThrottlingOfPagesOverPartitions(t *testing.T) {
+	for name, query := range map[string]string{
+		"interval": `SELECT * FROM c WHERE c.n > 0`,
+		"points":   `SELECT * FROM c WHERE c.id = "1" AND c.pk IN ("p", "q")`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newFakeClock()
+			e := newEngine(t, Options{RUs: 100, Partitions: 2, Clock: clock.Now})
+			c := newContainer(t, e, azcosmos.ContainerProperties{})
+			for _, key := range []string{"p", otherRange(e, "p")} {
+				mustCreate(t, c, key, `{"id":"1","pk":"`+key+`","n":1}`)
+			}
+			ranges := e.catalog.Load().databases["db"].containers["c"].ranges
+			ask := func() *http.Response {
+				return do(t, e, http.MethodPost, "/dbs/db/colls/c/docs", `{"query":`+strconv.Quote(query)+`}`,
+					"Content-Type", "application/query+json", "x-ms-documentdb-query-enablecrosspartition", "true")
+			}
+			before := []float64{ranges[0].budget.left, ranges[1].budget.left}
+			res := ask()
+			charge, err := strconv.ParseFloat(res.Header.Get("x-ms-request-charge"), 64)
+			if err != nil || res.StatusCode != http.StatusOK {
+				t.Fatal(res.Status, err)
+			}
+			for i, p := range ranges {
+				if paid := before[i] - p.budget.left; math.Abs(paid-charge/2) > 0.01 {
+					t.Errorf("partition %d paid %.2f of %.2f RU", i, paid, charge)
+				}
+			}
+			for i, p := range ranges {
+				clock.now = clock.now.Add(time.Hour)
+				if res := ask(); res.StatusCode != http.StatusOK {
+					t.Error("with all of the budget:", res.Status)
+				}
+				p.budget.pay(100)
+				if res := ask(); res.StatusCode != http.StatusTooManyRequests {
+					t.Errorf("with nothing left in partition %d: %s", i, res.Status)
+				}
+			}
+		})
 	}
 }
 
