@@ -97,7 +97,7 @@ func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versio
 				return errors.Join(err, c.remove(ctx, suite))
 			}
 		}
-		return nil
+		return db.compact(ctx)
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -73,9 +74,10 @@ type cosmos struct {
 	client     *azcosmos.Client
 	background *azcosmos.Client // with low priority
 	metrics    *prometheus.Registry
-	meter      *store.Meter // of both clients, in metrics
-	cache      *store.Cache // of both clients, if what was read is remembered
-	where      string       // for people
+	meter      *store.Meter                // of both clients, in metrics
+	cache      *store.Cache                // of both clients, if what was read is remembered
+	where      string                      // for people
+	compact    func(context.Context) error // for after a load; it does nothing for an account
 	close      func() error
 }
 
@@ -97,9 +99,13 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...pol
 		if err != nil {
 			dir = c.Data
 		}
-		return newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		db, err := newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClient(engine.Endpoint(), engine.Credential(), o)
 		})
+		if err == nil {
+			db.compact = engine.Compact
+		}
+		return db, err
 	}
 	endpoint, err := url.Parse(c.CosmosEndpoint)
 	if err != nil {
@@ -172,7 +178,7 @@ func newCosmos(where string, t policy.Transporter, closer func() error, recorded
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}
-	return &cosmos{client: client, background: background, metrics: metrics, meter: meter, cache: cache, where: where, close: func() error {
+	return &cosmos{client: client, background: background, metrics: metrics, meter: meter, cache: cache, where: where, compact: func(context.Context) error { return nil }, close: func() error {
 		client.Close()
 		background.Close()
 		return closer()

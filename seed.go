@@ -51,6 +51,9 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 	defer func() { err = errors.Join(err, db.close()) }()
 	database, containers, err := c.load(ctx, db, m)
 	if err == nil {
+		err = db.compact(ctx)
+	}
+	if err == nil {
 		var digest seed.Digest
 		err = m.follow("items read for the digest", 0, func(progress func(int)) (err error) {
 			digest, err = seed.DigestOf(ctx, db.background, database, containers, progress)

@@ -3,6 +3,7 @@ package emulator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -244,5 +245,35 @@ func TestBulkWhileRangesSplit(t *testing.T) {
 		if got := queryAll(t, c, "SELECT VALUE c.n FROM c", pk(key), nil); len(got) != 1 || got[0] != fmt.Sprint(10*rounds) {
 			t.Errorf("%s: %v, want %d", key, got, 10*rounds)
 		}
+	}
+}
+
+// TestCompact: what was loaded is in one level then, and is what it was.
+func TestCompact(t *testing.T) {
+	e := newEngine(t, scaleOptions())
+	scaleContainer(t, e)
+	if err := bulkLoad(e, 0, 20_000); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Compact(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+	if err := e.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	levels := e.db.Metrics().Levels
+	for i, l := range levels {
+		if last := i == len(levels)-1; (l.TablesCount > 0) != last {
+			t.Errorf("%d tables on level %d", l.TablesCount, i)
+		}
+	}
+	audit(t, e)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Compact(t.Context()); err == nil {
+		t.Error("a closed engine is compacted")
 	}
 }

@@ -167,7 +167,6 @@ func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, e
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		o.Levels[i].BlockSize = 8 << 10
 		o.Levels[i].IndexBlockSize = 256 << 10 // so that the index of a table is one look-up, not two
 	}
 	if dir == "" {
@@ -348,6 +347,20 @@ func (e *Engine) Close() error {
 	}
 	return errors.Join(e.db.Close(), e.lock.Close())
 }
+
+// Compact merges all that was written before into one level, where a read looks in one
+// place for an item: for after a bulk load. It takes some 10 s a gigabyte, requests may go
+// on meanwhile, and ctx may end it at any time.
+func (e *Engine) Compact(ctx context.Context) error {
+	e.life.RLock()
+	defer e.life.RUnlock()
+	if e.closed {
+		return errClosed
+	}
+	return e.db.Compact(ctx, []byte{0}, []byte{0xFF}, true)
+}
+
+var errClosed = errors.New("the engine is closed")
 
 // pebbleLogger sends Pebble's log to slog.
 type pebbleLogger struct{ *Engine }

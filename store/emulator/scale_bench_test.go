@@ -61,24 +61,15 @@ func newScaled(b *testing.B, n int) *scaled {
 	if err := bulkLoad(e, 0, n); err != nil {
 		b.Fatal(err)
 	}
-	settle(e)
+	if err := e.Compact(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 	if err := e.Close(); err != nil {
 		b.Fatal(err)
 	}
 	s.open(b)
 	b.Cleanup(func() { s.engine.Close() })
 	return s
-}
-
-// settle waits until the load's compactions are done: they are measured as part
-// of BenchmarkBulkLoad, not as part of what comes later.
-func settle(e *Engine) {
-	for idle := 0; idle < 3; idle++ { // the next begins as one ends
-		time.Sleep(10 * time.Millisecond)
-		if e.db.Metrics().Compact.NumInProgress > 0 {
-			idle = 0
-		}
-	}
 }
 
 func (s *scaled) open(b *testing.B) {
