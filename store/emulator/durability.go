@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +18,6 @@ import (
 type durability struct {
 	noSync  bool
 	failed  atomic.Bool  // a write could not be made durable: none is taken any more
-	handing atomic.Int64 // how many hand something to Pebble's log; see drain
 	waiting atomic.Int64 // how many wait, so that a writer need not ask for the mutex
 
 	mu     sync.Mutex
@@ -35,11 +33,6 @@ func newDurability(noSync bool) *durability {
 // apply hands a batch to Pebble. The caller holds the mutex of p, so that
 // batches come in the order of their LSNs.
 func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn uint64) error {
-	d.handing.Add(1)
-	defer d.handing.Add(-1)
-	if d.failed.Load() {
-		return errWritesFailed
-	}
 	p.applied.Store(lsn) // first: who sees the batch must find this
 	if d.noSync {
 		if err := db.Apply(batch, pebble.NoSync); err != nil {
@@ -49,18 +42,6 @@ func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn
 		return nil
 	}
 	return db.ApplyNoSyncWait(batch, pebble.Sync)
-}
-
-var errWritesFailed = errors.New("an earlier write could not be made durable")
-
-// drain waits for those that are handing something to Pebble's log, when none may begin
-// any more. Pebble panics in whoever comes after a write of the log that failed, and goes
-// on holding what everybody else waits for then. It gives up after a second: they may wait
-// for the very write.
-func (d *durability) drain() {
-	for end := time.Now().Add(time.Second); d.handing.Load() > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // wait waits until a batch that was applied is durable. It does not end with the
@@ -75,16 +56,6 @@ func (d *durability) wait(batch *pebble.Batch, p *partition, lsn uint64) error {
 	}
 	d.markSynced(p, lsn)
 	return nil
-}
-
-// sync makes durable what was handed to Pebble's log before.
-func (d *durability) sync(db *pebble.DB) error {
-	d.handing.Add(1)
-	defer d.handing.Add(-1)
-	if d.failed.Load() {
-		return errWritesFailed
-	}
-	return db.LogData(nil, pebble.Sync)
 }
 
 // markSynced records that lsn and everything before it is durable.
@@ -155,7 +126,10 @@ func (e *Engine) syncLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if err := e.durable.sync(e.db); err != nil {
+			if e.durable.failed.Load() {
+				return
+			}
+			if err := e.db.LogData(nil, pebble.Sync); err != nil {
 				e.writesFailed(err)
 				return
 			}

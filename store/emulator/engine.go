@@ -214,8 +214,6 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 	}
 	o.FS = roomFS{o.FS, func(err error) bool {
 		if e.opened.Load() {
-			e.writesFailed(err)
-			e.durable.drain()
 			return false
 		}
 		noRoom(err)
@@ -261,9 +259,8 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 	return db, lock, nil
 }
 
-// roomFS is a file system that tells full of a write that finds no room, before Pebble
-// learns of it, and tries again if that returns true: to Pebble, one of its own bookkeeping
-// that fails is the end of the process, and so is a batch after a write of its log that has.
+// roomFS is a file system whose writes wait for room as long as full returns true: to
+// Pebble, one of its own bookkeeping that fails is the end of the process.
 type roomFS struct {
 	vfs.FS
 	full func(error) bool
@@ -272,15 +269,6 @@ type roomFS struct {
 // Create implements vfs.FS.
 func (r roomFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := r.FS.Create(name, category)
-	if err != nil {
-		return nil, err
-	}
-	return roomFile{f, r.full}, nil
-}
-
-// ReuseForWrite implements vfs.FS.
-func (r roomFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := r.FS.ReuseForWrite(oldname, newname, category)
 	if err != nil {
 		return nil, err
 	}

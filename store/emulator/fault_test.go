@@ -324,55 +324,6 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskUnderALoad: who writes without waiting for the disk, from several clients, is
-// told when it is full, and nobody waits for ever.
-func TestFullDiskUnderALoad(t *testing.T) {
-	var full errorfs.Toggle
-	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") {
-			return syscall.ENOSPC
-		}
-		return nil
-	})
-	var log lines
-	e, err := Open("", Options{fs: errorfs.Wrap(vfs.NewMem(), &full), NoSync: true, Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newContainer(t, e, azcosmos.ContainerProperties{})
-	content := strings.Repeat("x", 4<<10)
-	var wg sync.WaitGroup
-	for w := range 8 {
-		wg.Go(func() {
-			for i := 0; ; i++ {
-				key := fmt.Sprint(w, "-", i)
-				_, err := c.CreateItem(context.Background(), pk(key), fmt.Appendf(nil, `{"id":"1","pk":%q,"content":%q}`, key, content), nil)
-				if err != nil {
-					wantStatus(t, err, http.StatusServiceUnavailable, "")
-					return
-				}
-				if w == 0 && i == 50 {
-					full.On()
-				}
-			}
-		})
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		wg.Wait()
-		e.Close() // what it says does not matter
-	}()
-	select {
-	case <-ended:
-	case <-time.After(30 * time.Second):
-		t.Fatal("somebody waits for ever")
-	}
-	if text := strings.Join(log.all, "\n"); strings.Contains(text, "panicked") || !strings.Contains(text, "no space left") {
-		t.Errorf("log:\n%s", text)
-	}
-}
-
 // TestOpenOnAFullDisk: Open ends with an error that says so, whatever it has to
 // write, and what it leaves behind ends when there is room.
 func TestOpenOnAFullDisk(t *testing.T) {
