@@ -161,7 +161,7 @@ func (e *Engine) changeMeta(fn func(*metaChange) error) error {
 	if err := m.set(metaNext, 0, e.next); err != nil {
 		return err
 	}
-	if err := e.db.Apply(m.batch, pebble.Sync); err != nil {
+	if err := e.durable.lost(e.db.Apply(m.batch, pebble.Sync)); err != nil {
 		e.writesFailed(err)
 		return notDurable()
 	}

@@ -17,15 +17,16 @@ import (
 // synced one. Writes wait for their own sync; every other answer calls waitSynced.
 type durability struct {
 	noSync  bool
-	failed  atomic.Bool  // a write could not be made durable: none is taken any more
-	waiting atomic.Int64 // how many wait, so that a writer need not ask for the mutex
+	failed  atomic.Bool   // a write could not be made durable: none is taken any more
+	ended   chan struct{} // closed when failed became true
+	waiting atomic.Int64  // how many wait, so that a writer need not ask for the mutex
 
 	mu     sync.Mutex
 	synced *sync.Cond // on mu: some partition's synced LSN rose, failed became true, or a waiter's context ended
 }
 
 func newDurability(noSync bool) *durability {
-	d := &durability{noSync: noSync}
+	d := &durability{noSync: noSync, ended: make(chan struct{})}
 	d.synced = sync.NewCond(&d.mu)
 	return d
 }
@@ -35,13 +36,21 @@ func newDurability(noSync bool) *durability {
 func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn uint64) error {
 	p.applied.Store(lsn) // first: who sees the batch must find this
 	if d.noSync {
-		if err := db.Apply(batch, pebble.NoSync); err != nil {
+		if err := d.lost(db.Apply(batch, pebble.NoSync)); err != nil {
 			return err
 		}
 		d.markSynced(p, lsn)
 		return nil
 	}
 	return db.ApplyNoSyncWait(batch, pebble.Sync)
+}
+
+// lost turns what Pebble says of a write into what has become of it: see disk.
+func (d *durability) lost(err error) error {
+	if err == nil && d.failed.Load() {
+		return errFrozen
+	}
+	return err
 }
 
 // wait waits until a batch that was applied is durable. It does not end with the
@@ -51,7 +60,7 @@ func (d *durability) wait(batch *pebble.Batch, p *partition, lsn uint64) error {
 	if d.noSync {
 		return nil
 	}
-	if err := batch.SyncWait(); err != nil {
+	if err := d.lost(batch.SyncWait()); err != nil {
 		return err
 	}
 	d.markSynced(p, lsn)
@@ -102,12 +111,13 @@ func (d *durability) waitSynced(ctx context.Context, p *partition, lsn uint64) e
 	return nil
 }
 
-// writesFailed stops all writing, because one could not be made durable and what
-// Pebble would do with later ones is unknown. It logs one line. What is read still
-// goes through waitSynced: an answer that could rest on the lost write is a 503.
+// writesFailed stops all writing, because one could not be made durable: nothing on the disk
+// changes any more. It logs one line. What is read still goes through waitSynced: an answer
+// that could rest on the lost write is a 503.
 func (e *Engine) writesFailed(err error) {
 	if e.durable.failed.CompareAndSwap(false, true) {
 		e.log.Error("write could not be made durable: writes are refused until the engine is opened again; reads go on, but on the physical partitions of lost writes only those by id of items that are durable", "err", err.Error())
+		close(e.durable.ended)
 	}
 	e.durable.wake()
 }
@@ -126,10 +136,7 @@ func (e *Engine) syncLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if e.durable.failed.Load() {
-				return
-			}
-			if err := e.db.LogData(nil, pebble.Sync); err != nil {
+			if err := e.durable.lost(e.db.LogData(nil, pebble.Sync)); err != nil {
 				e.writesFailed(err)
 				return
 			}

@@ -30,7 +30,7 @@ const (
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
-	fullRetry = 100 * time.Millisecond // how often an Open that a full disk has ended looks for room
+	fullRetry = 100 * time.Millisecond // how often what cannot be written is tried again
 
 	maxNewRanges  = 256     // physical partitions of a new container
 	parsedKept    = 512     // parsed query texts that are kept, and as many conditions
@@ -83,7 +83,6 @@ type Engine struct {
 	next    uint32                  // guarded by metaMu: the next number to give out
 	catalog atomic.Pointer[catalog] // replaced as a whole, under metaMu
 
-	opened     atomic.Bool // Pebble is open
 	durable    *durability
 	replica    *replica                              // nil without Options.ReplicaLag
 	inject     atomic.Pointer[func(Operation) Fault] // nil but in tests
@@ -212,27 +211,24 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 		}
 		time.Sleep(fullRetry)
 	}
-	o.FS = roomFS{o.FS, func(err error) bool {
-		if e.opened.Load() {
-			return false
-		}
-		noRoom(err)
-		return true
-	}}
-	o.EventListener = &pebble.EventListener{BackgroundError: func(err error) {
-		switch {
-		case !errors.Is(err, syscall.ENOSPC):
+	d, err := newDisk(o.FS, name, e.writesFailed, noRoom)
+	if err != nil {
+		return nil, nil, errors.Join(err, lock.Close())
+	}
+	o.FS = d
+	o.EventListener = &pebble.EventListener{
+		BackgroundError: func(err error) {
+			if !d.opened.Load() && errors.Is(err, syscall.ENOSPC) { // of something else than a write: it tries again at once
+				noRoom(err)
+			}
 			if e.log.Enabled(context.Background(), slog.LevelDebug) {
 				e.log.Debug("pebble", "detail", err.Error())
 			}
-		case e.opened.Load(): // before memtables that cannot be flushed make writers wait for ever
-			e.writesFailed(err)
-		default: // of something else than a write. It tries again at once
-			noRoom(err)
-		}
-	}}
+		},
+		WriteStallBegin: func(pebble.WriteStallBeginInfo) { d.stalled.Store(true) },
+		WriteStallEnd:   func() { d.stalled.Store(false) },
+	}
 	var db *pebble.DB
-	var err error
 	ended := make(chan struct{}) // then db and err are set
 	go func() {
 		defer close(ended)
@@ -255,40 +251,8 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 	if err != nil {
 		return nil, nil, errors.Join(openError(dir, err), lock.Close())
 	}
-	e.opened.Store(true)
+	d.opened.Store(true)
 	return db, lock, nil
-}
-
-// roomFS is a file system whose writes wait for room as long as full returns true: to
-// Pebble, one of its own bookkeeping that fails is the end of the process.
-type roomFS struct {
-	vfs.FS
-	full func(error) bool
-}
-
-// Create implements vfs.FS.
-func (r roomFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := r.FS.Create(name, category)
-	if err != nil {
-		return nil, err
-	}
-	return roomFile{f, r.full}, nil
-}
-
-type roomFile struct {
-	vfs.File
-	full func(error) bool
-}
-
-// Write implements vfs.File.
-func (f roomFile) Write(b []byte) (n int, err error) {
-	for {
-		more, err := f.File.Write(b[n:])
-		n += more
-		if !errors.Is(err, syscall.ENOSPC) || !f.full(err) {
-			return n, err
-		}
-	}
 }
 
 func openError(dir string, err error) error {
@@ -320,7 +284,8 @@ func uniqueHost() string {
 }
 
 // Close waits for the requests under way, stops the purge of expired items and
-// releases the data directory. Later requests are answered with 503.
+// releases the data directory. Later requests are answered with 503. The error says so if a
+// write could not be made durable.
 func (e *Engine) Close() error {
 	e.life.Lock()
 	defer e.life.Unlock()
@@ -333,19 +298,29 @@ func (e *Engine) Close() error {
 	if e.replica != nil {
 		e.replica.close()
 	}
-	return errors.Join(e.db.Close(), e.lock.Close())
+	return errors.Join(e.durable.lost(e.db.Close()), e.lock.Close())
 }
 
 // Compact merges all that was written before into one level, where a read looks in one
 // place for an item: for after a bulk load. It takes some 10 s a gigabyte, requests may go
-// on meanwhile, and ctx may end it at any time.
+// on meanwhile, and ctx may end it at any time. The error says so if a write before it could
+// not be made durable.
 func (e *Engine) Compact(ctx context.Context) error {
 	e.life.RLock()
 	defer e.life.RUnlock()
 	if e.closed {
 		return errClosed
 	}
-	return e.db.Compact(ctx, []byte{0}, []byte{0xFF}, true)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() { // Pebble would try until there is room
+		select {
+		case <-e.durable.ended:
+			stop(errFrozen)
+		case <-ctx.Done():
+		}
+	}()
+	return e.durable.lost(e.db.Compact(ctx, []byte{0}, []byte{0xFF}, true))
 }
 
 var errClosed = errors.New("the engine is closed")
@@ -366,8 +341,6 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 // Fatalf is called when Pebble cannot go on. The process must not go on either:
 // what it would acknowledge from here on might not be kept.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
-	if l.opened.Load() {
-		l.writesFailed(fmt.Errorf(format, args...))
-	}
+	l.writesFailed(fmt.Errorf(format, args...))
 	panic(fmt.Sprintf("pebble: "+format, args...))
 }

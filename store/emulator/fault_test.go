@@ -324,6 +324,87 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestFullDiskUnderALoad: who writes without waiting for the disk, from several clients, is
+// told when it is full or broken, whatever of it is, and nobody waits for ever.
+func TestFullDiskUnderALoad(t *testing.T) {
+	writes, syncs := []errorfs.OpKind{errorfs.OpFileWrite}, []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
+	for _, tt := range []struct {
+		name  string
+		kinds []errorfs.OpKind
+		path  string // part of it
+		err   error
+		after int // writes of the first client
+	}{
+		{"log from the start", writes, ".log", syscall.ENOSPC, 0},
+		{"log", writes, ".log", syscall.ENOSPC, 50},
+		{"log cannot be synced", syncs, ".log", syscall.EIO, 50},
+		{"no new log", []errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, ".log", syscall.ENOSPC, 50},
+		{"tables", writes, ".sst", syscall.ENOSPC, 50},
+		{"no new table", []errorfs.OpKind{errorfs.OpCreate}, ".sst", syscall.ENOSPC, 50},
+		{"tables cannot be synced", syncs, ".sst", syscall.EIO, 50},
+		{"manifest", writes, "MANIFEST", syscall.ENOSPC, 50},
+		{"manifest cannot be synced", syncs, "MANIFEST", syscall.EIO, 50},
+		{"everything", append(append([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, writes...), syncs...), "", syscall.ENOSPC, 50},
+	} {
+		for _, noSync := range []bool{true, false} {
+			t.Run(fmt.Sprint(tt.name, "/sync=", !noSync), func(t *testing.T) {
+				var full errorfs.Toggle
+				full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+					if slices.Contains(tt.kinds, op.Kind) && strings.Contains(op.Path, tt.path) {
+						return tt.err
+					}
+					return nil
+				})
+				var log lines
+				mem := vfs.NewMem()
+				e, err := Open("", Options{fs: errorfs.Wrap(mem, &full), NoSync: noSync, Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := newContainer(t, e, azcosmos.ContainerProperties{})
+				content := strings.Repeat("x", 32<<10)
+				var wg sync.WaitGroup
+				for w := range 8 {
+					wg.Go(func() {
+						for i := 0; ; i++ {
+							if w == 0 && i == tt.after {
+								full.On()
+							}
+							key := fmt.Sprint(w, "-", i)
+							_, err := c.CreateItem(context.Background(), pk(key), fmt.Appendf(nil, `{"id":"1","pk":%q,"content":%q}`, key, content), nil)
+							if err != nil {
+								wantStatus(t, err, http.StatusServiceUnavailable, "")
+								return
+							}
+						}
+					})
+				}
+				ended := make(chan error, 1)
+				go func() {
+					wg.Wait()
+					if err := e.Compact(t.Context()); err == nil {
+						t.Error("all was merged")
+					}
+					ended <- e.Close()
+				}()
+				select {
+				case err := <-ended:
+					if err == nil {
+						t.Error("it was closed as if nothing were lost")
+					}
+				case <-time.After(30 * time.Second):
+					t.Fatal("somebody waits for ever")
+				}
+				if text := strings.Join(log.all, "\n"); strings.Count(text, "could not be made durable") != 1 || strings.Contains(text, "panicked") || !strings.Contains(text, tt.err.Error()) {
+					t.Errorf("log:\n%s", text)
+				}
+				full.Off()
+				newEngine(t, Options{fs: mem}) // or the test fails
+			})
+		}
+	}
+}
+
 // TestOpenOnAFullDisk: Open ends with an error that says so, whatever it has to
 // write, and what it leaves behind ends when there is room.
 func TestOpenOnAFullDisk(t *testing.T) {

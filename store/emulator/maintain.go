@@ -242,7 +242,7 @@ func (m *metaChange) reindex(c *container, def *definition) error {
 	if err := first.set(metaContainer, c.no, r); err != nil {
 		return err
 	}
-	if err := m.e.db.Apply(first.batch, pebble.Sync); err != nil {
+	if err := m.e.durable.lost(m.e.db.Apply(first.batch, pebble.Sync)); err != nil {
 		return err
 	}
 	c.def = def // from here on the old definition is no longer true
@@ -264,7 +264,7 @@ func (e *Engine) finishReindex(c *container) error {
 	if err := m.set(metaContainer, c.no, c.def.record); err != nil {
 		return err
 	}
-	return e.db.Apply(m.batch, pebble.Sync)
+	return e.durable.lost(e.db.Apply(m.batch, pebble.Sync))
 }
 
 func (e *Engine) rebuildIndex(c *container, def *definition) error {

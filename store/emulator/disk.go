@@ -1,0 +1,180 @@
+package emulator
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// disk is the file system that Pebble writes to. Pebble panics, holding what everybody else
+// waits for, where its log or its manifest cannot be written, and lets writers wait for ever
+// where its tables cannot. So it never learns that the disk is full or broken: from the first
+// write that fails, nothing on the disk changes any more. It stays as a crash at that moment
+// would leave it, and what Pebble needs to write to come to an end goes to memory and is
+// dropped with it.
+type disk struct {
+	vfs.FS
+	lost   func(error) // is told of the first write that fails, before anybody can think it done
+	noRoom func(error) // is told of a full disk while Pebble opens, and waits before it is tried again
+
+	opened  atomic.Bool // Pebble is open
+	frozen  atomic.Bool // nothing on the disk changes any more
+	stalled atomic.Bool // a writer waits for Pebble to write tables
+	memory  vfs.FS      // what is created after that
+}
+
+// newDisk returns a disk for a directory of files.
+func newDisk(files vfs.FS, dir string, lost, noRoom func(error)) (*disk, error) {
+	d := &disk{FS: files, lost: lost, noRoom: noRoom, memory: vfs.NewMem()}
+	return d, d.memory.MkdirAll(dir, 0o755)
+}
+
+// freeze freezes the disk, because of err. It reports whether it is frozen: it is not before
+// Pebble is open, since that can end with an error.
+func (d *disk) freeze(err error) bool {
+	if !d.opened.Load() {
+		return false
+	}
+	d.lost(err)
+	d.frozen.Store(true)
+	return true
+}
+
+// waitForRoom waits if err is one of a full disk that Pebble has to open on, which it cannot
+// be told: it would end the process. It reports whether to try again.
+func (d *disk) waitForRoom(err error) bool {
+	if d.opened.Load() || !errors.Is(err, syscall.ENOSPC) {
+		return false
+	}
+	d.noRoom(err)
+	return true
+}
+
+var errFrozen = errors.New("an earlier write of the data directory failed")
+
+func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
+
+// create creates a file by way of fn, or in memory.
+func (d *disk) create(name string, category vfs.DiskWriteCategory, fn func() (vfs.File, error)) (vfs.File, error) {
+	for !d.frozen.Load() {
+		f, err := fn()
+		if err == nil {
+			return &diskFile{f, d, isTable(name)}, nil
+		}
+		if !d.waitForRoom(err) && !d.freeze(err) {
+			return nil, err
+		}
+	}
+	// Of the tables, a flush takes no more memory than it frees. A compaction may, so there
+	// is one only where somebody waits for it.
+	if isTable(name) && category != "pebble-memtable-flush" && !d.stalled.Load() {
+		time.Sleep(fullRetry) // Pebble tries again at once
+		return nil, errFrozen
+	}
+	return d.memory.Create(name, category)
+}
+
+// Create implements vfs.FS.
+func (d *disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return d.create(name, category, func() (vfs.File, error) { return d.FS.Create(name, category) })
+}
+
+// ReuseForWrite implements vfs.FS.
+func (d *disk) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return d.create(newname, category, func() (vfs.File, error) { return d.FS.ReuseForWrite(oldname, newname, category) })
+}
+
+// OpenDir implements vfs.FS.
+func (d *disk) OpenDir(name string) (vfs.File, error) {
+	f, err := d.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &diskFile{f, d, false}, nil
+}
+
+// Remove implements vfs.FS.
+func (d *disk) Remove(name string) error {
+	if !d.frozen.Load() {
+		return d.FS.Remove(name)
+	}
+	if err := d.memory.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Open implements vfs.FS.
+func (d *disk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if d.frozen.Load() {
+		if f, err := d.memory.Open(name, opts...); !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+	}
+	return d.FS.Open(name, opts...)
+}
+
+// Stat implements vfs.FS.
+func (d *disk) Stat(name string) (vfs.FileInfo, error) {
+	if d.frozen.Load() {
+		if info, err := d.memory.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			return info, err
+		}
+	}
+	return d.FS.Stat(name)
+}
+
+// diskFile is a file on the disk. A table that cannot be written is told so, and begun again
+// elsewhere; of everything else, what is written after the disk is frozen is dropped.
+type diskFile struct {
+	vfs.File
+	disk  *disk
+	table bool
+}
+
+// Write implements vfs.File.
+func (f *diskFile) Write(b []byte) (int, error) {
+	for n := 0; !f.disk.frozen.Load(); {
+		more, err := f.File.Write(b[n:])
+		if n += more; err == nil {
+			return n, nil
+		}
+		if !f.disk.waitForRoom(err) && !f.disk.freeze(err) {
+			return n, err
+		}
+	}
+	if f.table {
+		return 0, errFrozen
+	}
+	return len(b), nil
+}
+
+// sync does what fn does as long as the disk is not frozen.
+func (f *diskFile) sync(fn func() error) error {
+	if !f.disk.frozen.Load() {
+		if err := fn(); err == nil || !f.disk.freeze(err) {
+			return err
+		}
+	}
+	if f.table {
+		return errFrozen
+	}
+	return nil
+}
+
+// Sync implements vfs.File.
+func (f *diskFile) Sync() error { return f.sync(f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *diskFile) SyncData() error { return f.sync(f.File.SyncData) }
+
+// SyncTo implements vfs.File.
+func (f *diskFile) SyncTo(length int64) (all bool, err error) {
+	err = f.sync(func() (err error) { all, err = f.File.SyncTo(length); return err })
+	return all, err
+}
