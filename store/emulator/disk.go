@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,40 +19,42 @@ import (
 // dropped with it.
 type disk struct {
 	vfs.FS
-	lost   func(error) // is told of the first write that fails, before anybody can think it done
-	noRoom func(error) // is told of a full disk while Pebble opens, and waits before it is tried again
+	lost func(error) // is told of a write that fails once Pebble is open, before anybody can think it done
 
-	opened  atomic.Bool // Pebble is open
 	frozen  atomic.Bool // nothing on the disk changes any more
 	stalled atomic.Bool // a writer waits for Pebble to write tables
 	memory  vfs.FS      // what is created after that
+
+	mu     sync.Mutex
+	opened bool  // guarded by mu: Pebble is open
+	before error // guarded by mu: of the first write that failed before that
 }
 
 // newDisk returns a disk for a directory of files.
-func newDisk(files vfs.FS, dir string, lost, noRoom func(error)) (*disk, error) {
-	d := &disk{FS: files, lost: lost, noRoom: noRoom, memory: vfs.NewMem()}
+func newDisk(files vfs.FS, dir string, lost func(error)) (*disk, error) {
+	d := &disk{FS: files, lost: lost, memory: vfs.NewMem()}
 	return d, d.memory.MkdirAll(dir, 0o755)
 }
 
-// freeze freezes the disk, because of err. It reports whether it is frozen: it is not before
-// Pebble is open, since that can end with an error.
-func (d *disk) freeze(err error) bool {
-	if !d.opened.Load() {
-		return false
-	}
-	d.lost(err)
-	d.frozen.Store(true)
-	return true
+// open says that Pebble's Open has ended. The error is of a write that failed in it: Pebble
+// does not know.
+func (d *disk) open() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opened = true
+	return d.before
 }
 
-// waitForRoom waits if err is one of a full disk that Pebble has to open on, which it cannot
-// be told: it would end the process. It reports whether to try again.
-func (d *disk) waitForRoom(err error) bool {
-	if d.opened.Load() || !errors.Is(err, syscall.ENOSPC) {
-		return false
+// freeze freezes the disk, because of err.
+func (d *disk) freeze(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened {
+		d.lost(err)
+	} else if d.before == nil {
+		d.before = err
 	}
-	d.noRoom(err)
-	return true
+	d.frozen.Store(true)
 }
 
 var errFrozen = errors.New("an earlier write of the data directory failed")
@@ -61,19 +63,17 @@ func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
 // create creates a file by way of fn, or in memory.
 func (d *disk) create(name string, category vfs.DiskWriteCategory, fn func() (vfs.File, error)) (vfs.File, error) {
-	for !d.frozen.Load() {
+	if !d.frozen.Load() {
 		f, err := fn()
 		if err == nil {
 			return &diskFile{f, d, isTable(name)}, nil
 		}
-		if !d.waitForRoom(err) && !d.freeze(err) {
-			return nil, err
-		}
+		d.freeze(err)
 	}
 	// Of the tables, a flush takes no more memory than it frees. A compaction may, so there
 	// is one only where somebody waits for it.
 	if isTable(name) && category != "pebble-memtable-flush" && !d.stalled.Load() {
-		time.Sleep(fullRetry) // Pebble tries again at once
+		time.Sleep(frozenRetry) // Pebble tries again at once
 		return nil, errFrozen
 	}
 	return d.memory.Create(name, category)
@@ -96,6 +96,16 @@ func (d *disk) OpenDir(name string) (vfs.File, error) {
 		return nil, err
 	}
 	return &diskFile{f, d, false}, nil
+}
+
+// Rename implements vfs.FS.
+func (d *disk) Rename(oldname, newname string) error {
+	if !d.frozen.Load() { // else what has the old name may be half written
+		if err := d.FS.Rename(oldname, newname); err != nil {
+			d.freeze(err)
+		}
+	}
+	return nil
 }
 
 // Remove implements vfs.FS.
@@ -139,14 +149,12 @@ type diskFile struct {
 
 // Write implements vfs.File.
 func (f *diskFile) Write(b []byte) (int, error) {
-	for n := 0; !f.disk.frozen.Load(); {
-		more, err := f.File.Write(b[n:])
-		if n += more; err == nil {
+	if !f.disk.frozen.Load() {
+		n, err := f.File.Write(b)
+		if err == nil {
 			return n, nil
 		}
-		if !f.disk.waitForRoom(err) && !f.disk.freeze(err) {
-			return n, err
-		}
+		f.disk.freeze(err)
 	}
 	if f.table {
 		return 0, errFrozen
@@ -157,9 +165,11 @@ func (f *diskFile) Write(b []byte) (int, error) {
 // sync does what fn does as long as the disk is not frozen.
 func (f *diskFile) sync(fn func() error) error {
 	if !f.disk.frozen.Load() {
-		if err := fn(); err == nil || !f.disk.freeze(err) {
-			return err
+		err := fn()
+		if err == nil {
+			return nil
 		}
+		f.disk.freeze(err)
 	}
 	if f.table {
 		return errFrozen

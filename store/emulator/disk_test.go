@@ -26,11 +26,13 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []error
-	d, err := newDisk(errorfs.Wrap(under, &full), "d", func(err error) { told = append(told, err) }, nil)
+	d, err := newDisk(errorfs.Wrap(under, &full), "d", func(err error) { told = append(told, err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.opened.Store(true)
+	if err := d.open(); err != nil {
+		t.Fatal(err)
+	}
 	create := func(name string) vfs.File {
 		t.Helper()
 		f, err := d.Create(name, "pebble-compaction")

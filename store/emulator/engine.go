@@ -30,7 +30,7 @@ const (
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
-	fullRetry = 100 * time.Millisecond // how often what cannot be written is tried again
+	frozenRetry = 100 * time.Millisecond // how often Pebble tries again what a frozen disk refuses
 
 	maxNewRanges  = 256     // physical partitions of a new container
 	parsedKept    = 512     // parsed query texts that are kept, and as many conditions
@@ -95,9 +95,8 @@ type Engine struct {
 
 // Open opens the engine on a data directory, which it creates if need be. With
 // dir "" the data is kept in memory and lost at Close. If another engine has the
-// directory open, the error wraps ErrInUse. If there is no room for what opening
-// writes, it wraps syscall.ENOSPC, and the directory may stay locked until there
-// is room or the process ends.
+// directory open, the error wraps ErrInUse; if there is no room for what opening
+// writes, syscall.ENOSPC.
 func Open(dir string, o Options) (*Engine, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -198,29 +197,14 @@ func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, e
 
 // openPebble opens Pebble in the directory called name, and dir in errors. It takes
 // the lock: it returns or closes it.
-//
-// Pebble's Open moves what the last process left in the log to tables, and cannot be
-// told to end. Where there is no room for that, it is left behind, with the lock, and
-// comes to its end when there is.
 func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer) (*pebble.DB, io.Closer, error) {
-	full := make(chan error, 1)
-	noRoom := func(err error) {
-		select {
-		case full <- err:
-		default: // it is known
-		}
-		time.Sleep(fullRetry)
-	}
-	d, err := newDisk(o.FS, name, e.writesFailed, noRoom)
+	d, err := newDisk(o.FS, name, e.writesFailed)
 	if err != nil {
 		return nil, nil, errors.Join(err, lock.Close())
 	}
 	o.FS = d
 	o.EventListener = &pebble.EventListener{
 		BackgroundError: func(err error) {
-			if !d.opened.Load() && errors.Is(err, syscall.ENOSPC) { // of something else than a write: it tries again at once
-				noRoom(err)
-			}
 			if e.log.Enabled(context.Background(), slog.LevelDebug) {
 				e.log.Debug("pebble", "detail", err.Error())
 			}
@@ -228,30 +212,18 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) { d.stalled.Store(true) },
 		WriteStallEnd:   func() { d.stalled.Store(false) },
 	}
-	var db *pebble.DB
-	ended := make(chan struct{}) // then db and err are set
-	go func() {
-		defer close(ended)
-		o.Cache = pebble.NewCache(blockCacheBytes)
-		defer o.Cache.Unref()
-		db, err = pebble.Open(name, o)
-	}()
-	select {
-	case <-ended:
-	case first := <-full:
-		go func() {
-			<-ended
-			if err == nil {
-				db.Close()
-			}
-			lock.Close()
-		}()
-		return nil, nil, openError(dir, first)
+	o.Cache = pebble.NewCache(blockCacheBytes)
+	defer o.Cache.Unref()
+	db, err := pebble.Open(name, o)
+	if failed := d.open(); failed != nil {
+		if err == nil {
+			db.Close()
+		}
+		err = failed
 	}
 	if err != nil {
 		return nil, nil, errors.Join(openError(dir, err), lock.Close())
 	}
-	d.opened.Store(true)
 	return db, lock, nil
 }
 
