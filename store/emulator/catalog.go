@@ -142,7 +142,7 @@ func (m *metaChange) lock(c *container) {
 func (e *Engine) changeMeta(fn func(*metaChange) error) error {
 	e.metaMu.Lock()
 	defer e.metaMu.Unlock()
-	if e.durable.failed.Load() {
+	if e.durable.failed.Load() != nil {
 		return notDurable()
 	}
 	old := e.catalog.Load()

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,12 +18,12 @@ import (
 // synced one. Writes wait for their own sync; every other answer calls waitSynced.
 type durability struct {
 	noSync  bool
-	failed  atomic.Bool   // a write could not be made durable: none is taken any more
-	ended   chan struct{} // closed when failed became true
-	waiting atomic.Int64  // how many wait, so that a writer need not ask for the mutex
+	failed  atomic.Pointer[error] // of the first write that could not be made durable: none is taken any more
+	ended   chan struct{}         // closed when failed is set
+	waiting atomic.Int64          // how many wait, so that a writer need not ask for the mutex
 
 	mu     sync.Mutex
-	synced *sync.Cond // on mu: some partition's synced LSN rose, failed became true, or a waiter's context ended
+	synced *sync.Cond // on mu: some partition's synced LSN rose, failed was set, or a waiter's context ended
 }
 
 func newDurability(noSync bool) *durability {
@@ -47,8 +48,8 @@ func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn
 
 // lost turns what Pebble says of a write into what has become of it: see disk.
 func (d *durability) lost(err error) error {
-	if err == nil && d.failed.Load() {
-		return errFrozen
+	if first := d.failed.Load(); first != nil {
+		return fmt.Errorf("%w: %w", errFrozen, *first)
 	}
 	return err
 }
@@ -100,7 +101,7 @@ func (d *durability) waitSynced(ctx context.Context, p *partition, lsn uint64) e
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for p.synced.Load() < lsn {
-		if d.failed.Load() {
+		if d.failed.Load() != nil {
 			return notDurable()
 		}
 		if err := ctx.Err(); err != nil {
@@ -115,7 +116,7 @@ func (d *durability) waitSynced(ctx context.Context, p *partition, lsn uint64) e
 // changes any more. It logs one line. What is read still goes through waitSynced: an answer
 // that could rest on the lost write is a 503.
 func (e *Engine) writesFailed(err error) {
-	if e.durable.failed.CompareAndSwap(false, true) {
+	if e.durable.failed.CompareAndSwap(nil, &err) {
 		e.log.Error("write could not be made durable: writes are refused until the engine is opened again; reads go on, but on the physical partitions of lost writes only those by id of items that are durable", "err", err.Error())
 		close(e.durable.ended)
 	}

@@ -256,8 +256,8 @@ func uniqueHost() string {
 }
 
 // Close waits for the requests under way, stops the purge of expired items and
-// releases the data directory. Later requests are answered with 503. The error says so if a
-// write could not be made durable.
+// releases the data directory. Later requests are answered with 503. If a write could not
+// be made durable, the error wraps the first one's.
 func (e *Engine) Close() error {
 	e.life.Lock()
 	defer e.life.Unlock()
@@ -275,20 +275,20 @@ func (e *Engine) Close() error {
 
 // Compact merges all that was written before into one level, where a read looks in one
 // place for an item: for after a bulk load. It takes some 10 s a gigabyte, requests may go
-// on meanwhile, and ctx may end it at any time. The error says so if a write before it could
-// not be made durable.
+// on meanwhile, and ctx may end it at any time. If a write could not be made durable, the
+// error wraps the first one's.
 func (e *Engine) Compact(ctx context.Context) error {
 	e.life.RLock()
 	defer e.life.RUnlock()
 	if e.closed {
 		return errClosed
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() { // Pebble would try until there is room
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // Pebble would try for ever
 		select {
 		case <-e.durable.ended:
-			stop(errFrozen)
+			stop()
 		case <-ctx.Done():
 		}
 	}()

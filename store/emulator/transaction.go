@@ -98,7 +98,7 @@ func (t *transaction) apply(fn func(*transaction) error) error {
 	}
 	t.p.mu.Lock()
 	defer t.p.mu.Unlock()
-	if t.e.durable.failed.Load() {
+	if t.e.durable.failed.Load() != nil {
 		return notDurable()
 	}
 	t.lsn = t.p.lsn + 1

@@ -23,7 +23,7 @@ func (e *Engine) purgeLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			if e.durable.failed.Load() {
+			if e.durable.failed.Load() != nil {
 				return // nothing can be deleted any more
 			}
 			if _, err := e.purge(ctx); err != nil && ctx.Err() == nil {
