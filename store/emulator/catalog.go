@@ -175,6 +175,12 @@ func (e *Engine) changeMeta(fn func(*metaChange) error) error {
 	return nil
 }
 
+// applyPart applies a part of what is too much for one batch. After a write that failed there
+// is no next part: Pebble would keep it in memory.
+func (e *Engine) applyPart(batch *pebble.Batch) error {
+	return e.durable.lost(e.db.Apply(batch, pebble.NoSync))
+}
+
 // number gives out a number. Numbers are never used twice.
 func (m *metaChange) number() uint32 {
 	n := m.e.next

@@ -405,6 +405,26 @@ func TestFullDiskUnderALoad(t *testing.T) {
 	}
 }
 
+// TestFullDiskUnderARebuild: what is written in many parts ends with the first that is lost.
+func TestFullDiskUnderARebuild(t *testing.T) {
+	e, err := Open("", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	mustCreate(t, newContainer(t, e, azcosmos.ContainerProperties{}), "p", `{"id":"1","pk":"p"}`)
+	c := e.catalog.Load().databases["db"].containers["c"]
+	e.writesFailed(syscall.ENOSPC)
+	if err := e.rebuildIndex(c, c.def); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("index: %v", err)
+	}
+	m := &metaChange{e: e, batch: e.db.NewBatch()}
+	defer m.batch.Close()
+	if err := m.split(c, 0); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("split: %v", err)
+	}
+}
+
 // TestOpenOnAFullDisk: Open ends with an error that says so, whatever it has to
 // write and whatever it meets, and leaves nothing behind.
 func TestOpenOnAFullDisk(t *testing.T) {

@@ -276,7 +276,7 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 		}
 	}
 	flush := func() error {
-		if err := e.db.Apply(batch, pebble.NoSync); err != nil {
+		if err := e.applyPart(batch); err != nil {
 			return err
 		}
 		if err := batch.Close(); err != nil {

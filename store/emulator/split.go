@@ -122,7 +122,7 @@ func (m *metaChange) moveFeed(c *container, parent *partition, children []*parti
 		if batch.Len() < splitBatchBytes {
 			continue
 		}
-		if err := db.Apply(batch, pebble.NoSync); err != nil {
+		if err := m.e.applyPart(batch); err != nil {
 			return err
 		}
 		if err := batch.Close(); err != nil {
@@ -136,7 +136,7 @@ func (m *metaChange) moveFeed(c *container, parent *partition, children []*parti
 	if err := m.batch.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
 		return err
 	}
-	return db.Apply(batch, pebble.NoSync)
+	return m.e.applyPart(batch)
 }
 
 // space is the number of effective partition keys (of the first component, in a
