@@ -57,6 +57,18 @@ func (d *disk) freeze(err error) {
 	d.frozen.Store(true)
 }
 
+// unmerged is told why a compaction did not come to its end. Pebble tries again at once, and
+// lets writers wait for ever meanwhile, so that one that can never be is the end of writing.
+func (d *disk) unmerged(err error) {
+	d.mu.Lock()
+	opened := d.opened
+	d.mu.Unlock()
+	if opened && !d.frozen.Load() {
+		d.freeze(err)
+	}
+	time.Sleep(unmergedRetry)
+}
+
 var errFrozen = errors.New("an earlier write of the data directory failed")
 
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }

@@ -30,7 +30,8 @@ const (
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
-	frozenRetry = 100 * time.Millisecond // how often Pebble tries again what a frozen disk refuses
+	frozenRetry   = 100 * time.Millisecond // how often Pebble tries again what a frozen disk refuses
+	unmergedRetry = 10 * time.Millisecond  // and a compaction of what cannot be read: it holds a mutex meanwhile
 
 	maxNewRanges  = 256     // physical partitions of a new container
 	parsedKept    = 512     // parsed query texts that are kept, and as many conditions
@@ -209,6 +210,12 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 				e.log.Debug("pebble", "detail", err.Error())
 			}
 		},
+		CompactionEnd: func(c pebble.CompactionInfo) {
+			if c.Err != nil && !errors.Is(c.Err, errFrozen) && !errors.Is(c.Err, pebble.ErrCancelledCompaction) {
+				d.unmerged(c.Err)
+			}
+		},
+		DataCorruption:  func(pebble.DataCorruptionInfo) {}, // whoever reads it has the error
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) { d.stalled.Store(true) },
 		WriteStallEnd:   func() { d.stalled.Store(false) },
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -402,6 +404,100 @@ func TestFullDiskUnderALoad(t *testing.T) {
 				newEngine(t, Options{fs: mem}) // or the test fails
 			})
 		}
+	}
+}
+
+// noise returns letters that cannot be compressed much.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = 'a' + byte(rand.IntN(26))
+	}
+	return b
+}
+
+// TestUnreadableTable: writers are refused before they would wait for ever for what cannot be
+// merged.
+func TestUnreadableTable(t *testing.T) {
+	var bad atomic.Pointer[string]
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpFileReadAt || op.Offset > 64<<10 || !strings.HasSuffix(op.Path, ".sst") {
+			return nil
+		}
+		if bad.CompareAndSwap(nil, &op.Path); op.Path != *bad.Load() {
+			return nil
+		}
+		return syscall.EIO
+	}))
+	var log lines
+	e, err := Open("", Options{fs: fs, Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	content := noise(1 << 20)
+	ended := make(chan error, 1)
+	go func() {
+		for i := range 1000 {
+			if _, err := c.CreateItem(context.Background(), pk(fmt.Sprint(i)), fmt.Appendf(nil, `{"id":"1","pk":"%d","content":%q}`, i, content), nil); err != nil {
+				wantStatus(t, err, http.StatusServiceUnavailable, "")
+				break
+			}
+		}
+		ended <- e.Close()
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, syscall.EIO) {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("a writer waits for ever")
+	}
+	if len(log.all) != 1 || !strings.Contains(log.all[0], "writes are refused") {
+		t.Error(log.all)
+	}
+}
+
+// TestCorruptTable: a read of it is answered with 503, others go on.
+func TestCorruptTable(t *testing.T) {
+	files := vfs.NewMem()
+	first, err := Open("", Options{fs: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, newContainer(t, first, azcosmos.ContainerProperties{}), "p", fmt.Sprintf(`{"id":"1","pk":"p","content":%q}`, noise(16<<10)))
+	if err := errors.Join(first.Compact(t.Context()), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var log lines
+	e, err := Open("", Options{fs: files, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	names, err := files.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !isTable(name) {
+			continue
+		}
+		f, err := files.OpenReadWrite("data/"+name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("garbage"), 8<<10); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res := do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/1", "", "x-ms-documentdb-partitionkey", `["p"]`)
+	if text := strings.Join(log.all, "\n"); res.StatusCode != http.StatusServiceUnavailable || len(log.all) != 1 || strings.Contains(text, "panicked") {
+		t.Errorf("%s, log:\n%s", res.Status, text)
 	}
 }
 
