@@ -174,6 +174,14 @@ func (f *diskFile) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// Preallocate implements vfs.File. Pebble does not need it.
+func (f *diskFile) Preallocate(offset, length int64) error {
+	if f.disk.frozen.Load() {
+		return nil
+	}
+	return f.File.Preallocate(offset, length)
+}
+
 // sync does what fn does as long as the disk is not frozen.
 func (f *diskFile) sync(fn func() error) error {
 	if !f.disk.frozen.Load() {

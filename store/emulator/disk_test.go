@@ -17,7 +17,7 @@ func TestDisk(t *testing.T) {
 	under := vfs.NewMem()
 	var full errorfs.Toggle
 	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") {
+		if op.Kind == errorfs.OpFilePreallocate || op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") {
 			return syscall.ENOSPC
 		}
 		return nil
@@ -53,6 +53,9 @@ func TestDisk(t *testing.T) {
 	write(later, "one ")
 	full.On()
 	write(log, "two")
+	if err := log.Preallocate(0, 1<<20); err != nil {
+		t.Error("room was taken:", err)
+	}
 	full.Off()
 	write(log, "three")
 	if err := log.Sync(); err != nil {
