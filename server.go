@@ -403,8 +403,9 @@ func reachable(listen string, got net.Addr) string {
 func oneLine(err error) string {
 	var answer *azcore.ResponseError
 	if errors.As(err, &answer) {
-		// azcore prints a page; the request's purpose stands before it.
-		head, _, _ := strings.Cut(err.Error(), answer.Error())
+		// azcore prints a page; the request's purpose stands before it, and behind it what else
+		// went wrong.
+		head, rest, _ := strings.Cut(err.Error(), answer.Error())
 		hint := ""
 		switch answer.StatusCode {
 		case http.StatusUnauthorized:
@@ -412,7 +413,11 @@ func oneLine(err error) string {
 		case http.StatusForbidden:
 			hint = " (may this identity create databases and containers? if not, create them beforehand)"
 		}
-		return fmt.Sprintf("%s%s%s", head, strings.TrimSpace(answer.ErrorCode), hint)
+		line := head + strings.TrimSpace(answer.ErrorCode) + hint
+		if rest != "" {
+			line += ";" + rest
+		}
+		return strings.Join(strings.Fields(line), " ")
 	}
 	return strings.Join(strings.Fields(err.Error()), " ")
 }

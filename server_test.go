@@ -25,6 +25,8 @@ import (
 
 	"byline/internal/secrettest"
 	"byline/store/emulator"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
 // TestMain lets the test binary be the byline command, for the tests that kill it.
@@ -650,5 +652,16 @@ func TestCollector(t *testing.T) {
 				t.Errorf("a load collects at %d%%", percent)
 			}
 		})
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	answer := &azcore.ResponseError{StatusCode: http.StatusServiceUnavailable, ErrorCode: "503"}
+	err := errors.Join(fmt.Errorf("import post: %w", answer), errors.New("no space\nleft"))
+	if got, want := oneLine(err), "import post: 503; no space left"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := oneLine(fmt.Errorf("import post: %w", answer)), "import post: 503"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
