@@ -78,7 +78,7 @@ func (d *disk) create(name string, category vfs.DiskWriteCategory, fn func() (vf
 	if !d.frozen.Load() {
 		f, err := fn()
 		if err == nil {
-			return &diskFile{f, d, isTable(name)}, nil
+			return &diskFile{f, d, name}, nil
 		}
 		d.freeze(err)
 	}
@@ -107,7 +107,7 @@ func (d *disk) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &diskFile{f, d, false}, nil
+	return &diskFile{f, d, name}, nil
 }
 
 // Rename implements vfs.FS.
@@ -151,12 +151,21 @@ func (d *disk) Stat(name string) (vfs.FileInfo, error) {
 	return d.FS.Stat(name)
 }
 
-// diskFile is a file on the disk. A table that cannot be written is told so, and begun again
-// elsewhere; of everything else, what is written after the disk is frozen is dropped.
+// diskFile is a file on the disk. What is written to it after the disk is frozen is dropped.
 type diskFile struct {
 	vfs.File
-	disk  *disk
-	table bool
+	disk *disk
+	name string
+}
+
+// dropped is what Pebble is told of what was dropped. A table is begun again elsewhere: half of
+// one is of no use, no manifest knows it, and the next start needs the room.
+func (f *diskFile) dropped() error {
+	if !isTable(f.name) {
+		return nil
+	}
+	_ = f.disk.FS.Remove(f.name) // or the next start does it
+	return errFrozen
 }
 
 // Write implements vfs.File.
@@ -168,8 +177,8 @@ func (f *diskFile) Write(b []byte) (int, error) {
 		}
 		f.disk.freeze(err)
 	}
-	if f.table {
-		return 0, errFrozen
+	if err := f.dropped(); err != nil {
+		return 0, err
 	}
 	return len(b), nil
 }
@@ -191,10 +200,7 @@ func (f *diskFile) sync(fn func() error) error {
 		}
 		f.disk.freeze(err)
 	}
-	if f.table {
-		return errFrozen
-	}
-	return nil
+	return f.dropped()
 }
 
 // Sync implements vfs.File.
