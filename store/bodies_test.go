@@ -3,9 +3,83 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/emulator"
 )
+
+// TestChangeFeedArrives: pages of the change feed of several physical partitions, some
+// without news, are those that azcosmos reads.
+func TestChangeFeedArrives(t *testing.T) {
+	engine, err := emulator.Open("", emulator.Options{Partitions: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	cred, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(policies ...policy.Policy) *azcosmos.ContainerClient {
+		client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine, PerCallPolicies: policies}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		s, err := New(client, client, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s.posts
+	}
+	plain, arriving := open(), open(Bodies{})
+	for i := range 5 { // some of the partitions have none
+		item := fmt.Appendf(nil, `{"id":"%d","postId":"p%[1]d","text":"\u00e9 \"]"}`, i)
+		if _, err := plain.CreateItem(t.Context(), key(fmt.Sprint("p", i)), item, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type page struct {
+		items        []string
+		continuation string
+	}
+	read := func(c *azcosmos.ContainerClient) (pages []page) {
+		o := &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}, MaxItemCount: 2}
+		for len(pages) < 20 {
+			r, err := readChangeFeed(t.Context(), c, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := page{continuation: r.ContinuationToken}
+			for _, item := range r.Items {
+				p.items = append(p.items, string(item))
+			}
+			pages = append(pages, p)
+			o = &azcosmos.ChangeFeedOptions{Continuation: &r.ContinuationToken, MaxItemCount: 2}
+		}
+		return pages
+	}
+	want, got := read(plain), read(arriving)
+	n := 0
+	for i := range want {
+		if !slices.Equal(got[i].items, want[i].items) || got[i].continuation != want[i].continuation {
+			t.Errorf("page %d: %+v, want %+v", i, got[i], want[i])
+		}
+		n += len(got[i].items)
+	}
+	if n != 5 {
+		t.Errorf("%d changes", n)
+	}
+}
 
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{

@@ -362,7 +362,7 @@ func (c *Cache) forget() {
 // that is set. partition is the property that names an item's partition.
 func (s *Store) tail(name string, source *azcosmos.ContainerClient, partition string, also changefeed.Handler) *changefeed.Tail {
 	tell := s.o.Meter.background.observer(name)
-	o := changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger, Observe: tell}
+	o := changefeed.Options{PollInterval: s.o.PollInterval, Read: readChangeFeed, Logger: s.o.Logger, Observe: tell}
 	handle := also
 	if c := s.o.Cache; c != nil {
 		o.Observe = func(p changefeed.Progress) {

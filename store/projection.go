@@ -42,7 +42,7 @@ func (s *Store) Run(ctx context.Context) error {
 	running := &running{projections: map[string]*changefeed.Processor{}, subscribers: s.Streams}
 	for _, p := range s.processors() {
 		processor, err := changefeed.New(p.source, s.leases, p.handle, changefeed.Options{
-			Name: p.name, Owner: s.o.Instance, PollInterval: p.poll, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: s.o.Logger,
+			Name: p.name, Owner: s.o.Instance, PollInterval: p.poll, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*p.poll), Read: readChangeFeed, Logger: s.o.Logger,
 			Observe: s.o.Meter.background.observer(p.name)})
 		if err != nil {
 			return &Error{Code: Internal, Op: "run projections", Err: err}

@@ -42,6 +42,10 @@ type Options struct {
 	// are balanced as often as they are renewed. Default 15 s.
 	Expiry time.Duration
 
+	// Read reads a page of a container's change feed. Default: the container's
+	// ReadChangeFeed.
+	Read func(context.Context, *azcosmos.ContainerClient, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)
+
 	// Clock tells time. Default time.Now.
 	Clock func() time.Time
 
@@ -72,6 +76,11 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Expiry == 0 {
 		o.Expiry = 15 * time.Second
+	}
+	if o.Read == nil {
+		o.Read = func(ctx context.Context, c *azcosmos.ContainerClient, page *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+			return c.ReadChangeFeed(ctx, page)
+		}
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now

@@ -26,7 +26,7 @@ func (r reader) read(ctx context.Context, of azcosmos.FeedRange, continuation st
 	} else {
 		o.Continuation = &continuation
 	}
-	return r.source.ReadChangeFeed(ctx, o)
+	return r.o.Read(ctx, r.source, o)
 }
 
 // errNoEnd says that Cosmos DB named no position for "now".

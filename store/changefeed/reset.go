@@ -18,7 +18,7 @@ import (
 // some ranges may have been sent back and others not; it can be repeated.
 func Reset(ctx context.Context, source, leaseContainer *azcosmos.ContainerClient, name string) error {
 	l := leases{leaseContainer, name, time.Now}
-	end, err := reader{source: source}.end(ctx)
+	end, err := reader{source: source, o: Options{}.withDefaults()}.end(ctx)
 	if err != nil {
 		return err
 	}

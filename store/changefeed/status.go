@@ -59,7 +59,7 @@ func Status(ctx context.Context, source, leaseContainer *azcosmos.ContainerClien
 // measure reads on for one item. If the range was split and nobody has come by
 // since, it adds up over its parts.
 func (s *RangeStatus) measure(ctx context.Context, source *azcosmos.ContainerClient) error {
-	r, at := reader{source: source}, s.Continuation
+	r, at := reader{source: source, o: Options{}.withDefaults()}, s.Continuation
 	if at == "" {
 		at = start(nil, s.Range).String()
 	}
