@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv("BYLINE_TEST_MAIN") != "" {
 		if dir := os.Getenv(profiled); dir != "" {
 			go profileOnSignal(dir)
+		} else {
+			runtime.MemProfileRate = 0 // as in the program itself, where the linker sees that nobody asks
 		}
 		main()
 	}
@@ -41,6 +43,7 @@ func TestMain(m *testing.M) {
 		os.Exit(chaosEngine())
 	}
 	if os.Getenv(readyMade) != "" {
+		runtime.MemProfileRate = 0
 		fmt.Fprintln(os.Stderr, serveReadyMade())
 		os.Exit(1)
 	}

@@ -3,6 +3,7 @@ package emulator
 import (
 	"errors"
 	"io/fs"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -206,8 +207,11 @@ func (f *diskFile) sync(fn func() error) error {
 // Sync implements vfs.File.
 func (f *diskFile) Sync() error { return f.sync(f.File.Sync) }
 
-// SyncData implements vfs.File.
-func (f *diskFile) SyncData() error { return f.sync(f.File.SyncData) }
+// SyncData implements vfs.File. Who is about to write may do so first, and share the next one.
+func (f *diskFile) SyncData() error {
+	runtime.Gosched()
+	return f.sync(f.File.SyncData)
+}
 
 // SyncTo implements vfs.File.
 func (f *diskFile) SyncTo(length int64) (all bool, err error) {
