@@ -2,12 +2,14 @@ package graph
 
 import (
 	"context"
+	"encoding/binary"
 	"strconv"
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"byline/graph/globalid"
 	"byline/graph/model"
 	"byline/store"
 )
@@ -81,6 +83,13 @@ func textOrNull[T any, S ~string](of func(T) *S) func(*compiler, graphql.Collect
 	}
 }
 
+// idField is a field that is a global id, of characters that are never escaped.
+func idField[T any](of func(T) globalid.ID) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, _ *gathered, v T) []byte { return append(of(v).Append(append(dst, '"')), '"') }
+	}
+}
+
 func numberField[T any](of func(T) int32) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
 		return func(dst []byte, _ *gathered, v T) []byte { return strconv.AppendInt(dst, int64(of(v)), 10) }
@@ -97,7 +106,11 @@ func flagField[T any](of func(T) bool) func(*compiler, graphql.CollectedField) e
 func appendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	plain := 0 // from here on nothing is escaped
-	for i := range len(s) {
+	for i := 0; i < len(s); i++ {
+		if len(s)-i >= 8 && arePlain(binary.LittleEndian.Uint64([]byte(s[i:i+8]))) {
+			i += 7
+			continue
+		}
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {
 			continue
@@ -121,11 +134,19 @@ func appendText(dst []byte, s string) []byte {
 	return append(append(dst, s[plain:]...), '"')
 }
 
+// arePlain reports whether none of eight bytes is escaped. A byte that is less than
+// another borrows from its highest bit, unless it has that bit itself.
+func arePlain(b uint64) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := b^each*'"', b^each*'\\'
+	return ((b-each*' ')&^b|(quote-each)&^quote|(backslash-each)&^backslash)&high == 0
+}
+
 // byline is what posts, comments and likes say of a user.
 type byline struct{ id, username string }
 
 var bylineFields = fields[byline]{
-	"id":       textField(func(b byline) string { return userGlobalID(b.id) }),
+	"id":       idField(func(b byline) globalid.ID { return idOfUser(b.id) }),
 	"username": textField(func(b byline) string { return b.username }),
 }
 
@@ -137,7 +158,7 @@ func userField[T any](of func(T) byline) func(*compiler, graphql.CollectedField)
 }
 
 var userFields = fields[*store.User]{
-	"id":        textField(func(u *store.User) string { return userGlobalID(u.ID) }),
+	"id":        idField(func(u *store.User) globalid.ID { return idOfUser(u.ID) }),
 	"username":  textField(func(u *store.User) string { return u.Username }),
 	"createdAt": textField(func(u *store.User) string { return string(u.CreatedAt) }),
 	"posts": listField("Post", postFields, func(ctx context.Context, r *Resolver, u *store.User, p store.Paging) (*store.Page[*store.Post], error) {
@@ -146,7 +167,7 @@ var userFields = fields[*store.User]{
 }
 
 var postFields = fields[*store.Post]{
-	"id":      textField(func(p *store.Post) string { return postGlobalID(p.ID) }),
+	"id":      idField(func(p *store.Post) globalid.ID { return idOfPost(p.ID) }),
 	"title":   textField(func(p *store.Post) string { return p.Title }),
 	"excerpt": textField((*store.Post).Excerpt),
 	"content": func(*compiler, graphql.CollectedField) encoder[*store.Post] {
@@ -179,7 +200,7 @@ var postFields = fields[*store.Post]{
 }
 
 var commentFields = fields[*store.Comment]{
-	"id":        textField(commentGlobalID),
+	"id":        idField(idOfComment),
 	"author":    userField(func(c *store.Comment) byline { return byline{c.AuthorID, c.AuthorUsername} }),
 	"content":   textField(func(c *store.Comment) string { return c.Content }),
 	"createdAt": textField(func(c *store.Comment) string { return string(c.CreatedAt) }),
@@ -187,7 +208,7 @@ var commentFields = fields[*store.Comment]{
 }
 
 var likeFields = fields[*store.Like]{
-	"id":        textField(likeGlobalID),
+	"id":        idField(idOfLike),
 	"user":      userField(func(l *store.Like) byline { return byline{l.UserID, l.Username} }),
 	"createdAt": textField(func(l *store.Like) string { return string(l.CreatedAt) }),
 }

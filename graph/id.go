@@ -5,16 +5,21 @@ import (
 	"byline/store"
 )
 
-func userGlobalID(id string) string { return globalid.ID{Kind: globalid.User, Key: id}.String() }
-func postGlobalID(id string) string { return globalid.ID{Kind: globalid.Post, Key: id}.String() }
+func idOfUser(id string) globalid.ID { return globalid.ID{Kind: globalid.User, Key: id} }
+func idOfPost(id string) globalid.ID { return globalid.ID{Kind: globalid.Post, Key: id} }
 
-func commentGlobalID(c *store.Comment) string {
-	return globalid.ID{Kind: globalid.Comment, Parent: c.PostID, Key: c.ID}.String()
+func idOfComment(c *store.Comment) globalid.ID {
+	return globalid.ID{Kind: globalid.Comment, Parent: c.PostID, Key: c.ID}
 }
 
-func likeGlobalID(l *store.Like) string {
-	return globalid.ID{Kind: globalid.Like, Parent: l.PostID, Key: l.UserID}.String()
+func idOfLike(l *store.Like) globalid.ID {
+	return globalid.ID{Kind: globalid.Like, Parent: l.PostID, Key: l.UserID}
 }
+
+func userGlobalID(id string) string           { return idOfUser(id).String() }
+func postGlobalID(id string) string           { return idOfPost(id).String() }
+func commentGlobalID(c *store.Comment) string { return idOfComment(c).String() }
+func likeGlobalID(l *store.Like) string       { return idOfLike(l).String() }
 
 // parseID reads a global id that was given as the named argument or input field.
 func parseID(field, text string) (globalid.ID, error) {

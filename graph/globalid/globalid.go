@@ -40,12 +40,15 @@ type ID struct {
 }
 
 // String returns the opaque form, as clients see it.
-func (id ID) String() string {
-	s := string(id.Kind) + separator
+func (id ID) String() string { return string(id.Append(nil)) }
+
+// Append appends what String returns.
+func (id ID) Append(dst []byte) []byte {
+	b := append(make([]byte, 0, maxText), id.Kind...)
 	if id.Kind.nested() {
-		s += id.Parent + separator
+		b = append(append(b, separator...), id.Parent...)
 	}
-	return encoding.EncodeToString([]byte(s + id.Key))
+	return encoding.AppendEncode(dst, append(append(b, separator...), id.Key...))
 }
 
 // nested reports whether objects of the kind live in the partition of a post.
