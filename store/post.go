@@ -53,7 +53,7 @@ func (p *Post) Excerpt() string {
 }
 
 func excerpt(content string) (text string, truncated bool) {
-	if utf8.RuneCountInString(content) <= excerptLength {
+	if len(content) <= excerptLength || utf8.RuneCountInString(content) <= excerptLength {
 		return content, false
 	}
 	end, n := len(content), 0
