@@ -60,13 +60,17 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*C
 		p.Order = NewestFirst
 	}
 	l := list[Comment]{op: "list comments", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeComment,
-		fields: "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate",
-		decode: func(decode func(any) error) (*Comment, error) {
-			item := &Comment{PostID: postID}
-			return item, decode(item)
-		},
+		fields: commentFields, blank: Comment{PostID: postID}, plain: plainComment,
 		place: func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
+}
+
+// commentFields are what a list needs of a comment.
+const commentFields = "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate"
+
+func plainComment(p *plain, c *Comment) {
+	c.ID, c.AuthorID, c.AuthorUsername = p.text("id"), p.text("userId"), p.text("userUsername")
+	c.Content, c.CreatedAt, c.UpdatedAt = p.text("content"), p.date("creationDate"), p.dateOrNil("editDate")
 }
 
 // NewComment is a comment to create.

@@ -31,7 +31,7 @@ const FeedKept = 150
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
 	ctx = s.begin(ctx, Q6)
 	l := list[Post]{op: "list feed", container: s.feed, cache: s.o.Cache, partition: typePost, copies: s.feedPartitions, limit: feedServed,
-		fields: shortFields, decode: decodeShort, place: placeOfPost}
+		fields: shortFields, plain: plainShort, into: intoShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }

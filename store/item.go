@@ -41,8 +41,20 @@ func (d *Date) UnmarshalJSON(b []byte) error {
 }
 
 func validDate(s string) bool {
-	_, err := time.Parse(dateLayout, s)
-	return err == nil && len(s) == len(dateLayout)
+	const form = "0000-00-00T00:00:00.000Z"
+	if len(s) != len(form) {
+		return false
+	}
+	for i := range len(form) {
+		if d := s[i] - '0'; d != form[i]-'0' && (form[i] != '0' || d > 9) {
+			return false
+		}
+	}
+	if s[5:7] >= "01" && s[5:7] <= "12" && s[8:10] >= "01" && s[8:10] <= "28" && s[11:13] <= "23" && s[14:16] <= "59" && s[17:19] <= "59" {
+		return true
+	}
+	_, err := time.Parse(dateLayout, s) // knows how long months are
+	return err == nil
 }
 
 // envelope is what every item of the blog has beside its own properties.

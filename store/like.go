@@ -75,11 +75,18 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*Like], error) {
 	ctx = s.begin(ctx, Q5)
 	l := list[Like]{op: "list likes", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeLike,
-		fields: "c.userId, c.userUsername, c.creationDate",
-		decode: func(decode func(any) error) (*Like, error) { item := &Like{PostID: postID}; return item, decode(item) },
-		place:  func(l *Like) (Date, string) { return l.CreatedAt, likeID(l.UserID) }}
+		fields: likeFields,
+		blank:  Like{PostID: postID}, plain: plainLike,
+		place: func(l *Like) (Date, string) { return l.CreatedAt, likeID(l.UserID) }}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
+}
+
+// likeFields are what a list needs of a like.
+const likeFields = "c.userId, c.userUsername, c.creationDate"
+
+func plainLike(p *plain, l *Like) {
+	l.UserID, l.Username, l.CreatedAt = p.text("userId"), p.text("userUsername"), p.date("creationDate")
 }
 
 // LikePost is C4: one transactional batch that counts the like and creates it,

@@ -19,8 +19,10 @@ type list[T any] struct {
 	copies    []string // partitions that hold the list, if those are others
 	typ       string   // "" if the partition holds one type alone
 	limit     int      // how long the list is at most; 0: as long as it gets
-	fields    string   // of an item, that decode needs: nothing else has to travel
-	decode    func(decode func(into any) error) (*T, error)
+	fields    string   // of an item: nothing else has to travel
+	blank     T        // an item before its fields are read
+	plain     func(*plain, *T)
+	into      func(*T) any // what an item is decoded into that is not plain; nil: itself
 	place     func(*T) (Date, string)
 }
 
@@ -107,23 +109,42 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 		if err != nil {
 			return cosmosError(l.op, err)
 		}
-		err = arrived.eachItem(r.Items, func(decode func(into any) error) error {
-			if len(to.Items) == first {
-				to.More = l.limit == 0 || to.seen+first < l.limit
-				return errEnough
+		room := first - len(to.Items)
+		items, ok := plainItems(arrived.body, l.blank, l.plain)
+		if !ok {
+			if items, err = l.decode(arrived, r.Items, room+1); err != nil {
+				return malformed(l.op, "listed", err)
 			}
-			item, err := l.decode(decode)
-			to.Items = append(to.Items, item)
-			return err
-		})
-		if errors.Is(err, errEnough) {
-			return nil
 		}
-		if err != nil {
-			return malformed(l.op, "listed", err)
+		to.Items = slices.Grow(to.Items, len(items))
+		for i := range items[:min(len(items), room)] {
+			to.Items = append(to.Items, &items[i])
+		}
+		if len(items) > room {
+			to.More = l.limit == 0 || to.seen+first < l.limit
+			return nil
 		}
 	}
 	return nil
+}
+
+// decode reads the items of a page up to the last of so many, whose being there is all
+// that counts.
+func (l *list[T]) decode(arrived *arrived, raw [][]byte, last int) (items []T, err error) {
+	err = arrived.eachItem(raw, func(decode func(into any) error) error {
+		if items = append(items, l.blank); len(items) == last {
+			return errEnough
+		}
+		item := &items[len(items)-1]
+		if l.into != nil {
+			return decode(l.into(item))
+		}
+		return decode(item)
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return items, err
 }
 
 // query returns the text and the parameters that select what comes after the

@@ -114,17 +114,23 @@ func decodeChangedPost(op string, raw []byte) (*Post, error) {
 	return &item.Post, err
 }
 
-// shortFields are what decodeShort needs of a short form.
+// shortFields are what a list needs of a short form.
 const shortFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision"
 
-func decodeShort(decode func(any) error) (*Post, error) {
-	s := &struct {
-		Post
-		Cut bool `json:"truncated"`
-	}{}
-	err := decode(s)
-	s.Truncated = s.Cut
-	return &s.Post, err
+func plainShort(r *plain, p *Post) {
+	p.ID, p.AuthorID, p.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
+	p.Title, p.Content, p.Truncated = r.text("title"), r.text("content"), r.flag("truncated")
+	p.CommentCount, p.LikeCount = int32(r.number("commentCount", 32)), int32(r.number("likeCount", 32))
+	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")
+	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)
+}
+
+// intoShort is what a short form is decoded into.
+func intoShort(p *Post) any {
+	return &struct {
+		*Post
+		Truncated *bool `json:"truncated"`
+	}{p, &p.Truncated}
 }
 
 func placeOfPost(p *Post) (Date, string) { return p.CreatedAt, p.ID }
@@ -173,7 +179,7 @@ func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string, d
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*Post], error) {
 	ctx = s.begin(ctx, Q3)
 	l := list[Post]{op: "list posts of user", container: s.users, cache: s.o.Cache, partition: userID, typ: typePost,
-		fields: shortFields, decode: decodeShort, place: placeOfPost}
+		fields: shortFields, plain: plainShort, into: intoShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }

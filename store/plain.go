@@ -1,0 +1,150 @@
+package store
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// plain reads a page of a list as Cosmos DB writes it: without white space, and the
+// properties in the order in which they are selected. Whatever else there is, and what
+// is not as it should be, is odd. Nothing that was read counts then, and the page is
+// read as any JSON, which takes several times as long. Texts are parts of one copy of
+// the page.
+type plain struct {
+	rest   string
+	before byte // the next property: '{', or ',' if it is not the first
+	odd    bool
+}
+
+// plainItems returns the items of a page, if nothing is odd. read reads the properties
+// of one, which begins as blank is.
+func plainItems[T any](body []byte, blank T, read func(*plain, *T)) (items []T, ok bool) {
+	if !utf8.Valid(body) || hasControls(body) {
+		return nil, false
+	}
+	p := &plain{rest: string(body), before: '{'}
+	p.text("_rid")
+	p.take(`,"Documents":[`)
+	count, _ := strconv.Atoi(strings.TrimSuffix(p.rest[strings.LastIndexByte(p.rest, ':')+1:], "}"))
+	items = make([]T, 0, max(0, min(count, maxPage+1)))
+	for !p.odd && !strings.HasPrefix(p.rest, "]") {
+		if len(items) > 0 {
+			p.take(",")
+		}
+		items, p.before = append(items, blank), '{'
+		read(p, &items[len(items)-1])
+		p.take("}")
+	}
+	p.take("]")
+	p.number("_count", 64)
+	p.take("}")
+	return items, !p.odd && p.rest == ""
+}
+
+// hasControls reports whether there are control characters.
+func hasControls(b []byte) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(b) >= 8; b = b[8:] {
+		if w := binary.LittleEndian.Uint64(b); (w-each*' ')&^w&high != 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
+}
+
+func (p *plain) take(next string) {
+	rest, ok := strings.CutPrefix(p.rest, next)
+	p.rest, p.odd = rest, p.odd || !ok
+}
+
+// has takes the name of the next property, if it is this.
+func (p *plain) has(name string) bool {
+	s, n := p.rest, len(name)+4
+	if len(s) < n || s[0] != p.before || s[1] != '"' || s[2:n-2] != name || s[n-2:n] != `":` {
+		return false
+	}
+	p.rest, p.before = s[n:], ','
+	return true
+}
+
+func (p *plain) must(name string) { p.odd = !p.has(name) || p.odd }
+
+func (p *plain) text(name string) string {
+	p.must(name)
+	return p.quoted()
+}
+
+func (p *plain) quoted() string {
+	p.take(`"`)
+	end := strings.IndexByte(p.rest, '"')
+	if end < 0 {
+		p.odd = true
+		return ""
+	}
+	text := p.rest[:end]
+	if strings.IndexByte(text, '\\') >= 0 {
+		return p.escaped()
+	}
+	p.rest = p.rest[end+1:]
+	return text
+}
+
+// escaped is a text with escapes, after its first quote.
+func (p *plain) escaped() string {
+	end := 0
+	for end < len(p.rest) && p.rest[end] != '"' {
+		if p.rest[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	end = min(end, len(p.rest))
+	text, err := jsontext.AppendUnquote(nil, `"`+p.rest[:end]+`"`)
+	p.rest, p.odd = p.rest[end:], p.odd || err != nil
+	p.take(`"`)
+	return string(text)
+}
+
+func (p *plain) date(name string) Date {
+	p.must(name)
+	return p.day()
+}
+
+// dateOrNil is a date that not every item has.
+func (p *plain) dateOrNil(name string) *Date {
+	if !p.has(name) {
+		return nil
+	}
+	d := p.day()
+	return &d
+}
+
+func (p *plain) day() Date {
+	text := p.quoted()
+	p.odd = p.odd || !validDate(text)
+	return Date(text)
+}
+
+func (p *plain) number(name string, bits int) int64 {
+	p.must(name)
+	end := 0
+	for end < len(p.rest) && '0' <= p.rest[end] && p.rest[end] <= '9' {
+		end++
+	}
+	n, err := strconv.ParseInt(p.rest[:end], 10, bits)
+	p.odd = p.odd || err != nil || end > 1 && p.rest[0] == '0'
+	p.rest = p.rest[end:]
+	return n
+}
+
+func (p *plain) flag(name string) bool {
+	p.must(name)
+	is := strings.HasPrefix(p.rest, "true")
+	p.take(strconv.FormatBool(is))
+	return is
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// What is read as plain JSON is what it is as any JSON; and a page as Cosmos DB writes
+// it is plain, whatever the texts in it.
+func TestPlain(t *testing.T) {
+	t.Run("likes", func(t *testing.T) {
+		checkPlain(t, list[Like]{fields: likeFields, blank: Like{PostID: "p"}, plain: plainLike})
+	})
+	t.Run("comments", func(t *testing.T) {
+		checkPlain(t, list[Comment]{fields: commentFields, blank: Comment{PostID: "p"}, plain: plainComment})
+	})
+	t.Run("posts", func(t *testing.T) {
+		checkPlain(t, list[Post]{fields: shortFields, plain: plainShort, into: intoShort})
+	})
+}
+
+func checkPlain[T any](t *testing.T, l list[T]) {
+	rapid.Check(t, func(t *rapid.T) {
+		page := plainPage(t, l.fields)
+		if _, ok := plainItems([]byte(page), l.blank, l.plain); !ok {
+			t.Fatalf("%s is odd", page)
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "faults") {
+			page = fault(t, page)
+		}
+		got, ok := plainItems([]byte(page), l.blank, l.plain)
+		if !ok {
+			return
+		}
+		want, err := l.decode(&arrived{body: []byte(page)}, nil, maxPage)
+		if err != nil {
+			t.Fatalf("%s is read: %v", page, err)
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}), cmpEmpty); diff != "" {
+			t.Fatalf("%s: %s", page, diff)
+		}
+	})
+}
+
+// cmpEmpty has no items equal none.
+var cmpEmpty = cmp.FilterValues(func(a, b any) bool { return fmt.Sprint(a) == "[]" && fmt.Sprint(b) == "[]" }, cmp.Ignore())
+
+// plainPage is a page of items that have the fields.
+func plainPage(t *rapid.T, fields string) string {
+	text := rapid.OneOf(rapid.StringOf(rapid.SampledFrom([]rune("a\"\\/\n\x00\x1f\x7fü€𝄞<"))), rapid.String())
+	date := rapid.Map(rapid.Int64Range(-62135596800, 253402300799), func(s int64) string { return string(NewDate(time.Unix(s, 0))) })
+	var items []string
+	for range rapid.IntRange(0, 3).Draw(t, "items") {
+		var members []string
+		for field := range strings.SplitSeq(fields, ", ") {
+			var v any
+			switch name := strings.TrimPrefix(field, "c."); name {
+			case "editDate":
+				if rapid.Bool().Draw(t, "unedited") {
+					continue
+				}
+				fallthrough
+			case "creationDate":
+				v = date.Draw(t, name)
+			case "truncated":
+				v = rapid.Bool().Draw(t, name)
+			case "commentCount", "likeCount", "version":
+				v = rapid.Int32Min(0).Draw(t, name)
+			case "revision":
+				v = rapid.Int64Min(0).Draw(t, name)
+			default:
+				v = text.Draw(t, name)
+			}
+			encoded, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			members = append(members, fmt.Sprintf(`"%s":%s`, strings.TrimPrefix(field, "c."), encoded))
+		}
+		items = append(items, "{"+strings.Join(members, ",")+"}")
+	}
+	return fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":%d}`, strings.Join(items, ","), len(items))
+}
+
+// fault is a page that somebody has tampered with.
+func fault(t *rapid.T, page string) string {
+	if page == "" {
+		return page
+	}
+	tokens := []string{"null", "true", "false", "0", "-0", "-1", "01", "1.0", "1e2", "2147483648", "9223372036854775808", `""`, `"a"`, "{}", "[]", "[1]",
+		`"\ud800"`, `"\ud834\udd1e"`, "\"\xff\"", "\"\n\"", `"2026-02-29T00:00:00.000Z"`, `"2024-02-29T24:00:00.000Z"`, `"2026-01-01T00:00:00,000Z"`, `"\u0061"`}
+	members := []string{`,"id":"b"`, `,"userId":"b"`, `,"other":1`, ",", " ", `"`, `\`, "}", "]", "\x00", "\xc3"}
+	at := rapid.IntRange(0, len(page)-1).Draw(t, "at")
+	switch rapid.IntRange(0, 4).Draw(t, "fault") {
+	case 0: // ends early
+		return page[:at]
+	case 1: // a part is gone or there twice
+		to := rapid.IntRange(at, min(len(page), at+40)).Draw(t, "to")
+		if rapid.Bool().Draw(t, "twice") {
+			return page[:to] + page[at:]
+		}
+		return page[:at] + page[to:]
+	case 2: // another value
+		if i := strings.IndexByte(page[at:], ':'); i >= 0 {
+			at += i + 1
+			if end := strings.IndexAny(page[at:], ",}"); end >= 0 {
+				return page[:at] + rapid.SampledFrom(tokens).Draw(t, "token") + page[at+end:]
+			}
+		}
+		return page
+	case 3: // members in another order
+		members := strings.Split(page, ",")
+		i, j := rapid.IntRange(0, len(members)-1).Draw(t, "i"), rapid.IntRange(0, len(members)-1).Draw(t, "j")
+		members[i], members[j] = members[j], members[i]
+		return strings.Join(members, ",")
+	}
+	return string(slices.Insert([]byte(page), at, []byte(rapid.SampledFrom(members).Draw(t, "insert"))...))
+}
+
+func TestValidDate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := []byte(NewDate(time.Unix(rapid.Int64Range(-62135596800, 253402300799).Draw(t, "at"), 0)))
+		for range rapid.IntRange(0, 3).Draw(t, "changes") {
+			s[rapid.IntRange(0, len(s)-1).Draw(t, "i")] = rapid.SampledFrom([]byte("0123459-:TZ. ")).Draw(t, "to")
+		}
+		at, err := time.Parse(dateLayout, string(s)) // takes "05.-00" and "05,000", too
+		if got, want := validDate(string(s)), err == nil && NewDate(at) == Date(s); got != want {
+			t.Errorf("%s: %v, want %v", s, got, want)
+		}
+	})
+}
