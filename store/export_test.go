@@ -21,3 +21,9 @@ func CacheBytes(s *Store) int {
 	s.o.Cache.entries.CleanUp()
 	return int(s.o.Cache.entries.WeightedSize())
 }
+
+// ShortFields are what a list needs of a post.
+const ShortFields = shortFields
+
+// PlainPosts returns the posts of a page, if it is plain.
+func PlainPosts(page []byte) ([]Post, bool) { return plainItems(page, Post{}, plainShort) }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
 	"byline/store"
@@ -43,6 +45,28 @@ func ids[T any](page *store.Page[T], err error) func(func(T) string) ([]string, 
 			out, cursors = append(out, id(v)), append(cursors, page.Cursor(i))
 		}
 		return out, cursors, page.More, nil
+	}
+}
+
+func TestPagesOfTheEngineArePlain(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	edited, content := w.post(ada, "one"), "\"one\"\n"
+	if _, err := w.EditPost(t.Context(), ada.ID, edited.ID, store.PostEdit{Content: &content}); err != nil {
+		t.Fatal(err)
+	}
+	w.post(ada, "two")
+	feed, err := w.client.NewContainer("blog", "feed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := feed.NewQueryItemsPager("SELECT "+store.ShortFields+" FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := runtime.Payload(r.RawResponse)
+	if posts, ok := store.PlainPosts(page); err != nil || !ok || len(posts) != 2 {
+		t.Errorf("%s: %v %v", page, posts, err)
 	}
 }
 
