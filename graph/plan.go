@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync/atomic"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -47,24 +47,30 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 	}
 	// As the executor would have it: resolvers look at the field that they resolve.
 	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Query", Field: field, IsMethod: true})
-	answer, err := guarded(func() (rawJSON, error) { return plan.run(within, p.resolver, p.tracing) })
+	answer, err := guarded(func() (*encoded, error) { return plan.run(within, p.resolver, p.tracing) })
 	if err != nil {
 		return next(ctx)
 	}
 	return answer
 }
 
-// rawJSON is a value that is encoded already.
-type rawJSON []byte
+// encoded is a value as JSON. It is written once, and others are encoded into its memory
+// then.
+type encoded struct{ json *[]byte }
+
+var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
 // MarshalGQL implements graphql.Marshaler.
-func (b rawJSON) MarshalGQL(w io.Writer) { _, _ = w.Write(b) }
+func (e *encoded) MarshalGQL(w io.Writer) {
+	_, _ = w.Write(*e.json)
+	encodings.Put(e.json)
+	e.json = nil
+}
 
 // plan is how to answer one root field.
 type plan struct {
 	read    func(context.Context, *queryResolver, *ast.Field) (any, error) // the field's value; nil: null
 	objects map[string]*objectPlan                                         // by the value's type
-	size    atomic.Int64                                                   // of the last answer, in bytes
 }
 
 // objectPlan is what becomes of a value of a root field.
@@ -105,13 +111,14 @@ var errGap = errors.New("the plan does not cover this")
 
 // run reads what is needed and encodes it. If the error is not nil, the executor will
 // find out why.
-func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (rawJSON, error) {
+func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error) {
 	value, err := p.read(ctx, &queryResolver{r}, graphql.GetFieldContext(ctx).Field.Field)
 	if err != nil {
 		return nil, err
 	}
 	if value == nil {
-		return rawJSON("null"), nil
+		null := []byte("null")
+		return &encoded{&null}, nil
 	}
 	object := p.objects[typeOf(value)]
 	if object == nil {
@@ -126,12 +133,11 @@ func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (rawJSON, error)
 			return nil, err
 		}
 	}
-	b := object.encode(make([]byte, 0, p.size.Load()), a, value)
-	if a.gap {
+	b := encodings.Get().(*[]byte)
+	if *b = object.encode((*b)[:0], a, value); a.gap {
 		return nil, errGap
 	}
-	p.size.Store(int64(len(b) + len(b)/8))
-	return b, nil
+	return &encoded{b}, nil
 }
 
 func (o *objectPlan) readLists(ctx context.Context, r *Resolver, t tracing, a *gathered, value any) error {
