@@ -83,11 +83,15 @@ func textOrNull[T any, S ~string](of func(T) *S) func(*compiler, graphql.Collect
 	}
 }
 
-// idField is a field that is a global id, of characters that are never escaped.
-func idField[T any](of func(T) globalid.ID) func(*compiler, graphql.CollectedField) encoder[T] {
+// opaqueField is a field that is a text of characters that are never escaped.
+func opaqueField[T any](appendTo func(dst []byte, v T) []byte) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(*compiler, graphql.CollectedField) encoder[T] {
-		return func(dst []byte, _ *gathered, v T) []byte { return append(of(v).Append(append(dst, '"')), '"') }
+		return func(dst []byte, _ *gathered, v T) []byte { return append(appendTo(append(dst, '"'), v), '"') }
 	}
+}
+
+func idField[T any](of func(T) globalid.ID) func(*compiler, graphql.CollectedField) encoder[T] {
+	return opaqueField(func(dst []byte, v T) []byte { return of(v).Append(dst) })
 }
 
 func numberField[T any](of func(T) int32) func(*compiler, graphql.CollectedField) encoder[T] {
@@ -242,7 +246,7 @@ func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionS
 		i    int
 	}
 	edgeFields := fields[edge]{
-		"cursor": textField(func(e edge) string { return e.page.Cursor(e.i) }),
+		"cursor": opaqueField(func(dst []byte, e edge) []byte { return e.page.AppendCursor(dst, e.i) }),
 		"node": func(c *compiler, f graphql.CollectedField) encoder[edge] {
 			encode := compile(c, typeName, f.Selections, of)
 			return func(dst []byte, a *gathered, e edge) []byte { return encode(dst, a, e.page.Items[e.i]) }

@@ -37,9 +37,12 @@ type Page[T any] struct {
 }
 
 // Cursor returns where Items[i] stands.
-func (p *Page[T]) Cursor(i int) string {
+func (p *Page[T]) Cursor(i int) string { return string(p.AppendCursor(nil, i)) }
+
+// AppendCursor appends what Cursor returns.
+func (p *Page[T]) AppendCursor(dst []byte, i int) []byte {
 	date, id := p.place(p.Items[i])
-	return cursor{Date: date, ID: id, Seen: p.seen + i + 1, Copy: p.copy}.encode(p.list)
+	return cursor{Date: date, ID: id, Seen: p.seen + i + 1, Copy: p.copy}.appendTo(dst, p.list)
 }
 
 // cursor is a GraphQL connection cursor: the place of an item in a list that is
@@ -54,9 +57,9 @@ type cursor struct {
 
 const cursorVersion = "1"
 
-// encode returns the cursor as opaque text that is bound to the list: what was
+// appendTo appends the cursor as opaque text that is bound to the list: what was
 // changed on the way, or belongs to another list, no longer fits its digest.
-func (c cursor) encode(list string) string {
+func (c cursor) appendTo(dst []byte, list string) []byte {
 	seen := strconv.Itoa(c.Seen)
 	sum := digest(list, seen, string(c.Date), c.ID)
 	b := append(make([]byte, 0, 128), cursorVersion+"|"...)
@@ -67,7 +70,7 @@ func (c cursor) encode(list string) string {
 	if c.Copy > 0 {
 		b = strconv.AppendInt(append(b, '|'), int64(c.Copy), 10)
 	}
-	return base64.RawURLEncoding.EncodeToString(b)
+	return base64.RawURLEncoding.AppendEncode(dst, b)
 }
 
 // decodeCursor reads a cursor of the list. A nil result without an error means:
@@ -86,7 +89,7 @@ func decodeCursor(op, list, text string) (*cursor, error) {
 	if err == nil && len(parts) == 6 {
 		c.Copy, err = strconv.Atoi(parts[5])
 	}
-	if err != nil || c.Seen < 1 || c.Copy < 0 || !validDate(parts[3]) || !validID(c.ID) || c.encode(list) != text {
+	if err != nil || c.Seen < 1 || c.Copy < 0 || !validDate(parts[3]) || !validID(c.ID) || string(c.appendTo(nil, list)) != text {
 		return nil, invalid(op, "after", "after is not a cursor of this list")
 	}
 	return c, nil
