@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -62,6 +63,9 @@ var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
 // MarshalGQL implements graphql.Marshaler.
 func (e *encoded) MarshalGQL(w io.Writer) {
+	if b, ok := w.(*bytes.Buffer); ok {
+		b.Grow(len(*e.json) + 64) // and what encode has around it
+	}
 	_, _ = w.Write(*e.json)
 	encodings.Put(e.json)
 	e.json = nil
