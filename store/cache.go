@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -159,6 +160,17 @@ func (r *reading) saw(resp *http.Response) {
 	r.responses++
 	r.token = resp.Header.Get(sessionHeader)
 	r.bytes += len(body)
+}
+
+// made counts what a page takes beside its text: so many items, pointers to them, and up
+// to an eighth by which Go rounds large allocations up.
+func made[T any](ctx context.Context, items, text int) {
+	if r, ok := ctx.Value(readingKey{}).(*reading); ok {
+		took := items * int(reflect.TypeFor[T]().Size()+reflect.TypeFor[*T]().Size())
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.bytes += took + (took+text)/8
+	}
 }
 
 // remember is what becomes of a value that was read with so many others: their bytes are

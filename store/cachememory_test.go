@@ -4,8 +4,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,25 +24,29 @@ var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCache
 func TestCacheMemory(t *testing.T) {
 	const limit = 16 << 20
 	reads := *cacheReads
+	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1), NewDate(time.Unix(0, 0)))
+	likes := fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":100}`, strings.Join(slices.Repeat([]string{like}, 100), ","))
 	for name, tt := range map[string]struct {
 		reads int
 		bytes int // of the response
-		value func(n int) any
+		value func(ctx context.Context, n int) any
 	}{
-		"likes": {reads, 400, func(n int) any {
+		"likes": {reads, 400, func(_ context.Context, n int) any {
 			return &Like{PostID: id(n), UserID: id(n + 1), Username: fmt.Sprint("user", n), CreatedAt: "x"}
 		}},
-		"posts": {reads / 5, 1900, func(n int) any {
+		"posts": {reads / 5, 1900, func(_ context.Context, n int) any {
 			return &Post{ID: id(n), Title: fmt.Sprint("post ", n), Content: strings.Repeat("x", 1200+n%7), AuthorID: id(n), AuthorUsername: fmt.Sprint("user", n)}
 		}},
-		"pages": {reads / 10, 16_000, func(n int) any {
-			p := &Page[*Comment]{}
-			for i := range 25 {
-				p.Items = append(p.Items, &Comment{ID: id(n + i), PostID: id(n), Content: strings.Repeat("x", 300+n%7), AuthorID: id(i), AuthorUsername: fmt.Sprint("user", i), CreatedAt: "x"})
+		"pages": {reads / 10, len(likes), func(ctx context.Context, n int) any {
+			p := &Page[*Like]{Items: make([]*Like, 0, 100)}
+			items, _ := plainItems([]byte(likes), Like{PostID: id(n)}, plainLike)
+			made[Like](ctx, len(items), len(likes))
+			for i := range items {
+				p.Items = append(p.Items, &items[i])
 			}
 			return p
 		}},
-		"nothing": {reads, 100, func(int) any { return (*Post)(nil) }},
+		"nothing": {reads, 100, func(context.Context, int) any { return (*Post)(nil) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			heaptest.Bounded(t, limit, func() any {
@@ -49,7 +55,7 @@ func TestCacheMemory(t *testing.T) {
 				for n := range tt.reads {
 					_, err := recall(t.Context(), c, postsContainer, id(n), id(n), func(ctx context.Context) (any, error) {
 						ctx.Value(readingKey{}).(*reading).bytes = tt.bytes
-						return tt.value(n), nil
+						return tt.value(ctx, n), nil
 					})
 					if err != nil {
 						t.Fatal(err)

@@ -116,6 +116,7 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 				return malformed(l.op, "listed", err)
 			}
 		}
+		made[T](ctx, len(items), len(arrived.body))
 		to.Items = slices.Grow(to.Items, len(items))
 		for i := range items[:min(len(items), room)] {
 			to.Items = append(to.Items, &items[i])
