@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -186,4 +187,60 @@ func BenchmarkBatch(b *testing.B) {
 		ru = float64(out.RequestCharge)
 	}
 	b.ReportMetric(ru, "RU/op")
+}
+
+// BenchmarkComment measures the engine at what a comment takes: the transaction that
+// counts and creates it, the patch of a copy of its post, and the change feed's page of
+// both.
+func BenchmarkComment(b *testing.B) {
+	e, c := benchBlog(b, 1000)
+	post := `{"id":"post","pk":"q","type":"post","userId":"u","userUsername":"ada","title":"A title","content":"` + strings.Repeat(`Every read is one request.\n`, 50) + `","commentCount":0,"likeCount":0,"creationDate":"2024-01-01T00:00:00.000Z","revision":1,"version":1}`
+	mustCreate(b, c, "q", post)
+	const docs, condition = "/dbs/db/colls/c/docs", `"condition":"from c where c.type = 'post' AND NOT IS_DEFINED(c.deleted)",`
+	const count = `{` + condition + `"operations":[{"op":"incr","path":"/commentCount","value":1},{"op":"incr","path":"/revision","value":1}]}`
+	key := func() http.Header { return http.Header{"X-Ms-Documentdb-Partitionkey": {`["q"]`}} }
+	b.Run("batch", func(b *testing.B) {
+		h := key()
+		h.Set("X-Ms-Cosmos-Is-Batch-Request", "true")
+		h.Set("X-Ms-Cosmos-Batch-Atomic", "true")
+		req, content := signed(b, "POST", docs, h, nil), strings.Repeat("x", 200)
+		b.ReportAllocs()
+		for b.Loop() {
+			body := fmt.Appendf(make([]byte, 0, 1024), `[{"operationType":"Patch","id":"post","resourceBody":%s},{"operationType":"Create","resourceBody":{"id":"n%09d","pk":"q","type":"comment","creationDate":"2024-01-01T00:00:00.000Z","userId":"u","content":%q}}]`, count, benchID.Add(1), content)
+			req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			if res, err := e.Do(req); err != nil || res.StatusCode != http.StatusOK {
+				b.Fatal(res.StatusCode, err)
+			}
+		}
+	})
+	b.Run("patch", func(b *testing.B) {
+		benchEngine(b, e, signed(b, "PATCH", docs+"/post", key(), nil), []byte(count))
+	})
+	b.Run("feed", func(b *testing.B) {
+		res, err := e.Do(signed(b, "GET", docs, http.Header{"A-Im": {"Incremental Feed"}, "If-None-Match": {"*"}}, nil))
+		if err != nil {
+			b.Fatal(err)
+		}
+		var last uint64
+		fmt.Sscanf(res.Header.Get("Etag"), `"%d"`, &last)
+		mustCreate(b, c, "q", fmt.Sprintf(`{"id":"m%09d","pk":"q","type":"comment","content":%q}`, benchID.Add(1), strings.Repeat("x", 200)))
+		mustCreate(b, c, "q", strings.Replace(post, `"post"`, fmt.Sprintf(`"p%09d"`, benchID.Add(1)), 1))
+		benchEngine(b, e, signed(b, "GET", docs, http.Header{"A-Im": {"Incremental Feed"}, "If-None-Match": {fmt.Sprintf(`"%d"`, last)}}, nil), nil)
+	})
+}
+
+// benchID numbers the items that benchmarks create.
+var benchID atomic.Int64
+
+// BenchmarkRows measures pages of 100 rows that an index finds.
+func BenchmarkRows(b *testing.B) {
+	e, _ := benchBlog(b, 1000)
+	const where = "FROM c WHERE c.type = 'comment' AND NOT IS_DEFINED(c.deleted) AND c.creationDate <= @d ORDER BY c.type DESC, c.creationDate DESC, c.id DESC"
+	for name, text := range map[string]string{"select=all": "SELECT * " + where, "select=some": "SELECT c.id, c.userId, c.creationDate " + where} {
+		b.Run(name, func(b *testing.B) {
+			body := fmt.Appendf(nil, `{"query":%q,"parameters":[{"name":"@d","value":"2025"}]}`, text)
+			h := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Max-Item-Count": {"100"}, "Content-Type": {"application/query+json"}}
+			benchEngine(b, e, signed(b, "POST", "/dbs/db/colls/c/docs", h, body), body)
+		})
+	}
 }
