@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"byline/store/emulator/internal/sql"
-
-	"github.com/tidwall/gjson"
 )
 
 // maxRangeValue is the longest encoded value that a range index entry keeps
@@ -243,7 +241,7 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-func hashStep(h uint64, name string) uint64 {
+func hashStep[T string | []byte](h uint64, name T) uint64 {
 	for i := 0; i < len(name); i++ {
 		h = (h ^ uint64(name[i])) * fnvPrime
 	}
@@ -258,47 +256,46 @@ func hashPath(p sql.Path) uint64 {
 	return h
 }
 
-// leaves appends the indexed scalars of a document, system properties excepted,
-// in the order of their paths' hashes.
+// leaves appends the indexed scalars of a document, in the order of their paths' hashes.
+// They share its bytes. doc is the client's part: system properties are not indexed.
 func (x *indexPolicy) leaves(dst []leaf, doc []byte) []leaf {
 	if x.root == nil {
 		return dst
 	}
-	dst = walkLeaves(dst, gjson.ParseBytes(doc), x.root, false, fnvOffset, true, true)
+	dst = walkLeaves(dst, doc, x.root, false, fnvOffset, true)
 	slices.SortFunc(dst, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
 	return dst
 }
 
-func walkLeaves(dst []leaf, v gjson.Result, n *pathNode, inherited bool, hash uint64, entry, top bool) []leaf {
+func walkLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint64, entry bool) []leaf {
 	if n != nil && n.below != nil {
 		inherited = *n.below
 	}
-	if v.Type != gjson.JSON {
+	if raw[0] != '{' && raw[0] != '[' {
 		included := inherited
 		if n != nil && n.here != nil {
 			included = *n.here
 		}
 		if included {
-			dst = append(dst, leaf{path: hash, raw: []byte(v.Raw), entry: entry})
+			dst = append(dst, leaf{path: hash, raw: raw, entry: entry})
 		}
 		return dst
 	}
 	if n == nil && !inherited {
 		return dst
 	}
-	isArray := v.IsArray()
 	position := uint64(0)
-	v.ForEach(func(key, value gjson.Result) bool {
-		if isArray {
+	for c := range sql.Children(raw) {
+		if raw[0] == '[' {
 			var digits [8]byte
 			binary.BigEndian.PutUint64(digits[:], position)
 			position++
-			dst = walkLeaves(dst, value, n.child("[]"), inherited, hashStep(hash, string(digits[:])), false, false)
-		} else if !top || !isSystemProperty(key.Str) {
-			dst = walkLeaves(dst, value, n.child(key.Str), inherited, hashStep(hash, key.Str), entry, false)
+			dst = walkLeaves(dst, c.Value, n.child("[]"), inherited, hashStep(hash, digits[:]), false)
+		} else {
+			name := memberName(c)
+			dst = walkLeaves(dst, c.Value, n.child(string(name)), inherited, hashStep(hash, name), entry)
 		}
-		return true
-	})
+	}
 	return dst
 }
 

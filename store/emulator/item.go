@@ -174,10 +174,12 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 	n := &newItem{doc: doc}
 	var problem error
 	found, id, ttl, keys := false, 0, 0, [3]int{} // how often each was seen
-	gjson.ParseBytes(doc).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	for c := range sql.Children(doc) {
+		name := memberName(c)
+		switch string(name) {
 		case "id":
 			id++
+			value := gjson.ParseBytes(c.Value)
 			found = value.Type == gjson.String && value.Str != ""
 			n.id = value.Str
 			if len(n.id) > maxIDBytes {
@@ -185,6 +187,7 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 			}
 		case "ttl":
 			ttl++
+			value := gjson.ParseBytes(c.Value)
 			if value.Type == gjson.Null {
 				break
 			}
@@ -195,15 +198,14 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 			n.ttl = int32(value.Num)
 		}
 		for i, p := range d.key.paths {
-			if p[0] == key.Str {
+			if p[0] == string(name) {
 				keys[i]++
-				if keys[i] > 1 || len(p) > 1 && repeats(value, p[1:]) {
+				if keys[i] > 1 || len(p) > 1 && repeats(c.Value, p[1:]) {
 					problem = repeated(p.String())
 				}
 			}
 		}
-		return true
-	})
+	}
 	switch {
 	case id > 1:
 		return nil, repeated("/id")
@@ -222,16 +224,27 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 }
 
 // repeats reports whether a name on a path is there twice.
-func repeats(v gjson.Result, path sql.Path) bool {
-	times, deeper := 0, false
-	v.ForEach(func(key, value gjson.Result) bool {
-		if key.String() == path[0] {
-			times++
-			deeper = deeper || len(path) > 1 && repeats(value, path[1:])
+func repeats(doc []byte, path sql.Path) bool {
+	times, deeper, position := 0, false, -1
+	for c := range sql.Children(doc) {
+		name := memberName(c)
+		if position++; doc[0] == '[' {
+			name = strconv.AppendInt(nil, int64(position), 10)
 		}
-		return true
-	})
+		if string(name) == path[0] {
+			times++
+			deeper = deeper || len(path) > 1 && repeats(c.Value, path[1:])
+		}
+	}
 	return times > 1 || deeper
+}
+
+// memberName returns the name of a member, which shares its bytes unless it has escapes.
+func memberName(c sql.Child) []byte {
+	if bytes.IndexByte(c.Name, '\\') < 0 {
+		return c.Name
+	}
+	return []byte(gjson.Parse(`"` + string(c.Name) + `"`).Str)
 }
 
 func repeated(path string) error {
@@ -276,26 +289,24 @@ func survey(doc []byte) (deepest int, spaced bool) {
 }
 
 func stripSystemProperties(doc []byte) []byte {
+	isSystem := func(c sql.Child) bool { return isSystemProperty(string(memberName(c))) }
 	system := false
-	top := gjson.ParseBytes(doc)
-	top.ForEach(func(key, _ gjson.Result) bool {
-		system = isSystemProperty(key.Str)
-		return !system
-	})
+	for c := range sql.Children(doc) {
+		system = system || isSystem(c)
+	}
 	if !system {
 		return doc
 	}
 	out := append(make([]byte, 0, len(doc)), '{')
-	top.ForEach(func(key, value gjson.Result) bool {
-		if isSystemProperty(key.Str) {
-			return true
+	for c := range sql.Children(doc) {
+		if isSystem(c) {
+			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, key.Raw...), ':'), value.Raw...)
-		return true
-	})
+		out = append(append(append(append(out, '"'), c.Name...), `":`...), c.Value...)
+	}
 	return append(out, '}')
 }
 

@@ -100,10 +100,10 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 	var room [2][32]leaf
 	var before, after []leaf
 	if old != nil {
-		before = policy.leaves(room[0][:0], old.doc)
+		before = policy.leaves(room[0][:0], old.doc[:old.client])
 	}
 	if rec != nil {
-		after = policy.leaves(room[1][:0], rec.doc)
+		after = policy.leaves(room[1][:0], rec.doc[:rec.client])
 	}
 	cost.leaves, cost.composites = max(len(before), len(after)), len(policy.composites)
 	if rec != nil {

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"bytes"
+	"iter"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -146,6 +147,38 @@ func (s *elements) next() (raw []byte, ok bool) {
 	}
 	s.i = end
 	return s.b[i:end], true
+}
+
+// Child is a member of an object or an element of an array. It shares their bytes.
+type Child struct {
+	Name       []byte // of a member: without its quotes and still escaped
+	Value      []byte
+	Start, End int // where Value stands in the object or array
+}
+
+// Children returns what an object or array holds, in its order. raw is valid JSON,
+// without space before it.
+func Children(raw []byte) iter.Seq[Child] {
+	return func(yield func(Child) bool) {
+		if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+			return
+		}
+		m, s := members{b: raw, i: 1}, elements{b: raw, i: 1}
+		for {
+			var c Child
+			var ok bool
+			if raw[0] == '{' {
+				if c.Name, c.Start, c.End, ok = m.next(); ok {
+					c.Value = raw[c.Start:c.End]
+				}
+			} else if c.Value, ok = s.next(); ok {
+				c.Start, c.End = s.i-len(c.Value), s.i
+			}
+			if !ok || !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // member returns the value of the first member called name, nil if there is none.
