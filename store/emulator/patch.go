@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -119,9 +120,8 @@ func parsePointer(s string) ([]string, error) {
 	return path, nil
 }
 
-// apply returns the document after the patch. It does not change doc.
+// apply returns the document after the patch. It changes doc in place if that has room.
 func (p *patch) apply(doc []byte, key *partitionKeyPaths) ([]byte, error) {
-	root := &jsonNode{raw: doc}
 	for i := range p.ops {
 		op := &p.ops[i]
 		for _, path := range [][]string{op.path, op.from} {
@@ -129,11 +129,12 @@ func (p *patch) apply(doc []byte, key *partitionKeyPaths) ([]byte, error) {
 				return nil, err
 			}
 		}
-		if err := op.apply(root); err != nil {
+		var err error
+		if doc, err = op.apply(doc); err != nil {
 			return nil, err
 		}
 	}
-	return root.append(make([]byte, 0, len(doc)+256)), nil
+	return doc, nil
 }
 
 // checkPatchPath refuses paths that a patch must not touch.
@@ -152,114 +153,53 @@ func checkPatchPath(path []string, key *partitionKeyPaths) error {
 	return nil
 }
 
-func (op *patchOp) apply(root *jsonNode) error {
+func (op *patchOp) apply(doc []byte) ([]byte, error) {
 	if op.op == "move" {
-		return op.move(root)
+		return op.move(doc)
 	}
-	parent, last, err := root.parentOf(op.path)
+	at, err := find(doc, op.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if parent.isArray() {
-		return op.applyElement(parent, last)
+	last := op.path[len(op.path)-1]
+	if at.array && last != "-" {
+		if i, err := strconv.Atoi(last); err != nil || i < 0 || last != strconv.Itoa(i) {
+			return nil, badRequest("The patch path '%s' is invalid: '%s' is not an index of an array.", joinPointer(op.path), last)
+		}
 	}
-	at := parent.member(last)
-	switch op.op {
-	case "add", "set":
-		parent.setMember(at, last, op.raw)
-	case "replace":
-		if at < 0 {
-			return missingPath(op.path)
-		}
-		parent.setMember(at, last, op.raw)
-	case "remove":
-		if at < 0 {
-			return missingPath(op.path)
-		}
-		parent.removeAt(at)
-	case "incr":
-		if at < 0 {
-			parent.setMember(at, last, op.raw)
-			return nil
-		}
-		sum, err := increment(parent.children[at].append(nil), op.raw, op.path)
+	appends := !at.array || last == "-" || last == strconv.Itoa(at.index) // if nothing is there
+	switch {
+	case op.op == "add" && (at.found && at.array || !at.found && appends),
+		op.op == "set" && !at.found && (!at.array || last == "-"),
+		op.op == "incr" && !at.found && !at.array:
+		return at.insert(doc, last, op.raw), nil
+	case !at.found:
+		return nil, missingPath(op.path)
+	case op.op == "remove":
+		return at.remove(doc), nil
+	case op.op == "incr":
+		sum, err := increment(doc[at.value:at.end], op.raw, op.path)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		parent.setMember(at, last, sum)
+		return slices.Replace(doc, at.value, at.end, sum...), nil
 	}
-	return nil
+	return slices.Replace(doc, at.value, at.end, op.raw...), nil
 }
 
-func (op *patchOp) applyElement(parent *jsonNode, last string) error {
-	n := len(parent.children)
-	at := n
-	if last != "-" {
-		i, err := strconv.Atoi(last)
-		if err != nil || i < 0 || last != strconv.Itoa(i) {
-			return badRequest("The patch path '%s' is invalid: '%s' is not an index of an array.", joinPointer(op.path), last)
-		}
-		at = i
-	}
-	switch op.op {
-	case "add":
-		if at > n {
-			return missingPath(op.path)
-		}
-		parent.insertAt(at, op.raw)
-	case "set":
-		if last == "-" {
-			parent.insertAt(n, op.raw)
-			return nil
-		}
-		if at >= n {
-			return missingPath(op.path)
-		}
-		parent.children[at] = &jsonNode{raw: op.raw}
-	case "replace":
-		if at >= n {
-			return missingPath(op.path)
-		}
-		parent.children[at] = &jsonNode{raw: op.raw}
-	case "remove":
-		if at >= n {
-			return missingPath(op.path)
-		}
-		parent.removeAt(at)
-	case "incr":
-		if at >= n {
-			return missingPath(op.path)
-		}
-		sum, err := increment(parent.children[at].append(nil), op.raw, op.path)
-		if err != nil {
-			return err
-		}
-		parent.children[at] = &jsonNode{raw: sum}
-	}
-	return nil
-}
-
-func (op *patchOp) move(root *jsonNode) error {
+func (op *patchOp) move(doc []byte) ([]byte, error) {
 	if len(op.path) >= len(op.from) && joinPointer(op.path[:len(op.from)]) == joinPointer(op.from) {
-		return badRequest("The patch path '%s' is invalid: it lies within what is moved.", joinPointer(op.path))
+		return nil, badRequest("The patch path '%s' is invalid: it lies within what is moved.", joinPointer(op.path))
 	}
-	parent, last, err := root.parentOf(op.from)
+	at, err := find(doc, op.from)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	at := parent.member(last)
-	if parent.isArray() {
-		if at, err = strconv.Atoi(last); err != nil || at >= len(parent.children) {
-			at = -1
-		}
+	if !at.found {
+		return nil, missingPath(op.from)
 	}
-	if at < 0 {
-		return missingPath(op.from)
-	}
-	raw := parent.children[at].append(nil)
-	parent.removeAt(at)
-	add := patchOp{op: "add", path: op.path, raw: raw}
-	return add.apply(root)
+	add := patchOp{op: "add", path: op.path, raw: bytes.Clone(doc[at.value:at.end])}
+	return add.apply(at.remove(doc))
 }
 
 func joinPointer(path []string) string { return "/" + strings.Join(path, "/") }
@@ -287,107 +227,77 @@ func increment(was, by []byte, path []string) ([]byte, error) {
 	return json.Marshal(sum)
 }
 
-// jsonNode is a JSON value that is taken apart only where a patch touches it, so
-// everything else keeps its text.
-type jsonNode struct {
-	raw      []byte // nil once open
-	open     bool
-	array    bool
-	names    [][]byte // raw, of an object's members
-	children []*jsonNode
+// place is where a path leads in a document: to a member or an element, or else to the
+// end of the object or array that has none.
+type place struct {
+	array      bool
+	found      bool
+	index      int // how many members or elements are before it
+	start      int // of the member, its name included, or of the element
+	value, end int // of its value
 }
 
-func (n *jsonNode) isContainer() bool {
-	return n.open || len(n.raw) > 0 && (n.raw[0] == '{' || n.raw[0] == '[')
-}
-
-func (n *jsonNode) isArray() bool { n.expand(); return n.array }
-
-func (n *jsonNode) expand() {
-	if n.open || !n.isContainer() {
-		return
-	}
-	n.open, n.array = true, n.raw[0] == '['
-	gjson.ParseBytes(n.raw).ForEach(func(key, value gjson.Result) bool {
-		if !n.array {
-			n.names = append(n.names, []byte(key.Raw))
+// find returns where a path leads. It refuses one that has nothing on the way.
+func find(doc []byte, path []string) (place, error) {
+	at := place{end: len(doc)}
+	for i, step := range path {
+		if doc[at.value] != '{' && doc[at.value] != '[' {
+			return at, missingPath(path[:i])
 		}
-		n.children = append(n.children, &jsonNode{raw: []byte(value.Raw)})
-		return true
-	})
-	n.raw = nil
-}
-
-// parentOf returns the object or array that holds the last step of path.
-func (n *jsonNode) parentOf(path []string) (*jsonNode, string, error) {
-	for i, step := range path[:len(path)-1] {
-		n.expand()
-		at := -1
-		if n.array {
-			if k, err := strconv.Atoi(step); err == nil && k >= 0 && k < len(n.children) {
-				at = k
-			}
-		} else {
-			at = n.member(step)
-		}
-		if at < 0 || !n.children[at].isContainer() {
-			return nil, "", missingPath(path[:i+1])
-		}
-		n = n.children[at]
-	}
-	n.expand()
-	return n, path[len(path)-1], nil
-}
-
-func (n *jsonNode) member(name string) int {
-	for i, raw := range n.names {
-		if gjson.ParseBytes(raw).Str == name {
-			return i
+		at = at.step(doc, step)
+		if !at.found && i < len(path)-1 {
+			return at, missingPath(path[:i+1])
 		}
 	}
-	return -1
+	return at, nil
 }
 
-func (n *jsonNode) setMember(at int, name string, raw []byte) {
-	child := &jsonNode{raw: raw}
-	if at >= 0 {
-		n.children[at] = child
-		return
+// step returns the place in the object or array at p that has a name or an index.
+func (p place) step(doc []byte, name string) place {
+	at := place{array: doc[p.value] == '[', start: p.value + 1, value: p.value + 1, end: p.value + 1}
+	wanted := -1
+	if k, err := strconv.Atoi(name); err == nil && at.array {
+		wanted = k
 	}
-	n.names = append(n.names, quoteJSON(name))
-	n.children = append(n.children, child)
-}
-
-func (n *jsonNode) insertAt(at int, raw []byte) {
-	n.children = append(n.children, nil)
-	copy(n.children[at+1:], n.children[at:])
-	n.children[at] = &jsonNode{raw: raw}
-}
-
-func (n *jsonNode) removeAt(at int) {
-	n.children = append(n.children[:at], n.children[at+1:]...)
-	if !n.array {
-		n.names = append(n.names[:at], n.names[at+1:]...)
-	}
-}
-
-func (n *jsonNode) append(dst []byte) []byte {
-	if !n.open {
-		return append(dst, n.raw...)
-	}
-	opening, closing := byte('{'), byte('}')
-	if n.array {
-		opening, closing = '[', ']'
-	}
-	dst = append(dst, opening)
-	for i, c := range n.children {
-		if i > 0 {
-			dst = append(dst, ',')
+	for c := range sql.Children(doc[p.value:p.end]) {
+		at.start = at.end
+		if at.index > 0 {
+			at.start++ // behind the comma
 		}
-		if !n.array {
-			dst = append(append(dst, n.names[i]...), ':')
+		at.value, at.end = p.value+c.Start, p.value+c.End
+		if at.found = at.array && at.index == wanted || !at.array && string(memberName(c)) == name; at.found {
+			return at
 		}
-		dst = c.append(dst)
+		at.index++
 	}
-	return append(dst, closing)
+	at.start, at.value = at.end, at.end
+	return at
+}
+
+// insert puts a value at a place, before what is there: an element, or, in an object, a
+// member with a name.
+func (p place) insert(doc []byte, name string, raw []byte) []byte {
+	var b []byte
+	if !p.found && p.index > 0 {
+		b = append(b, ',')
+	}
+	if !p.array {
+		b = append(append(b, quoteJSON(name)...), ':')
+	}
+	b = append(b, raw...)
+	if p.found {
+		b = append(b, ',')
+	}
+	return slices.Insert(doc, p.start, b...)
+}
+
+// remove takes away what is at a place, and a comma.
+func (p place) remove(doc []byte) []byte {
+	if p.index > 0 {
+		return slices.Delete(doc, p.start-1, p.end)
+	}
+	if doc[p.end] == ',' {
+		p.end++
+	}
+	return slices.Delete(doc, p.start, p.end)
 }

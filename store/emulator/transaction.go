@@ -283,7 +283,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 			return opResult{}, preconditionFailed()
 		}
 	}
-	doc, err := p.apply(old.appendClientDoc(nil), &t.def.key)
+	doc, err := p.apply(old.appendClientDoc(make([]byte, 0, old.client+256)), &t.def.key)
 	if err != nil {
 		return opResult{}, err
 	}
