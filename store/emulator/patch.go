@@ -10,6 +10,9 @@ import (
 
 	"byline/store/emulator/internal/sql"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/tidwall/gjson"
 )
 
@@ -35,10 +38,10 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 	var in struct {
 		Condition  *string `json:"condition"`
 		Operations []struct {
-			Op    string          `json:"op"`
-			Path  string          `json:"path"`
-			From  string          `json:"from"`
-			Value json.RawMessage `json:"value"`
+			Op    string         `json:"op"`
+			Path  string         `json:"path"`
+			From  string         `json:"from"`
+			Value jsontext.Value `json:"value"`
 		} `json:"operations"`
 	}
 	if len(body) > maxItemBytes {
@@ -70,11 +73,10 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 			if o.Value == nil {
 				return nil, badRequest("For Operation(%d): the operation '%s' requires a value.", i+1, o.Op)
 			}
-			var buf bytes.Buffer
-			if err := json.Compact(&buf, o.Value); err != nil {
+			if err := o.Value.Compact(); err != nil {
 				return nil, badRequest("For Operation(%d): the value is invalid.", i+1)
 			}
-			op.raw = buf.Bytes()
+			op.raw = o.Value
 			if op.op == "incr" && gjson.ParseBytes(op.raw).Type != gjson.Number {
 				return nil, badRequest("For Operation(%d): the value of an increment must be a number.", i+1)
 			}
@@ -100,9 +102,9 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 // object that has them.
 func unmarshalPatch(body []byte, whole, operations any) error {
 	if b := bytes.TrimSpace(body); len(b) > 0 && b[0] == '[' {
-		return json.Unmarshal(b, operations)
+		return jsonv2.Unmarshal(b, operations, jsonv1.DefaultOptionsV1())
 	}
-	return json.Unmarshal(body, whole)
+	return jsonv2.Unmarshal(body, whole, jsonv1.DefaultOptionsV1())
 }
 
 // parsePointer reads a JSON pointer (RFC 6901) other than the whole document.
