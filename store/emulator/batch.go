@@ -127,10 +127,12 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 // setResults makes the body and the charge of a batch's answer.
 func (resp *response) setResults(results []batchResult) {
 	resp.items, resp.counted = len(results), true
-	resp.body = appendBatchResults(nil, results)
+	size := 0
 	for _, r := range results {
 		resp.charge += r.charge
+		size += len(r.body) + 160 // what is around it
 	}
+	resp.body = appendBatchResults(make([]byte, 0, size), results)
 }
 
 func failedOperation(err *apiError) batchResult {

@@ -56,9 +56,9 @@ func (r *record) append(dst []byte) []byte {
 	return r.appendClientDoc(dst)
 }
 
-// readRecord reads a stored value. It makes the document in room, if that is large
-// enough, and keeps nothing of b.
-func (c *container) readRecord(b, room []byte) (record, error) {
+// readRecord reads a stored value, of which it keeps nothing. Unless room is nil it makes
+// the document there, over what was made there before.
+func (c *container) readRecord(b []byte, room *[]byte) (record, error) {
 	if len(b) < headerBytes+len("{}") || b[0] != recordVersion {
 		return record{}, errCorrupt
 	}
@@ -69,7 +69,11 @@ func (c *container) readRecord(b, room []byte) (record, error) {
 		ts:  int64(binary.BigEndian.Uint64(b[19:])),
 		ttl: int32(binary.BigEndian.Uint32(b[27:])),
 	}
-	r.finish(c, b[headerBytes:], room)
+	if room == nil {
+		room = new([]byte)
+	}
+	r.finish(c, b[headerBytes:], *room)
+	*room = r.doc
 	return r, nil
 }
 
@@ -79,7 +83,9 @@ func (r *record) appendClientDoc(dst []byte) []byte {
 }
 
 // etag returns the item's ETag with its quotes.
-func (r *record) etag(container uint32) string { return string(appendETag(nil, container, r, `"`)) }
+func (r *record) etag(container uint32) string {
+	return string(appendETag(make([]byte, 0, 64), container, r, `"`))
+}
 
 func appendETag(dst []byte, container uint32, r *record, quote string) []byte {
 	dst = append(dst, quote...)
@@ -99,9 +105,9 @@ func appendHex(dst []byte, v uint64, digits int) []byte {
 }
 
 // finish makes the document, in room if that is large enough: the client's JSON and
-// the system properties.
+// the system properties. room may be client itself.
 func (r *record) finish(c *container, client, room []byte) {
-	b := slices.Grow(room[:0], len(client)+len(c.selfLink)+200)
+	b := slices.Grow(room[:0], len(client)+len(c.selfLink)+systemBytes)
 	b = append(b, client[:len(client)-1]...)
 	r.client = len(b)
 	b = append(b, `,"_rid":"`...) // after its id, at least
@@ -115,6 +121,10 @@ func (r *record) finish(c *container, client, room []byte) {
 	b = strconv.AppendInt(b, r.ts, 10)
 	r.doc = append(b, '}')
 }
+
+// systemBytes is how many bytes the system properties of an item take at most, without
+// its container's link.
+const systemBytes = 200
 
 func isSystemProperty(name string) bool {
 	switch name {
@@ -130,7 +140,7 @@ type newItem struct {
 	id  string
 	ttl int32
 	key partitionKey
-	doc []byte
+	doc []byte // the record that is made of it takes its bytes over
 }
 
 func (d *definition) parseItem(body []byte) (*newItem, error) {
@@ -140,7 +150,7 @@ func (d *definition) parseItem(body []byte) (*newItem, error) {
 	return d.parseValidItem(body)
 }
 
-// parseValidItem is parseItem for what is known to be JSON. The item may keep body.
+// parseValidItem is parseItem for what is known to be JSON. The item may take body over.
 func (d *definition) parseValidItem(body []byte) (*newItem, error) {
 	if len(body) > maxItemBytes {
 		return nil, tooLarge()

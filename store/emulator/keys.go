@@ -74,15 +74,13 @@ func feedPosition(key []byte) (lsn uint64, op uint16) {
 // writing them twice would cost more than it saves.
 const maxInlineRecord = 2 << 10
 
-// feedValue is a change feed entry's value.
-func feedValue(address []byte, rec *record) []byte {
-	small := headerBytes+rec.client < maxInlineRecord
-	b := make([]byte, 0, len(address)+maxInlineRecord/4)
-	b = append(b, address...)
-	if small {
-		b = rec.append(b)
+// appendFeedValue appends a change feed entry's value.
+func appendFeedValue(dst, address []byte, rec *record) []byte {
+	dst = append(dst, address...)
+	if headerBytes+rec.client < maxInlineRecord {
+		dst = rec.append(dst)
 	}
-	return binary.BigEndian.AppendUint16(b, uint16(len(address)))
+	return binary.BigEndian.AppendUint16(dst, uint16(len(address)))
 }
 
 // splitFeedValue returns the parts of a change feed entry's value. Without a record,

@@ -3,6 +3,7 @@ package emulator
 import (
 	"bytes"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -23,8 +24,8 @@ func (t *transaction) index(id string, old, rec *record) (indexCost, error) {
 	if err := t.indexUnique(id, old, rec); err != nil {
 		return indexCost{}, err
 	}
-	address := t.address(id)
-	x := indexWriter{batch: t.batch, def: t.def, c: t.c, partition: t.partition, address: address, id: id}
+	address := t.itemKey(id)[positionOffset:]
+	x := indexWriter{batch: t.batch, def: t.def, c: t.c, partition: t.partition, address: address, id: id, scratch: t.scratch}
 	x.order(t.p.no, old, rec)
 	x.expiry(old, rec)
 	cost := x.values(old, rec)
@@ -40,22 +41,33 @@ type indexWriter struct {
 	partition []byte
 	address   []byte
 	id        string
-	key       []byte // scratch
+	scratch   *scratch
 	err       error
 }
+
+// scratch is room for what a transaction needs for a moment: mostly keys and values
+// on their way into the batch, which copies them.
+type scratch struct {
+	item  [512]byte // the item's key; the others are keys of index entries
+	key   [512]byte
+	from  [512]byte
+	to    [512]byte
+	value []byte
+	old   []byte // the document that is written over
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func (x *indexWriter) set(key, value []byte) {
 	if x.err == nil {
 		x.err = x.batch.Set(key, value, nil)
 	}
-	x.key = key[:0]
 }
 
 func (x *indexWriter) delete(key []byte) {
 	if x.err == nil {
 		x.err = x.batch.Delete(key, nil)
 	}
-	x.key = key[:0]
 }
 
 // order maintains the change feed, where an item has one entry at its latest
@@ -63,19 +75,20 @@ func (x *indexWriter) delete(key []byte) {
 func (x *indexWriter) order(rangeNo uint32, old, rec *record) {
 	no := x.c.no
 	if old != nil {
-		x.delete(appendFeedKey(x.key, no, rangeNo, old.lsn, old.op))
+		x.delete(appendFeedKey(x.scratch.key[:0], no, rangeNo, old.lsn, old.op))
 	}
 	if rec != nil {
-		x.set(appendFeedKey(x.key, no, rangeNo, rec.lsn, rec.op), feedValue(x.address, rec))
+		x.scratch.value = appendFeedValue(x.scratch.value[:0], x.address, rec)
+		x.set(appendFeedKey(x.scratch.key[:0], no, rangeNo, rec.lsn, rec.op), x.scratch.value)
 	}
 	if old != nil && rec != nil && old.rid == rec.rid {
 		return
 	}
 	if old != nil {
-		x.delete(appendOrderKey(x.key, no, old.rid))
+		x.delete(appendOrderKey(x.scratch.key[:0], no, old.rid))
 	}
 	if rec != nil {
-		x.set(appendOrderKey(x.key, no, rec.rid), x.address)
+		x.set(appendOrderKey(x.scratch.key[:0], no, rec.rid), x.address)
 	}
 }
 
@@ -83,12 +96,12 @@ func (x *indexWriter) order(rangeNo uint32, old, rec *record) {
 func (x *indexWriter) expiry(old, rec *record) {
 	if old != nil {
 		if at, ok := x.def.expiry(old); ok {
-			x.delete(appendExpiryKey(x.key, x.c.no, at, x.address))
+			x.delete(appendExpiryKey(x.scratch.key[:0], x.c.no, at, x.address))
 		}
 	}
 	if rec != nil {
 		if at, ok := x.def.expiry(rec); ok {
-			x.set(appendExpiryKey(x.key, x.c.no, at, x.address), nil)
+			x.set(appendExpiryKey(x.scratch.key[:0], x.c.no, at, x.address), nil)
 		}
 	}
 }
@@ -114,7 +127,7 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 		if !l.entry || x.err != nil {
 			return
 		}
-		key, err := appendRangeEntry(x.key, x.c.no, l, x.address)
+		key, err := appendRangeEntry(x.scratch.key[:0], x.c.no, l, x.address)
 		if err != nil {
 			x.err = err
 			return
@@ -135,10 +148,10 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *indexCost) {
 	var from, to []byte
 	if old != nil {
-		from = index.appendEntry(appendCompositePrefix(nil, x.c.no, index.no, x.partition), old.doc, x.id)
+		from = index.appendEntry(appendCompositePrefix(x.scratch.from[:0], x.c.no, index.no, x.partition), old.doc, x.id)
 	}
 	if rec != nil {
-		to = index.appendEntry(appendCompositePrefix(nil, x.c.no, index.no, x.partition), rec.doc, x.id)
+		to = index.appendEntry(appendCompositePrefix(x.scratch.to[:0], x.c.no, index.no, x.partition), rec.doc, x.id)
 	}
 	if bytes.Equal(from, to) {
 		return
@@ -202,7 +215,7 @@ func (t *transaction) freeUnique(id string, entry []byte) error {
 	if err != nil || owner == "" || owner == id {
 		return err
 	}
-	stale, live, err := t.stored(owner)
+	stale, live, err := t.stored(owner, nil)
 	if err != nil {
 		return err
 	}
@@ -293,15 +306,16 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 		return err
 	}
 	defer it.Close()
+	var room scratch
 	for it.First(); it.Valid(); it.Next() {
-		rec, err := c.readRecord(it.Value(), nil)
+		rec, err := c.readRecord(it.Value(), &room.old)
 		if err != nil {
 			return err
 		}
 		address := bytes.Clone(it.Key()[5:])
 		n := def.key.epkLength()
 		n += keyLength(address[n:], len(def.key.paths))
-		x := indexWriter{batch: batch, def: def, c: c, partition: address[:n], address: address, id: string(address[n:])}
+		x := indexWriter{batch: batch, def: def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: &room}
 		x.expiry(nil, &rec)
 		x.values(nil, &rec)
 		if x.err != nil {

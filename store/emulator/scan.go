@@ -29,7 +29,7 @@ type queryRun struct {
 	items *pebble.Iterator // over all items, for lookups; nil until the first
 
 	item    *sql.Evaluator // on the item that was offered last
-	room    []byte         // where its document is made
+	room    []byte         // where its document is made: a record is valid until the next one is read
 	out     []byte         // the answer as far as it is made
 	rows    int
 	next    *continuation
@@ -331,7 +331,7 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 		if !r.scope.holds(&r.def.key, position) {
 			return true, nil
 		}
-		rec, err := r.readRecord(it.Value())
+		rec, err := r.c.readRecord(it.Value(), &r.room)
 		if err != nil {
 			return false, err
 		}
@@ -409,15 +409,8 @@ func (r *queryRun) lookup(key []byte) (record, bool, error) {
 	if !r.items.SeekPrefixGE(key) || !bytes.Equal(r.items.Key(), key) {
 		return record{}, false, r.items.Error()
 	}
-	rec, err := r.readRecord(r.items.Value())
+	rec, err := r.c.readRecord(r.items.Value(), &r.room)
 	return rec, err == nil, err
-}
-
-// readRecord reads a record, which is valid until the next one is read.
-func (r *queryRun) readRecord(b []byte) (record, error) {
-	rec, err := r.c.readRecord(b, r.room)
-	r.room = rec.doc
-	return rec, err
 }
 
 func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err error) {

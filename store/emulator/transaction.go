@@ -24,6 +24,7 @@ type transaction struct {
 	ops       uint16
 	batch     *pebble.Batch
 	items     *pebble.Iterator // over what was stored before; nil until something is looked up
+	scratch   *scratch
 
 	// What a transactional batch has written so far: nil for what it deleted.
 	// Unused (nil) when there is but one operation.
@@ -103,7 +104,9 @@ func (t *transaction) apply(fn func(*transaction) error) error {
 	}
 	t.lsn = t.p.lsn + 1
 	t.batch = t.e.db.NewBatch()
+	t.scratch = scratches.Get().(*scratch)
 	err := fn(t)
+	scratches.Put(t.scratch)
 	if t.items != nil {
 		if closing := t.items.Close(); closing != nil {
 			err = errors.Join(err, closing)
@@ -174,13 +177,14 @@ func (c *container) definition() (*definition, error) {
 	return c.def, nil
 }
 
-func (t *transaction) address(id string) []byte {
-	return append(append(make([]byte, 0, len(t.partition)+len(id)), t.partition...), id...)
+// itemKey returns the key of the item with an id, until the next one is asked for.
+func (t *transaction) itemKey(id string) []byte {
+	return append(appendItemKey(t.scratch.item[:0], t.c.no, t.partition), id...)
 }
 
 // stored returns the item with an id, nil if there is none. live tells whether
-// it has not expired.
-func (t *transaction) stored(id string) (rec *record, live bool, err error) {
+// it has not expired. room is as for readRecord.
+func (t *transaction) stored(id string, room *[]byte) (rec *record, live bool, err error) {
 	if r, ok := t.written[id]; ok {
 		return r, r != nil, nil
 	}
@@ -191,20 +195,21 @@ func (t *transaction) stored(id string) (rec *record, live bool, err error) {
 			return nil, false, err
 		}
 	}
-	key := appendItemKey(make([]byte, 0, 128), t.c.no, t.address(id))
+	key := t.itemKey(id)
 	if !t.items.SeekPrefixGE(key) || !bytes.Equal(t.items.Key(), key) {
 		return nil, false, t.items.Error()
 	}
-	r, err := t.c.readRecord(t.items.Value(), nil)
+	r, err := t.c.readRecord(t.items.Value(), room)
 	if err != nil {
 		return nil, false, err
 	}
 	return &r, !t.def.expired(&r, t.e.clock), nil
 }
 
-// existing returns the live item with an id and checks a client's If-Match.
-func (t *transaction) existing(id, match string) (*record, error) {
-	rec, live, err := t.stored(id)
+// existing returns the live item with an id and checks a client's If-Match. room is as
+// for readRecord.
+func (t *transaction) existing(id, match string, room *[]byte) (*record, error) {
+	rec, live, err := t.stored(id, room)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +233,7 @@ func (t *transaction) create(n *newItem) (opResult, error) {
 	if err := t.checkKey(n); err != nil {
 		return opResult{}, err
 	}
-	old, live, err := t.stored(n.id)
+	old, live, err := t.stored(n.id, &t.scratch.old)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -243,7 +248,7 @@ func (t *transaction) create(n *newItem) (opResult, error) {
 }
 
 func (t *transaction) upsert(n *newItem, match string) (opResult, error) {
-	_, live, err := t.stored(n.id)
+	_, live, err := t.stored(n.id, &t.scratch.old)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -257,7 +262,7 @@ func (t *transaction) replace(id string, n *newItem, match string) (opResult, er
 	if err := t.checkKey(n); err != nil {
 		return opResult{}, err
 	}
-	old, err := t.existing(id, match)
+	old, err := t.existing(id, match, &t.scratch.old)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -272,7 +277,7 @@ func (t *transaction) replace(id string, n *newItem, match string) (opResult, er
 }
 
 func (t *transaction) patch(id string, p *patch, match string) (opResult, error) {
-	old, err := t.existing(id, match)
+	old, err := t.existing(id, match, &t.scratch.old)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -283,7 +288,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 			return opResult{}, preconditionFailed()
 		}
 	}
-	doc, err := p.apply(old.appendClientDoc(make([]byte, 0, old.client+256)), &t.def.key)
+	doc, err := p.apply(old.appendClientDoc(make([]byte, 0, old.client+len(t.c.selfLink)+systemBytes+64)), &t.def.key)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -308,7 +313,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 }
 
 func (t *transaction) delete(id, match string) (opResult, error) {
-	old, err := t.existing(id, match)
+	old, err := t.existing(id, match, &t.scratch.old)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -320,7 +325,7 @@ func (t *transaction) delete(id, match string) (opResult, error) {
 }
 
 func (t *transaction) read(id string) (opResult, error) {
-	rec, err := t.existing(id, "")
+	rec, err := t.existing(id, "", nil)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -336,13 +341,13 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 	} else {
 		rec.rid = uint64(t.p.no)<<birthShift | t.lsn<<8 | uint64(rec.op)
 	}
-	rec.finish(t.c, n.doc, nil)
+	rec.finish(t.c, n.doc, n.doc)
 	cost, err := t.index(n.id, old, rec)
 	if err != nil {
 		return nil, cost, err
 	}
-	address := t.address(n.id)
-	if err := t.batch.Set(appendItemKey(make([]byte, 0, 128), t.c.no, address), rec.append(make([]byte, 0, headerBytes+rec.client+1)), nil); err != nil {
+	t.scratch.value = rec.append(t.scratch.value[:0])
+	if err := t.batch.Set(t.itemKey(n.id), t.scratch.value, nil); err != nil {
 		return nil, cost, err
 	}
 	if t.written != nil {
@@ -361,5 +366,5 @@ func (t *transaction) remove(id string, old *record) (indexCost, error) {
 	if t.written != nil {
 		t.written[id] = nil
 	}
-	return cost, t.batch.Delete(appendItemKey(make([]byte, 0, 128), t.c.no, t.address(id)), nil)
+	return cost, t.batch.Delete(t.itemKey(id), nil)
 }
