@@ -41,7 +41,8 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err := e.admit(q, p); err != nil {
 		return &response{container: c, partition: p}, err
 	}
-	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size}
+	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size, room: scratches.Get().(*scratch)}
+	defer scratches.Put(f.room)
 	if f.low, err = epkHeader(q, "X-Ms-Start-Epk"); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
 		return resp, nil
 	}
-	out := feedResponse("Documents", c.rid, f.docs)
+	out := finishPage(f.out, f.count)
 	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
 	resp.charge = max(f.charge, chargeNotModified)
 	return resp, nil
@@ -140,9 +141,9 @@ type feedReader struct {
 	since  int64  // items that were written earlier are left out
 	items  *pebble.Iterator
 
-	docs   [][]byte
+	room   *scratch
+	out    []byte // the answer as far as it is made
 	count  int
-	bytes  int
 	charge float64
 }
 
@@ -229,16 +230,16 @@ func (f *feedReader) entries() (*pebble.Iterator, error) {
 }
 
 // item returns the item of an entry, which it looks up unless the entry has it; nil
-// if there is none in this view.
+// if there is none in this view. It is valid until the next one is read.
 func (f *feedReader) item(address, stored []byte) (*record, error) {
 	if len(stored) == 0 {
-		key := appendItemKey(make([]byte, 0, 128), f.c.no, address)
+		key := appendItemKey(f.room.item[:0], f.c.no, address)
 		if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
 			return nil, f.items.Error()
 		}
 		stored = f.items.Value()
 	}
-	r, err := f.c.readRecord(stored, nil)
+	r, err := f.c.readRecord(stored, &f.room.old)
 	return &r, err
 }
 
@@ -249,13 +250,14 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		return 0, err
 	}
 	defer it.Close()
+	f.out = appendPageStart(make([]byte, 0, 4<<10), "Documents", f.c.rid)
 	last = f.after
 	seen := 0
 	for it.First(); it.Valid(); it.Next() {
 		lsn, _ := feedPosition(it.Key())
 		seen++
 		if lsn != last {
-			if f.count >= f.size || f.bytes >= maxPageBytes || seen > maxPageScan {
+			if f.count >= f.size || len(f.out) >= maxPageBytes || seen > maxPageScan {
 				return last, nil
 			}
 			if err := q.ctx.Err(); err != nil {
@@ -274,13 +276,13 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		if r == nil || r.ts < f.since || f.c.def.expired(r, f.e.clock) {
 			continue
 		}
-		charge := readCharge(len(r.doc))
-		doc := append(r.doc[:len(r.doc)-1], `,"_lsn":`...)
-		doc = append(strconv.AppendUint(doc, lsn, 10), '}')
-		f.docs = append(f.docs, doc)
+		if f.count > 0 {
+			f.out = append(f.out, ',')
+		}
+		f.out = append(append(f.out, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)
+		f.out = append(strconv.AppendUint(f.out, lsn, 10), '}')
 		f.count++
-		f.bytes += len(doc)
-		f.charge += charge
+		f.charge += readCharge(len(r.doc))
 	}
 	return f.last, it.Error()
 }

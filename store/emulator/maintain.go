@@ -45,15 +45,15 @@ type indexWriter struct {
 	err       error
 }
 
-// scratch is room for what a transaction needs for a moment: mostly keys and values
-// on their way into the batch, which copies them.
+// scratch is room for what a request needs for a moment: mostly keys and values on their
+// way into a batch, which copies them.
 type scratch struct {
 	item  [512]byte // the item's key; the others are keys of index entries
 	key   [512]byte
 	from  [512]byte
 	to    [512]byte
 	value []byte
-	old   []byte // the document that is written over
+	old   []byte // the document that is written over, or was read
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

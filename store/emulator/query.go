@@ -50,13 +50,7 @@ func pageSize(q *request) (int, error) {
 
 // feedResponse renders a list of resources.
 func feedResponse(name, rid string, rows [][]byte) *response {
-	return pageResponse(name, rid, bytes.Join(rows, []byte{','}), len(rows))
-}
-
-// pageResponse renders a list of resources that stand one behind the other.
-func pageResponse(name, rid string, rows []byte, n int) *response {
-	b := appendPageStart(make([]byte, 0, 64+len(name)+len(rid)+len(rows)), name, rid)
-	return finishPage(append(b, rows...), n)
+	return finishPage(append(appendPageStart(nil, name, rid), bytes.Join(rows, []byte{','})...), len(rows))
 }
 
 func appendPageStart(dst []byte, name, rid string) []byte {
