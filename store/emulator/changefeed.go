@@ -82,6 +82,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		return resp, nil
 	}
 	out := finishPage(f.out, f.count)
+	f.room.value = f.out
 	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
 	resp.charge = max(f.charge, chargeNotModified)
 	return resp, nil
@@ -239,7 +240,7 @@ func (f *feedReader) item(address, stored []byte) (*record, error) {
 		}
 		stored = f.items.Value()
 	}
-	r, err := f.c.readRecord(stored, &f.room.old)
+	r, err := f.c.readRecord(stored, &f.room.doc)
 	return &r, err
 }
 
@@ -250,7 +251,7 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		return 0, err
 	}
 	defer it.Close()
-	f.out = appendPageStart(make([]byte, 0, 4<<10), "Documents", f.c.rid)
+	f.out = appendPageStart(f.room.value[:0], "Documents", f.c.rid)
 	last = f.after
 	seen := 0
 	for it.First(); it.Valid(); it.Next() {

@@ -3,7 +3,6 @@ package emulator
 import (
 	"bytes"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -44,19 +43,6 @@ type indexWriter struct {
 	scratch   *scratch
 	err       error
 }
-
-// scratch is room for what a request needs for a moment: mostly keys and values on their
-// way into a batch, which copies them.
-type scratch struct {
-	item  [512]byte // the item's key; the others are keys of index entries
-	key   [512]byte
-	from  [512]byte
-	to    [512]byte
-	value []byte
-	old   []byte // the document that is written over, or was read
-}
-
-var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func (x *indexWriter) set(key, value []byte) {
 	if x.err == nil {
@@ -308,7 +294,7 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 	defer it.Close()
 	var room scratch
 	for it.First(); it.Valid(); it.Next() {
-		rec, err := c.readRecord(it.Value(), &room.old)
+		rec, err := c.readRecord(it.Value(), &room.doc)
 		if err != nil {
 			return err
 		}

@@ -29,8 +29,9 @@ type queryRun struct {
 	items *pebble.Iterator // over all items, for lookups; nil until the first
 
 	item    *sql.Evaluator // on the item that was offered last
-	room    []byte         // where its document is made: a record is valid until the next one is read
-	out     []byte         // the answer as far as it is made
+	rec     record         // that was read last; its document is in room
+	room    *scratch
+	out     []byte // the answer as far as it is made
 	rows    int
 	next    *continuation
 	head    int // bytes of out before the first row
@@ -159,7 +160,7 @@ func (r *queryRun) close() error {
 
 // run fills out and next.
 func (r *queryRun) run() error {
-	r.out = appendPageStart(make([]byte, 0, 512), "Documents", r.c.rid)
+	r.out = appendPageStart(r.room.value[:0], "Documents", r.c.rid)
 	r.head = len(r.out)
 	switch {
 	case r.plan.kind&planRows != 0:
@@ -236,9 +237,6 @@ func (r *queryRun) addRow(doc []byte) error {
 		r.out = append(r.out, ',')
 	}
 	if r.bound.SelectsAll() {
-		if r.rows == 0 { // the others will be alike
-			r.out = slices.Grow(r.out, min(r.size, 64)*(len(doc)+16)+32)
-		}
 		r.out = append(r.out, doc...)
 	} else {
 		var err error
@@ -331,14 +329,12 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 		if !r.scope.holds(&r.def.key, position) {
 			return true, nil
 		}
-		rec, err := r.c.readRecord(it.Value(), &r.room)
-		if err != nil {
+		if r.rec, err = r.c.readRecord(it.Value(), &r.room.doc); err != nil {
 			return false, err
 		}
-		return r.offer(&rec, position, position, fn)
+		return r.offer(&r.rec, position, position, fn)
 	}
-	var room [256]byte
-	key := appendKind(room[:0], kindItem, r.c.no)
+	key := appendKind(r.room.item[:0], kindItem, r.c.no)
 	switch kind {
 	case planOrder:
 		if !r.inScope(it.Value()) {
@@ -356,15 +352,15 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 		n := int(binary.BigEndian.Uint16(it.Value()))
 		key = append(append(key, r.scope.prefix...), position[len(position)-n:]...)
 	}
-	rec, found, err := r.lookup(key)
-	if err != nil || !found {
+	rec, err := r.lookup(key)
+	if err != nil || rec == nil {
 		return true, err
 	}
 	address := key[positionOffset:]
 	if kind == planInterval && !r.plan.indexes(rec.doc, position[:len(position)-len(address)]) {
 		return true, nil
 	}
-	return r.offer(&rec, position, address, fn)
+	return r.offer(rec, position, address, fn)
 }
 
 // inScope reports whether an address that was found is of the query.
@@ -398,19 +394,19 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 	return fn(position, address, rec)
 }
 
-// lookup reads an item in this run's view.
-func (r *queryRun) lookup(key []byte) (record, bool, error) {
+// lookup reads an item in this run's view, nil if there is none. It is valid until the
+// next one is read.
+func (r *queryRun) lookup(key []byte) (rec *record, err error) {
 	if r.items == nil {
-		var err error
 		if r.items, err = r.iterator(appendKind(make([]byte, 0, 5), kindItem, r.c.no), appendKind(make([]byte, 0, 5), kindItem, r.c.no+1)); err != nil {
-			return record{}, false, err
+			return nil, err
 		}
 	}
 	if !r.items.SeekPrefixGE(key) || !bytes.Equal(r.items.Key(), key) {
-		return record{}, false, r.items.Error()
+		return nil, r.items.Error()
 	}
-	rec, err := r.c.readRecord(r.items.Value(), &r.room)
-	return rec, err == nil, err
+	r.rec, err = r.c.readRecord(r.items.Value(), &r.room.doc)
+	return &r.rec, err
 }
 
 func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err error) {
@@ -425,16 +421,15 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 		if err := r.q.ctx.Err(); err != nil {
 			return false, err
 		}
-		var room [256]byte
 		r.entries++
-		rec, found, err := r.lookup(appendItemKey(room[:0], r.c.no, r.plan.points[i]))
+		rec, err := r.lookup(appendItemKey(r.room.item[:0], r.c.no, r.plan.points[i]))
 		if err != nil {
 			return false, err
 		}
-		if !found {
+		if rec == nil {
 			continue
 		}
-		more, err := r.offer(&rec, binary.BigEndian.AppendUint32(nil, uint32(i)), r.plan.points[i], fn)
+		more, err := r.offer(rec, binary.BigEndian.AppendUint32(nil, uint32(i)), r.plan.points[i], fn)
 		if err != nil || !more {
 			return true, err
 		}

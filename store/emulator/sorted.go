@@ -90,11 +90,11 @@ func (r *queryRun) runSorted() error {
 				more = true
 				break
 			}
-			rec, found, err := r.lookup(appendItemKey(nil, r.c.no, it.key[it.address:]))
+			rec, err := r.lookup(appendItemKey(r.room.item[:0], r.c.no, it.key[it.address:]))
 			if err != nil {
 				return err
 			}
-			if found { // always: the view is the same
+			if rec != nil { // always: the view is the same
 				r.item.Next(rec.doc)
 				if err := r.addRow(rec.doc); err != nil {
 					return err

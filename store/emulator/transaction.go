@@ -233,7 +233,7 @@ func (t *transaction) create(n *newItem) (opResult, error) {
 	if err := t.checkKey(n); err != nil {
 		return opResult{}, err
 	}
-	old, live, err := t.stored(n.id, &t.scratch.old)
+	old, live, err := t.stored(n.id, &t.scratch.doc)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -248,7 +248,7 @@ func (t *transaction) create(n *newItem) (opResult, error) {
 }
 
 func (t *transaction) upsert(n *newItem, match string) (opResult, error) {
-	_, live, err := t.stored(n.id, &t.scratch.old)
+	_, live, err := t.stored(n.id, &t.scratch.doc)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -262,7 +262,7 @@ func (t *transaction) replace(id string, n *newItem, match string) (opResult, er
 	if err := t.checkKey(n); err != nil {
 		return opResult{}, err
 	}
-	old, err := t.existing(id, match, &t.scratch.old)
+	old, err := t.existing(id, match, &t.scratch.doc)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -277,7 +277,7 @@ func (t *transaction) replace(id string, n *newItem, match string) (opResult, er
 }
 
 func (t *transaction) patch(id string, p *patch, match string) (opResult, error) {
-	old, err := t.existing(id, match, &t.scratch.old)
+	old, err := t.existing(id, match, &t.scratch.doc)
 	if err != nil {
 		return opResult{}, err
 	}
@@ -313,7 +313,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 }
 
 func (t *transaction) delete(id, match string) (opResult, error) {
-	old, err := t.existing(id, match, &t.scratch.old)
+	old, err := t.existing(id, match, &t.scratch.doc)
 	if err != nil {
 		return opResult{}, err
 	}

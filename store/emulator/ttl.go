@@ -71,7 +71,7 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 		if _, _, err := e.commitAt(ctx, c, partition, func(t *transaction) error {
 			for _, address := range rest[:same] {
 				id := string(address[n:])
-				old, live, err := t.stored(id, &t.scratch.old)
+				old, live, err := t.stored(id, &t.scratch.doc)
 				if err != nil {
 					return err
 				}

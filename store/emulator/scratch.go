@@ -1,0 +1,17 @@
+package emulator
+
+import "sync"
+
+// scratch is room for what a request needs for a moment: keys to look up, and keys and
+// values on their way into a batch or an answer, which copy them. A request has one of
+// its own and gives it back when it is done; nothing that outlives it may lie there.
+type scratch struct {
+	item  [512]byte // the item's key; the others are keys of index entries
+	key   [512]byte
+	from  [512]byte
+	to    [512]byte
+	doc   []byte // of the item that was read last
+	value []byte // of an entry, or the answer as far as it is made
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
