@@ -258,8 +258,10 @@ func find(doc []byte, path []string) (place, error) {
 func (p place) step(doc []byte, name string) place {
 	at := place{array: doc[p.value] == '[', start: p.value + 1, value: p.value + 1, end: p.value + 1}
 	wanted := -1
-	if k, err := strconv.Atoi(name); err == nil && at.array {
-		wanted = k
+	if at.array {
+		if k, err := strconv.Atoi(name); err == nil {
+			wanted = k
+		}
 	}
 	for c := range sql.Children(doc[p.value:p.end]) {
 		at.start = at.end
