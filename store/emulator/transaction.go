@@ -199,7 +199,26 @@ func (t *transaction) stored(id string, room *[]byte) (rec *record, live bool, e
 	if !t.items.SeekPrefixGE(key) || !bytes.Equal(t.items.Key(), key) {
 		return nil, false, t.items.Error()
 	}
-	r, err := t.c.readRecord(t.items.Value(), room)
+	return t.record(t.items.Value(), room)
+}
+
+// known is stored for an item that a client takes to be there.
+func (t *transaction) known(id string, room *[]byte) (rec *record, live bool, err error) {
+	if r, ok := t.written[id]; ok {
+		return r, r != nil, nil
+	}
+	v, closer, err := t.e.db.Get(t.itemKey(id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	} else if err != nil {
+		return nil, false, err
+	}
+	defer closer.Close()
+	return t.record(v, room)
+}
+
+func (t *transaction) record(stored []byte, room *[]byte) (rec *record, live bool, err error) {
+	r, err := t.c.readRecord(stored, room)
 	if err != nil {
 		return nil, false, err
 	}
@@ -209,7 +228,7 @@ func (t *transaction) stored(id string, room *[]byte) (rec *record, live bool, e
 // existing returns the live item with an id and checks a client's If-Match. room is as
 // for readRecord.
 func (t *transaction) existing(id, match string, room *[]byte) (*record, error) {
-	rec, live, err := t.stored(id, room)
+	rec, live, err := t.known(id, room)
 	if err != nil {
 		return nil, err
 	}
