@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -173,5 +176,34 @@ func TestExcludedPathsLowerTheCharge(t *testing.T) {
 	}
 	if b.RequestCharge >= a.RequestCharge {
 		t.Errorf("%v with few paths, %v with all", b.RequestCharge, a.RequestCharge)
+	}
+}
+
+// TestProjectionSize: what a query loads is as long whether it reads the system
+// properties or not.
+func TestProjectionSize(t *testing.T) {
+	var now atomic.Int64
+	now.Store(999_999_995) // soon it has a digit more
+	e := newEngine(t, Options{Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for i := range 9 {
+		now.Add(1)
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p","text":%q}`, i, strings.Repeat("x", i)))
+	}
+	sizes := map[string]string{}
+	for _, row := range []string{"*", "c.id", "c.id, c._ts", "c.id, c.text", "VALUE c"} {
+		body := fmt.Appendf(nil, `{"query":"SELECT %s FROM c"}`, row)
+		h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Populatequerymetrics": {"true"}}
+		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", h, body))
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatal(res.Status, err)
+		}
+		_, rest, _ := strings.Cut(res.Header.Get("X-Ms-Documentdb-Query-Metrics"), "retrievedDocumentSize=")
+		sizes[row], _, _ = strings.Cut(rest, ";")
+	}
+	for row, size := range sizes {
+		if size == "" || size != sizes["*"] {
+			t.Errorf("SELECT %s: %s, SELECT *: %s", row, size, sizes["*"])
+		}
 	}
 }

@@ -36,6 +36,7 @@ type record struct {
 	ts     int64
 	ttl    int32 // of the item itself: 0 none, -1 never
 	client int   // length of the client's part, without its closing brace
+	size   int   // length of the document
 	doc    []byte
 }
 
@@ -59,15 +60,9 @@ func (r *record) append(dst []byte) []byte {
 // readRecord reads a stored value, of which it keeps nothing. Unless room is nil it makes
 // the document there, over what was made there before.
 func (c *container) readRecord(b []byte, room *[]byte) (record, error) {
-	if len(b) < headerBytes+len("{}") || b[0] != recordVersion {
-		return record{}, errCorrupt
-	}
-	r := record{
-		lsn: binary.BigEndian.Uint64(b[1:]),
-		op:  binary.BigEndian.Uint16(b[9:]),
-		rid: binary.BigEndian.Uint64(b[11:]),
-		ts:  int64(binary.BigEndian.Uint64(b[19:])),
-		ttl: int32(binary.BigEndian.Uint32(b[27:])),
+	r, err := readHeader(b)
+	if err != nil {
+		return record{}, err
 	}
 	if room == nil {
 		room = new([]byte)
@@ -75,6 +70,20 @@ func (c *container) readRecord(b []byte, room *[]byte) (record, error) {
 	r.finish(c, b[headerBytes:], *room)
 	*room = r.doc
 	return r, nil
+}
+
+// readHeader reads what a stored value begins with.
+func readHeader(b []byte) (record, error) {
+	if len(b) < headerBytes+len("{}") || b[0] != recordVersion {
+		return record{}, errCorrupt
+	}
+	return record{
+		lsn: binary.BigEndian.Uint64(b[1:]),
+		op:  binary.BigEndian.Uint16(b[9:]),
+		rid: binary.BigEndian.Uint64(b[11:]),
+		ts:  int64(binary.BigEndian.Uint64(b[19:])),
+		ttl: int32(binary.BigEndian.Uint32(b[27:])),
+	}, nil
 }
 
 // appendClientDoc appends the client's JSON.
@@ -120,6 +129,7 @@ func (r *record) finish(c *container, client, room []byte) {
 	b = append(b, `","_attachments":"attachments/","_ts":`...)
 	b = strconv.AppendInt(b, r.ts, 10)
 	r.doc = append(b, '}')
+	r.size = len(r.doc)
 }
 
 // systemBytes is how many bytes the system properties of an item take at most, without

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strconv"
 
 	"byline/store/emulator/internal/sql"
 
@@ -29,7 +30,8 @@ type queryRun struct {
 	items *pebble.Iterator // over all items, for lookups; nil until the first
 
 	item    *sql.Evaluator // on the item that was offered last
-	rec     record         // that was read last; its document is in room
+	rec     record         // that was read last; its document is in room, or where it is stored
+	bare    int            // unless 0, documents need no system properties; how long these are but for _ts
 	room    *scratch
 	out     []byte // the answer as far as it is made
 	rows    int
@@ -162,6 +164,11 @@ func (r *queryRun) close() error {
 func (r *queryRun) run() error {
 	r.out = appendPageStart(r.room.value[:0], "Documents", r.c.rid)
 	r.head = len(r.out)
+	if names, all := r.bound.Reads(); !all && !slices.ContainsFunc(names, isSystemProperty) {
+		var none record
+		none.finish(r.c, []byte("{}"), nil)
+		r.bare = none.size - none.client - len("0")
+	}
 	switch {
 	case r.plan.kind&planRows != 0:
 		return r.runAggregation()
@@ -329,7 +336,7 @@ func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) 
 		if !r.scope.holds(&r.def.key, position) {
 			return true, nil
 		}
-		if r.rec, err = r.c.readRecord(it.Value(), &r.room.doc); err != nil {
+		if err := r.readRecord(it.Value()); err != nil {
 			return false, err
 		}
 		return r.offer(&r.rec, position, position, fn)
@@ -375,7 +382,7 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 		return true, nil
 	}
 	r.looked++
-	r.loaded += len(rec.doc)
+	r.loaded += rec.size
 	r.item.Next(rec.doc)
 	if !r.plan.covered {
 		if ok, err := r.item.Matches(); err != nil {
@@ -405,8 +412,23 @@ func (r *queryRun) lookup(key []byte) (rec *record, err error) {
 	if !r.items.SeekPrefixGE(key) || !bytes.Equal(r.items.Key(), key) {
 		return nil, r.items.Error()
 	}
-	r.rec, err = r.c.readRecord(r.items.Value(), &r.room.doc)
-	return &r.rec, err
+	return &r.rec, r.readRecord(r.items.Value())
+}
+
+// readRecord reads a stored value, which must stay as it is until the next one is read.
+func (r *queryRun) readRecord(stored []byte) (err error) {
+	if r.bare == 0 {
+		r.rec, err = r.c.readRecord(stored, &r.room.doc)
+		return err
+	}
+	if r.rec, err = readHeader(stored); err != nil {
+		return err
+	}
+	r.rec.doc = stored[headerBytes:]
+	r.rec.client = len(r.rec.doc) - 1
+	var digits [20]byte
+	r.rec.size = r.rec.client + r.bare + len(strconv.AppendInt(digits[:0], r.rec.ts, 10))
+	return nil
 }
 
 func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err error) {

@@ -355,4 +355,7 @@ func (p *parser) orderBy() {
 }
 
 // document returns the path of the whole document.
-func (p *parser) document() *pathExpr { return &pathExpr{slot: -1} }
+func (p *parser) document() *pathExpr {
+	p.q.whole = true
+	return &pathExpr{slot: -1}
+}

@@ -135,6 +135,7 @@ func (p *parser) pathOf(steps []step, first, last token) *pathExpr {
 	if len(steps) > 0 && steps[0].index < 0 {
 		x.slot = p.q.slot(steps[0].name)
 	}
+	p.q.whole = p.q.whole || x.slot < 0
 	p.paths[key.String()] = x
 	return x
 }

@@ -21,6 +21,7 @@ type Query struct {
 	limit       expr
 	params      []param
 	slots       []string // properties of the document that have a slot
+	whole       bool     // it reads more of the document than these
 	prepared    int      // how many things are prepared for a Bound
 	checks      []check
 	conjuncts   []atom
@@ -174,6 +175,10 @@ type Order struct {
 
 // OrderBy returns the terms of ORDER BY; nil if there is none. The slice is shared.
 func (b *Bound) OrderBy() []Order { return b.q.order }
+
+// Reads returns the names of the document's properties that the query reads, wherever
+// it does. all says that it may read any other, too. The slice is shared.
+func (b *Bound) Reads() (names []string, all bool) { return b.q.slots, b.q.whole }
 
 // Paths returns the paths that WHERE reads, each once, up to the first array
 // index. The slice is shared.
