@@ -34,6 +34,10 @@ func TestPatchApply(t *testing.T) {
 		{"increment over 64 bits becomes a float", `[{"op":"incr","path":"/big","value":1}]`, strings.Replace(doc, `9223372036854775807`, `9223372036854776000`, 1)},
 		{"operations follow one another", `[{"op":"add","path":"/b","value":{}},{"op":"add","path":"/b/c","value":1},{"op":"incr","path":"/b/c","value":1}]`, strings.TrimSuffix(doc, "}") + `,"b":{"c":2}}`},
 		{"move", `[{"op":"move","from":"/s","path":"/a/s"}]`, strings.Replace(strings.Replace(doc, `,"s":"x"`, ``, 1), `1.50}`, `1.50,"s":"x"}`, 1)},
+		{"an array is emptied and filled", `[{"op":"remove","path":"/list/2"},{"op":"remove","path":"/list/0"},{"op":"remove","path":"/list/0"},{"op":"add","path":"/list/0","value":[]},{"op":"add","path":"/list/0/-","value":{}}]`, strings.Replace(doc, `1,2,3`, `[{}]`, 1)},
+		{"an object is emptied and filled", `[{"op":"set","path":"/b","value":{"c":1}},{"op":"remove","path":"/b/c"},{"op":"add","path":"/b/d","value":2}]`, strings.TrimSuffix(doc, "}") + `,"b":{"d":2}}`},
+		{"a name with escapes", `[{"op":"set","path":"/b","value":{"\u0063\"}":"}"}},{"op":"replace","path":"/b/c\"}","value":1}]`, strings.TrimSuffix(doc, "}") + `,"b":{"\u0063\"}":1}}`},
+		{"the first of two of one name", `[{"op":"set","path":"/b","value":{"c":1,"c":2}},{"op":"incr","path":"/b/c","value":5}]`, strings.TrimSuffix(doc, "}") + `,"b":{"c":6,"c":2}}`},
 		{"escaped path", `[{"op":"add","path":"/x~1y~0z","value":1}]`, strings.TrimSuffix(doc, "}") + `,"x/y~z":1}`},
 
 		{"replace what is missing", `[{"op":"replace","path":"/nothing","value":1}]`, "400"},
