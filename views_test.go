@@ -23,15 +23,7 @@ import (
 func TestViews(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
-	s.do("ada", createUser, map[string]any{"name": "ada"})
-	id := at(t, s.do("ada", createPost, map[string]any{"title": "Notes", "content": "x"}), "createPost.post.id")
-	s.do("ada", likePost, map[string]any{"post": id})
-	eventually(t, func() error {
-		if at(t, s.do("", q6, nil), "feed.edges.0.node.likeCount") != 1.0 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
+	likedPost(t, s)
 	s.stop()
 	views := func(want int, args ...string) string {
 		var out, log output
@@ -141,15 +133,7 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 	}
 	s := start(t, cosmos...)
 	defer s.stop()
-	s.do("ada", createUser, map[string]any{"name": "ada"})
-	id := at(t, s.do("ada", createPost, map[string]any{"title": "Notes", "content": "x"}), "createPost.post.id")
-	s.do("ada", likePost, map[string]any{"post": id})
-	eventually(t, func() error {
-		if at(t, s.do("", q6, nil), "feed.edges.0.node.likeCount") != 1.0 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
+	id := likedPost(t, s)
 	db, err := cosmosConfig{CosmosEndpoint: cosmos[1]}.connect(slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
@@ -261,4 +245,20 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 	if status, log := byline("views", "verify"); status != 1 || !strings.Contains(log, "UNAVAILABLE") {
 		t.Errorf("unavailable: status %d: %s", status, log)
 	}
+}
+
+// likedPost creates a post with a like, and waits until the feed has it. It returns the
+// post's id.
+func likedPost(t *testing.T, s *instance) any {
+	t.Helper()
+	s.do("ada", createUser, map[string]any{"name": "ada"})
+	id := at(t, s.do("ada", createPost, map[string]any{"title": "Notes", "content": "x"}), "createPost.post.id")
+	s.do("ada", likePost, map[string]any{"post": id})
+	eventually(t, func() error {
+		if at(t, s.do("", q6, nil), "feed.edges.0.node.likeCount") != 1.0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	return id
 }

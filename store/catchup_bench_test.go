@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,28 +77,20 @@ func (w *world) insertPosts(n int, post func(n int) (id string, items []map[stri
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	for range 4 {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				id, items := post(i)
-				b := c.NewTransactionalBatch(azcosmos.NewPartitionKeyString(id))
-				for _, item := range items {
-					raw, err := json.Marshal(item)
-					if err != nil {
-						w.t.Error(err)
-						return
-					}
-					b.CreateItem(raw, nil)
-				}
-				r, err := c.ExecuteTransactionalBatch(context.Background(), b, nil)
-				if err != nil || !r.Success {
-					w.t.Error(err, r.OperationResults)
-					return
-				}
+	w.each(4, n, func(i int) error {
+		id, items := post(i)
+		b := c.NewTransactionalBatch(azcosmos.NewPartitionKeyString(id))
+		for _, item := range items {
+			raw, err := json.Marshal(item)
+			if err != nil {
+				return err
 			}
-		})
-	}
-	wg.Wait()
+			b.CreateItem(raw, nil)
+		}
+		r, err := c.ExecuteTransactionalBatch(context.Background(), b, nil)
+		if err == nil && !r.Success {
+			err = fmt.Errorf("%v", r.OperationResults)
+		}
+		return err
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"golang.org/x/sync/errgroup"
 
 	"byline/store"
 )
@@ -31,24 +32,27 @@ func (w *world) insert(container string, n int, item func(i int) (partition stri
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	for range 16 {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				partition, body := item(i)
-				raw, err := json.Marshal(body)
-				if err == nil {
-					_, err = c.CreateItem(context.Background(), azcosmos.NewPartitionKeyString(partition), raw, nil)
-				}
-				if err != nil {
-					w.t.Error(err)
-					return
-				}
-			}
-		})
+	w.each(16, n, func(i int) error {
+		partition, body := item(i)
+		raw, err := json.Marshal(body)
+		if err == nil {
+			_, err = c.CreateItem(context.Background(), azcosmos.NewPartitionKeyString(partition), raw, nil)
+		}
+		return err
+	})
+}
+
+// each calls f for the numbers below n, some at a time.
+func (w *world) each(workers, n int, f func(i int) error) {
+	w.t.Helper()
+	var g errgroup.Group
+	g.SetLimit(workers)
+	for i := range n {
+		g.Go(func() error { return f(i) })
 	}
-	wg.Wait()
+	if err := g.Wait(); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // BenchmarkRename renames a user who has commented on many posts, and reports how

@@ -2,8 +2,8 @@ package sql
 
 import "fmt"
 
-// Error says what is wrong with a query, and where: at Pos to End of its
-// text, in UTF-16 code units, as clients count. Parameters that do not fit are placed where the text names them.
+// Error says what is wrong with a query, and where: at Pos to End of its text, in UTF-16 code
+// units, as clients count. Parameters that do not fit are placed where the text names them.
 type Error struct {
 	Pos, End int
 	Message  string // for the client; names the construct
