@@ -2,9 +2,13 @@ package store
 
 import "context"
 
-// ProjectCopies projects a post as if it had just come from the change feed.
-func (s *Store) ProjectCopies(ctx context.Context, p *Post) error {
-	return s.projectCopies(ctx, map[string]*Post{p.ID: p})
+// ProjectCopies projects posts as if they had just come from the change feed.
+func (s *Store) ProjectCopies(ctx context.Context, posts ...*Post) error {
+	changed := map[string]*Post{}
+	for _, p := range posts {
+		changed[p.ID] = p
+	}
+	return s.projectCopies(ctx, changed)
 }
 
 // RefillFeed fills the feed up.

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
+
+	"byline/store/changefeed"
 )
 
 // The feed container holds short forms of the newest posts in one partition, or in
@@ -120,36 +123,29 @@ func (s *Store) projectFeedPartition(ctx context.Context, partition string, post
 	if entries, err = s.feedEntries(ctx, partition); err != nil {
 		return nil, false, err
 	}
-	older := false
-	var created, deleted atomic.Bool
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(1, projectionWorkers/len(s.feedPartitions)))
+	older, deleted := false, false
+	var newest []*Post
 	for _, p := range posts {
 		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, FeedKept)-1]) > 0 {
 			older = older || !p.deleted
 			continue
 		}
-		g.Go(func() error {
-			absent, err := writeCopy(gctx, s.background.feed, partition, p)
-			if absent {
-				created.Store(true)
-			}
-			if p.deleted {
-				deleted.Store(true)
-			}
-			return err
-		})
+		newest, deleted = append(newest, p), deleted || p.deleted
 	}
+	var created atomic.Bool
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, projectionWorkers/len(s.feedPartitions)))
+	writeCopies(gctx, g, s.background.feed, partition, newest, &created)
 	if err := g.Wait(); err != nil {
 		return nil, false, err
 	}
-	if created.Load() || deleted.Load() {
+	if created.Load() || deleted {
 		if entries, err = s.feedEntries(ctx, partition); err != nil {
 			return nil, false, err
 		}
 	}
 	// A feed that is not full has all posts there are, or lacks some by deletes.
-	if n := len(entries); n < FeedKept && older || deleted.Load() && n < feedRefill {
+	if n := len(entries); n < FeedKept && older || deleted && n < feedRefill {
 		return entries, true, nil
 	}
 	return entries, false, s.trimFeed(ctx, partition, entries)
@@ -264,38 +260,114 @@ func writeCopy(ctx context.Context, c *azcosmos.ContainerClient, partition strin
 	return false, &Error{Code: Conflict, Op: "write copy", Err: err}
 }
 
+// copiesAtOnce bounds how many copies are brought up to date in one batch, and so how
+// many are tried again if one of them is not as expected.
+const copiesAtOnce = 25
+
+// writeCopies is writeCopy for several posts, by g. It sets created if there was none
+// of one of them before.
+func writeCopies(ctx context.Context, g *errgroup.Group, c *azcosmos.ContainerClient, partition string, posts []*Post, created *atomic.Bool) {
+	write := func(posts ...*Post) error {
+		for _, p := range posts {
+			absent, err := writeCopy(ctx, c, partition, p)
+			if err != nil {
+				return err
+			}
+			if absent {
+				created.Store(true)
+			}
+		}
+		return nil
+	}
+	var counted []*Post
+	for _, p := range posts {
+		if p.counted(ctx) {
+			counted = append(counted, p)
+		} else {
+			g.Go(func() error { return write(p) })
+		}
+	}
+	for some := range slices.Chunk(counted, copiesAtOnce) {
+		g.Go(func() error {
+			if len(some) > 1 {
+				if done, err := updateCounts(ctx, c, partition, some); done || err != nil {
+					return err
+				}
+			}
+			return write(some...)
+		})
+	}
+}
+
+// updateCounts brings copies whose counts alone are old up to date, in one transactional
+// batch. It reports false, and has done nothing, if one of them is not such a copy.
+func updateCounts(ctx context.Context, c *azcosmos.ContainerClient, partition string, posts []*Post) (bool, error) {
+	b := c.NewTransactionalBatch(key(partition))
+	for _, p := range posts {
+		b.PatchItem(p.ID, p.updateOfCounts(), nil)
+	}
+	r, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+	return r.Success, cosmosError("update copies", err)
+}
+
 // updateCopy brings a copy to the post's revision if it is older. A copy that is
 // not there is a 404.
 func updateCopy(ctx context.Context, c *azcosmos.ContainerClient, partition string, p *Post) error {
-	short := p.short()
-	var o azcosmos.PatchOperations
-	o.SetCondition(fmt.Sprintf("from c where c.revision < %d", p.Revision))
-	o.AppendSet("/revision", short.Revision)
-	if short.Deleted {
-		o.AppendSet("/deleted", true)
-		o.AppendSet("/ttl", short.TTL)
-		o.AppendSet("/title", short.Title)
-		o.AppendSet("/content", short.Content)
-	} else {
-		short.setOn(&o)
+	if p.counted(ctx) {
+		_, err := c.PatchItem(ctx, key(partition), p.ID, p.updateOfCounts(), nil)
+		if !hasStatus(err, http.StatusPreconditionFailed) {
+			return err
+		}
 	}
-	_, err := c.PatchItem(ctx, key(partition), p.ID, o, nil)
+	_, err := c.PatchItem(ctx, key(partition), p.ID, p.updateOfAll(), nil)
 	if hasStatus(err, http.StatusPreconditionFailed) {
 		return nil // as new, or newer
 	}
 	return err
 }
 
-// setOn sets what can change of a copy.
-func (short *shortItem) setOn(o *azcosmos.PatchOperations) {
-	o.AppendSet("/userUsername", short.AuthorUsername)
+// counted reports whether it is likely that an older copy differs in its counts alone:
+// edits raise the version, too.
+func (p *Post) counted(ctx context.Context) bool {
+	return !p.deleted && p.Revision > int64(p.Version) && !changefeed.Replaying(ctx)
+}
+
+// updateOfCounts is a patch of an older copy with the same text.
+func (p *Post) updateOfCounts() azcosmos.PatchOperations {
+	o := p.update(" AND c.version = " + strconv.Itoa(int(p.Version)))
+	p.setCounts(&o)
+	return o
+}
+
+// updateOfAll is a patch of an older copy.
+func (p *Post) updateOfAll() azcosmos.PatchOperations {
+	o := p.update("")
+	short := p.short()
 	o.AppendSet("/title", short.Title)
 	o.AppendSet("/content", short.Content)
+	if short.Deleted {
+		o.AppendSet("/deleted", true)
+		o.AppendSet("/ttl", short.TTL)
+		return o
+	}
+	p.setCounts(&o)
 	o.AppendSet("/truncated", short.Truncated)
-	o.AppendSet("/commentCount", short.CommentCount)
-	o.AppendSet("/likeCount", short.LikeCount)
 	if short.UpdatedAt != nil {
 		o.AppendSet("/editDate", *short.UpdatedAt)
 	}
 	o.AppendSet("/version", short.Version)
+	return o
+}
+
+func (p *Post) update(and string) (o azcosmos.PatchOperations) {
+	o.SetCondition("from c where c.revision < " + strconv.FormatInt(p.Revision, 10) + and)
+	o.AppendSet("/revision", p.Revision)
+	return o
+}
+
+// setCounts sets what changes of a post whose text does not.
+func (p *Post) setCounts(o *azcosmos.PatchOperations) {
+	o.AppendSet("/userUsername", p.AuthorUsername)
+	o.AppendSet("/commentCount", p.CommentCount)
+	o.AppendSet("/likeCount", p.LikeCount)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -185,12 +186,13 @@ func (s *Store) projectCopies(ctx context.Context, posts map[string]*Post) error
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(projectionWorkers)
 	var all []*Post
+	byAuthor := map[string][]*Post{}
 	for _, p := range posts {
 		all = append(all, p)
-		g.Go(func() error {
-			_, err := writeCopy(gctx, s.background.users, p.AuthorID, p)
-			return err
-		})
+		byAuthor[p.AuthorID] = append(byAuthor[p.AuthorID], p)
+	}
+	for author, posts := range byAuthor {
+		writeCopies(gctx, g, s.background.users, author, posts, new(atomic.Bool))
 	}
 	if err := g.Wait(); err != nil {
 		return err

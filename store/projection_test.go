@@ -1,10 +1,13 @@
 package store_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"byline/store"
 )
@@ -59,6 +63,17 @@ func (w *world) caughtUp() error {
 	return nil
 }
 
+// onlyPatches reports whether a request is a batch that does nothing else.
+func onlyPatches(t testing.TB, r *http.Request) bool {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	n := bytes.Count(body, []byte(`{"operationType":`))
+	return n > 0 && n == bytes.Count(body, []byte(`{"operationType":"Patch"`))
+}
+
 func TestFeedKeepsTheNewest(t *testing.T) {
 	w := newWorld(t)
 	defer w.run()()
@@ -85,7 +100,7 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 	// Whatever happens to posts, old ones above all, moves nothing in or out.
 	w.wire.intercept(func(r *http.Request) error {
 		if strings.Contains(r.URL.Path, "/colls/feed/docs") && (r.Method == http.MethodDelete ||
-			r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "") {
+			r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "" && !onlyPatches(t, r)) {
 			t.Errorf("%s of an entry of the feed", r.Method)
 		}
 		return nil
@@ -203,6 +218,74 @@ func TestManyChangesCostOneWrite(t *testing.T) {
 	})
 	if n := writes.Load(); n > 4 {
 		t.Errorf("%d writes for two copies", n)
+	}
+}
+
+// TestCopiesAreWrittenTogether projects posts whose counts have changed, then once more
+// with copies among theirs that a batch cannot bring up to date.
+func TestCopiesAreWrittenTogether(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	posts := make([]*store.Post, 30) // more than a batch has
+	for i := range posts {
+		posts[i] = w.post(ada, fmt.Sprint("post ", i))
+	}
+	project := func() (batches, patches int32) {
+		t.Helper()
+		for i, p := range posts {
+			w.like(w.user(fmt.Sprintf("user%d-%d", p.Revision, i)), p)
+			var err error
+			if posts[i], err = w.Post(t.Context(), p.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var b, p atomic.Int32
+		w.wire.intercept(func(r *http.Request) error {
+			if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
+				b.Add(1)
+			}
+			if r.Method == http.MethodPatch {
+				p.Add(1)
+			}
+			return nil
+		})
+		defer w.wire.intercept(nil)
+		if err := w.ProjectCopies(t.Context(), posts...); err != nil {
+			t.Fatal(err)
+		}
+		return b.Load(), p.Load()
+	}
+	if batches, patches := project(); batches != 4 || patches != 0 {
+		t.Errorf("%d batches and %d patches for 30 copies in each of two partitions", batches, patches)
+	}
+	const missing, edited, newer = 3, 7, 11
+	w.remove("feed", "post", posts[missing].ID)
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch && !strings.Contains(r.URL.Path, "/colls/posts/") {
+			return errors.New("copies cannot be written")
+		}
+		return nil
+	})
+	if _, err := w.EditPost(t.Context(), ada.ID, posts[edited].ID, store.PostEdit{Title: ptr("edited")}); err != nil {
+		t.Fatal(err)
+	}
+	w.wire.intercept(nil)
+	w.corrupt("feed", "post", posts[newer].ID, "/title", "newer")
+	w.corrupt("feed", "post", posts[newer].ID, "/revision", 100)
+	project()
+	for name, copies := range map[string][]*store.Post{"feed": w.feed(), "user": w.userPosts(ada)} {
+		if len(copies) != len(posts) {
+			t.Errorf("%s has %d posts", name, len(copies))
+		}
+		for i, got := range slices.Backward(copies) {
+			want := *posts[len(copies)-1-i]
+			if name == "feed" && want.ID == posts[newer].ID {
+				want.Title, want.Revision, want.LikeCount = "newer", 100, 1
+			}
+			if diff := cmp.Diff(&want, got, cmpopts.IgnoreUnexported(want)); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
 	}
 }
 
