@@ -234,13 +234,12 @@ func (s *Store) containerPath(name string) string {
 	return "/dbs/" + url.PathEscape(s.o.Database) + "/colls/" + name
 }
 
-// sessionRealm tells the tokens of this account and database from those of others.
-func (s *Store) sessionRealm() uint32 {
-	host := s.client.Endpoint()
+// sessionRealm tells the tokens of an account and database from those of others.
+func sessionRealm(host, database string) uint32 {
 	if u, err := url.Parse(host); err == nil {
 		host = u.Host
 	}
-	return crc32.ChecksumIEEE([]byte(strings.ToLower(host) + "\x00" + s.o.Database))
+	return crc32.ChecksumIEEE([]byte(strings.ToLower(host) + "\x00" + database))
 }
 
 // NewSession returns the session that goes on where one ended whose Token is given,
@@ -263,7 +262,7 @@ func (s *Session) Token() string {
 	if s == nil || !s.wrote.Load() {
 		return ""
 	}
-	b := binary.BigEndian.AppendUint32([]byte{sessionFormat}, s.store.sessionRealm())
+	b := binary.BigEndian.AppendUint32([]byte{sessionFormat}, s.store.realm)
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
 	for i, name := range sessionContainers {
@@ -293,7 +292,7 @@ func (s *Session) decode(token string) error {
 	if err != nil || len(b) < 5 || b[0] != sessionFormat {
 		return errSession
 	}
-	foreign := binary.BigEndian.Uint32(b[1:]) != s.store.sessionRealm()
+	foreign := binary.BigEndian.Uint32(b[1:]) != s.store.realm
 	known := map[string]*tokens{}
 	r := tokenReader{rest: b[5:]}
 	for len(r.rest) > 0 && !r.bad {

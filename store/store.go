@@ -56,6 +56,7 @@ type Store struct {
 	events     *events
 
 	feedPartitions []string // the values of the feed's partition key
+	realm          uint32   // of the sessions' tokens
 }
 
 // clients are the blog's containers.
@@ -91,7 +92,7 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	if o.Cache != nil {
 		o.Cache.poll, o.Cache.meter = o.PollInterval, o.Meter
 	}
-	s := &Store{o: o, client: client, feedPartitions: FeedPartitionKeys(o.FeedPartitions)}
+	s := &Store{o: o, client: client, realm: sessionRealm(client.Endpoint(), o.Database), feedPartitions: FeedPartitionKeys(o.FeedPartitions)}
 	var err error
 	if s.events, err = newEvents(s.now()); err != nil {
 		return nil, &Error{Code: Internal, Op: "open store", Err: err}
