@@ -306,7 +306,8 @@ func updateCounts(ctx context.Context, c *azcosmos.ContainerClient, partition st
 	for _, p := range posts {
 		b.PatchItem(p.ID, p.updateOfCounts(), nil)
 	}
-	r, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+	within, _ := withBody(ctx) // what it says of each does not matter
+	r, err := c.ExecuteTransactionalBatch(within, b, nil)
 	return r.Success, cosmosError("update copies", err)
 }
 
