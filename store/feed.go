@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -123,23 +122,24 @@ func (s *Store) projectFeedPartition(ctx context.Context, partition string, post
 	if entries, err = s.feedEntries(ctx, partition); err != nil {
 		return nil, false, err
 	}
-	older, deleted := false, false
+	older, deleted, changed := false, false, false
 	var newest []*Post
 	for _, p := range posts {
 		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, FeedKept)-1]) > 0 {
 			older = older || !p.deleted
 			continue
 		}
-		newest, deleted = append(newest, p), deleted || p.deleted
+		// A copy that was not there may be by now, whoever has created it.
+		_, there := slices.BinarySearchFunc(entries, entryOf(p), newestFirst)
+		newest, deleted, changed = append(newest, p), deleted || p.deleted, changed || p.deleted || !there
 	}
-	var created atomic.Bool
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, projectionWorkers/len(s.feedPartitions)))
-	writeCopies(gctx, g, s.background.feed, partition, newest, &created)
+	writeCopies(gctx, g, s.background.feed, partition, newest)
 	if err := g.Wait(); err != nil {
 		return nil, false, err
 	}
-	if created.Load() || deleted {
+	if changed {
 		if entries, err = s.feedEntries(ctx, partition); err != nil {
 			return nil, false, err
 		}
@@ -192,7 +192,7 @@ func (s *Store) refillFeed(ctx context.Context, partition string, entries []feed
 			if p == nil {
 				continue // deleted meanwhile, or not to be read
 			}
-			if _, err := writeCopy(ctx, s.background.feed, partition, p); err != nil {
+			if err := writeCopy(ctx, s.background.feed, partition, p); err != nil {
 				return err
 			}
 		}
@@ -240,41 +240,36 @@ func lookBack(entries []feedEntry) []Date {
 }
 
 // writeCopy writes the short form of a post into a partition of copies, unless a
-// newer revision is there. It reports whether there was none before.
-func writeCopy(ctx context.Context, c *azcosmos.ContainerClient, partition string, p *Post) (created bool, err error) {
+// newer revision is there.
+func writeCopy(ctx context.Context, c *azcosmos.ContainerClient, partition string, p *Post) (err error) {
 	absent := p.Revision == 1 // what is likely; the answer tells
 	for range 10 {
 		if absent {
 			_, err = c.CreateItem(ctx, key(partition), encode(p.shortIn(c, partition)), nil)
 			if !hasStatus(err, http.StatusConflict) {
-				return err == nil, cosmosError("create copy", err)
+				return cosmosError("create copy", err)
 			}
 		} else {
 			err = updateCopy(ctx, c, partition, p)
 			if !hasStatus(err, http.StatusNotFound) {
-				return false, cosmosError("update copy", err)
+				return cosmosError("update copy", err)
 			}
 		}
 		absent = !absent
 	}
-	return false, &Error{Code: Conflict, Op: "write copy", Err: err}
+	return &Error{Code: Conflict, Op: "write copy", Err: err}
 }
 
 // copiesAtOnce bounds how many copies are brought up to date in one batch, and so how
 // many are tried again if one of them is not as expected.
 const copiesAtOnce = 25
 
-// writeCopies is writeCopy for several posts, by g. It sets created if there was none
-// of one of them before.
-func writeCopies(ctx context.Context, g *errgroup.Group, c *azcosmos.ContainerClient, partition string, posts []*Post, created *atomic.Bool) {
+// writeCopies is writeCopy for several posts, by g.
+func writeCopies(ctx context.Context, g *errgroup.Group, c *azcosmos.ContainerClient, partition string, posts []*Post) {
 	write := func(posts ...*Post) error {
 		for _, p := range posts {
-			absent, err := writeCopy(ctx, c, partition, p)
-			if err != nil {
+			if err := writeCopy(ctx, c, partition, p); err != nil {
 				return err
-			}
-			if absent {
-				created.Store(true)
 			}
 		}
 		return nil

@@ -139,8 +139,7 @@ func (s *Store) FillFeed(ctx context.Context) error {
 				case p != nil && int64(revision) < p.Revision:
 					g.Go(func() error {
 						written.Add(1)
-						_, err := writeCopy(gctx, s.feed, partition, p)
-						return err
+						return writeCopy(gctx, s.feed, partition, p)
 					})
 				}
 			}

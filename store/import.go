@@ -57,7 +57,7 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 	}
 	if oneByOne {
 		for _, p := range posts {
-			if _, err := writeCopy(ctx, s.users, u.ID, p); err != nil {
+			if err := writeCopy(ctx, s.users, u.ID, p); err != nil {
 				return err
 			}
 		}
@@ -114,8 +114,7 @@ func (s *Store) ImportFeed(ctx context.Context, posts []*Post) error {
 	for _, partition := range s.feedPartitions {
 		for _, p := range posts {
 			g.Go(func() error {
-				_, err := writeCopy(gctx, s.feed, partition, p)
-				return err
+				return writeCopy(gctx, s.feed, partition, p)
 			})
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -192,7 +191,7 @@ func (s *Store) projectCopies(ctx context.Context, posts map[string]*Post) error
 		byAuthor[p.AuthorID] = append(byAuthor[p.AuthorID], p)
 	}
 	for author, posts := range byAuthor {
-		writeCopies(gctx, g, s.background.users, author, posts, new(atomic.Bool))
+		writeCopies(gctx, g, s.background.users, author, posts)
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -450,14 +449,12 @@ func (s *Store) misnamed(ctx context.Context, u *User) ([]authored, error) {
 func (s *Store) showNow(ctx context.Context, p *Post) {
 	var g errgroup.Group
 	g.Go(func() error {
-		_, err := writeCopy(ctx, s.users, p.AuthorID, p)
-		return err
+		return writeCopy(ctx, s.users, p.AuthorID, p)
 	})
 	for _, partition := range s.feedPartitions {
 		g.Go(func() error {
 			if p.Revision == 1 { // nothing is newer: it belongs into the feed
-				_, err := writeCopy(ctx, s.feed, partition, p)
-				return err
+				return writeCopy(ctx, s.feed, partition, p)
 			}
 			err := updateCopy(ctx, s.feed, partition, p)
 			if hasStatus(err, http.StatusNotFound) {

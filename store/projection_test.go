@@ -136,6 +136,40 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 	})
 }
 
+// The last of many posts comes into the feed by its author's request just after the
+// projections have looked: the feed does not stay too long.
+func TestFeedIsTrimmedOfWhatOthersBringIn(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	for i := range store.FeedKept {
+		w.post(ada, fmt.Sprint("post ", i))
+	}
+	creates := func(r *http.Request) bool {
+		return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") == ""
+	}
+	w.wire.intercept(func(r *http.Request) error {
+		if creates(r) {
+			return errors.New("the copy is late")
+		}
+		return nil
+	})
+	last := w.post(ada, "the last")
+	var brought atomic.Bool
+	w.wire.intercept(func(r *http.Request) error {
+		if creates(r) && !brought.Swap(true) {
+			w.upsert("feed", "post", fmt.Sprintf(`{"id":%q,"postId":%[1]q,"type":"post","userId":%q,"userUsername":"ada","title":"the last","content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
+				last.ID, ada.ID, last.CreatedAt))
+		}
+		return nil
+	})
+	if err := w.ProjectCopies(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.feedEntries(); !brought.Load() || n != store.FeedKept {
+		t.Errorf("%d entries are kept", n)
+	}
+}
+
 // Filling the feed up costs what it lacks, not what the blog holds.
 func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 	w := newWorld(t)
