@@ -17,8 +17,9 @@ import (
 )
 
 // Bodies is a policy, per call, that hands pages of lists and of the change feed and results
-// of batches to the Store as they arrive. azcosmos would copy and check every item of them
-// three times before it is decoded. Without the policy they are read as azcosmos returns them.
+// of batches to the Store as they arrive. azcore would collect them in memory that it enlarges
+// again and again, and azcosmos would copy and check every item of them three times before it
+// is decoded. Without the policy they are read as azcosmos returns them.
 //
 // The zero value works.
 type Bodies struct{}
@@ -39,15 +40,19 @@ func withBody(ctx context.Context) (context.Context, *arrived) {
 
 // Do implements policy.Policy.
 func (Bodies) Do(req *policy.Request) (*http.Response, error) {
-	resp, err := req.Next()
 	r := req.Raw()
 	a, ok := r.Context().Value(arrivedKey{}).(*arrived)
 	feed := r.Method == http.MethodGet && len(r.Header["A-Im"]) > 0
 	// azcosmos reads accounts and containers in the context of what needs them.
-	if err != nil || !ok || resp.StatusCode != http.StatusOK || r.Method != http.MethodPost && !feed || containerPath(r.URL.EscapedPath()) == "" {
+	if !ok || r.Method != http.MethodPost && !feed || containerPath(r.URL.EscapedPath()) == "" {
+		return req.Next()
+	}
+	runtime.SkipBodyDownload(req)
+	resp, err := req.Next()
+	if err != nil || resp.StatusCode != http.StatusOK {
 		return resp, err
 	}
-	if a.body, err = runtime.Payload(resp); err != nil {
+	if a.body, err = readBody(resp); err != nil {
 		return nil, err
 	}
 	resp.Body = http.NoBody
@@ -63,6 +68,17 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%q,"_count":%d}`, page.RID, len(page.Items))))
 	}
 	return resp, nil
+}
+
+// readBody reads a body to its end and closes it.
+func readBody(resp *http.Response) (body []byte, err error) {
+	if resp.ContentLength < 0 {
+		body, err = io.ReadAll(resp.Body)
+	} else {
+		body = make([]byte, resp.ContentLength)
+		_, err = io.ReadFull(resp.Body, body)
+	}
+	return body, errors.Join(err, resp.Body.Close())
 }
 
 // readChangeFeed reads a page of a container's change feed.

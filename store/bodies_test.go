@@ -2,7 +2,10 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -120,4 +123,23 @@ func FuzzBodies(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestReadBody(t *testing.T) {
+	for name, tt := range map[string]struct {
+		body   string
+		length int64
+		err    error
+	}{
+		"length known":  {`{"a":1}`, 7, nil},
+		"chunked":       {`{"a":1}`, -1, nil},
+		"none":          {"", 0, nil},
+		"cut off":       {`{"a"`, 7, io.ErrUnexpectedEOF},
+		"nothing of it": {"", 7, io.EOF},
+	} {
+		got, err := readBody(&http.Response{Body: io.NopCloser(strings.NewReader(tt.body)), ContentLength: tt.length})
+		if !errors.Is(err, tt.err) || err == nil && string(got) != tt.body {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
 }

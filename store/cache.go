@@ -154,12 +154,16 @@ type reading struct {
 }
 
 func (r *reading) saw(resp *http.Response) {
-	body, _ := runtime.Payload(resp) // azcore has read it: it is only looked at
+	n := int(resp.ContentLength)
+	if n < 0 {
+		body, _ := runtime.Payload(resp) // who reads it gets the error, too
+		n = len(body)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.responses++
 	r.token = resp.Header.Get(sessionHeader)
-	r.bytes += len(body)
+	r.bytes += n
 }
 
 // made counts what a page takes beside its text: so many items, pointers to them, and up
