@@ -67,6 +67,7 @@ func measurePeer(b *testing.B, client *http.Client, request int, sides []*peerSi
 		askAll(b, client, side.root, count, func() (user, query string) {
 			return side.requests[request].make(int(side.asked.Add(1)))
 		})
+		side.requests[request].settle()
 		return cpuOfAll(b, side.pids) - before
 	}
 	var shapes, sizes [2]string
