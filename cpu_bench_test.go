@@ -103,7 +103,7 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, profile string) {
 // next look at the change feed.
 func (r cpuRequest) settle() {
 	if strings.HasPrefix(r.name, "C") {
-		time.Sleep(300 * time.Millisecond) // three of them
+		time.Sleep(150 * time.Millisecond) // one of them is every 100 ms
 	}
 }
 
