@@ -42,7 +42,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		return &response{container: c, partition: p}, err
 	}
 	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size, room: scratches.Get().(*scratch)}
-	defer scratches.Put(f.room)
+	defer f.room.release()
 	if f.low, err = epkHeader(q, "X-Ms-Start-Epk"); err != nil {
 		return nil, err
 	}

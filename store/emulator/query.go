@@ -266,7 +266,7 @@ func (e *Engine) listItems(q *request, c *container) (*response, error) {
 func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (resp *response, err error) {
 	began := time.Now()
 	r := queryRun{e: e, q: q, c: c, bound: b, item: b.Evaluator(), room: scratches.Get().(*scratch)}
-	defer scratches.Put(r.room)
+	defer r.room.release()
 	if r.size, err = pageSize(q); err != nil {
 		return nil, err
 	}

@@ -15,3 +15,17 @@ type scratch struct {
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// scratchKept is how large room may be, in bytes, to be kept for the next request.
+const scratchKept = 256 << 10
+
+// release gives s back.
+func (s *scratch) release() {
+	if cap(s.doc) > scratchKept {
+		s.doc = nil
+	}
+	if cap(s.value) > scratchKept {
+		s.value = nil
+	}
+	scratches.Put(s)
+}

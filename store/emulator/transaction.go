@@ -106,7 +106,7 @@ func (t *transaction) apply(fn func(*transaction) error) error {
 	t.batch = t.e.db.NewBatch()
 	t.scratch = scratches.Get().(*scratch)
 	err := fn(t)
-	scratches.Put(t.scratch)
+	t.scratch.release()
 	if t.items != nil {
 		if closing := t.items.Close(); closing != nil {
 			err = errors.Join(err, closing)
