@@ -221,6 +221,8 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 	}
 	o.Cache = pebble.NewCache(blockCacheBytes)
 	defer o.Cache.Unref()
+	merges := new(compactions)
+	o.Experimental.CompactionScheduler = merges
 	db, err := pebble.Open(name, o)
 	if failed := d.open(); failed != nil {
 		if err == nil {
@@ -231,6 +233,7 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 	if err != nil {
 		return nil, nil, errors.Join(openError(dir, err), lock.Close())
 	}
+	merges.open()
 	return db, lock, nil
 }
 

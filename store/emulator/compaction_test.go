@@ -1,0 +1,98 @@
+package emulator
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// heldDisk is a disk where compactions wait, when they are about to write, until merge is closed.
+type heldDisk struct {
+	vfs.FS
+	compacting chan struct{} // receives one value when the first of them waits
+	merge      chan struct{}
+}
+
+func (d heldDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if category == "pebble-compaction" {
+		select {
+		case d.compacting <- struct{}{}:
+		default:
+		}
+		<-d.merge
+	}
+	return d.FS.Create(name, category)
+}
+
+func (d heldDisk) await(t *testing.T) {
+	t.Helper()
+	select {
+	case <-d.compacting:
+	case <-time.After(time.Minute):
+		t.Fatal("nothing is compacted")
+	}
+}
+
+// TestStartWaitsForNoCompaction: a start after a crash takes up the compaction that is due by
+// then, and does not wait for its end.
+func TestStartWaitsForNoCompaction(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	loaded := heldDisk{mem, make(chan struct{}, 1), make(chan struct{})}
+	e := newEngine(t, Options{fs: loaded})
+	scaleContainer(t, e)
+	items := 0
+	for due := false; !due; { // tables that overlap, until they are too many
+		if err := bulkLoad(e, items, items+10_000); err != nil {
+			t.Fatal(err)
+		}
+		items += 10_000
+		select {
+		case <-loaded.compacting:
+			due = true
+		default:
+		}
+		if items > 1_000_000 {
+			t.Fatal("nothing is compacted")
+		}
+	}
+	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
+	close(loaded.merge)
+
+	started := heldDisk{crashed, make(chan struct{}, 1), make(chan struct{})}
+	opened := make(chan struct{})
+	var again *Engine
+	var err error
+	go func() {
+		again, err = Open("", Options{fs: started})
+		close(opened)
+	}()
+	select {
+	case <-opened:
+	case <-time.After(time.Minute):
+		t.Error("the start waits for a compaction")
+		close(started.merge)
+		<-opened
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !t.Failed() {
+		started.await(t)
+		close(started.merge)
+	}
+	for i := range items {
+		if i%bulkBatch != 0 {
+			continue
+		}
+		read := signed(t, "GET", "/dbs/db/colls/c/docs/"+scaleID(i), http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(i))}}, nil)
+		if err := roundTrip(again, read, nil); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
