@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -11,17 +12,59 @@ import (
 // all of them took effect and failed is -1, or none did: then failed is the index
 // of the one that could not be applied, and status says why. It returns the items that
 // were read or written, "" for those that were deleted.
-func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, add func(*azcosmos.TransactionalBatch)) (items [][]byte, failed, status int, err error) {
-	b := c.NewTransactionalBatch(key(partition))
+func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, add func(*operations)) (items [][]byte, failed, status int, err error) {
+	var b operations
 	add(&b)
-	within, arrived := withBody(ctx)
-	r, err := c.ExecuteTransactionalBatch(within, b, &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
+	r, x, err := b.execute(ctx, c, partition, &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	items, err = arrived.bodies(r.OperationResults)
+	items, err = x.bodies()
 	failed, status = failure(r)
 	return items, failed, status, err
+}
+
+// operations are those of a transactional batch, as "Transactional batch operations in Azure
+// Cosmos DB" has them: JSON, without the brackets.
+type operations []byte
+
+func (b *operations) create(item []byte) {
+	*b = append(append(b.begin("Create"), `,"resourceBody":`...), item...)
+	b.end()
+}
+
+func (b *operations) patch(id string, p patch) {
+	*b = p.appendTo(append(appendString(append(b.begin("Patch"), `,"id":`...), id), `,"resourceBody":`...))
+	b.end()
+}
+
+func (b *operations) read(id string) { b.on("Read", id) }
+
+func (b *operations) delete(id string) { b.on("Delete", id) }
+
+func (b *operations) on(what, id string) {
+	*b = appendString(append(b.begin(what), `,"id":`...), id)
+	b.end()
+}
+
+func (b *operations) begin(what string) []byte {
+	comma := ","
+	if len(*b) == 0 {
+		comma = ""
+	}
+	return append(append(append(append(*b, comma...), `{"operationType":"`...), what...), '"')
+}
+
+func (b *operations) end() { *b = append(*b, '}') }
+
+// execute executes the operations. In their place azcosmos is given one that is of no
+// consequence, since it does not execute none.
+func (b operations) execute(ctx context.Context, c *azcosmos.ContainerClient, partition string, o *azcosmos.TransactionalBatchOptions) (azcosmos.TransactionalBatchResponse, *exchange, error) {
+	none := c.NewTransactionalBatch(key(partition))
+	none.DeleteItem("", nil)
+	within, x := sending(ctx, slices.Concat([]byte{'['}, b, []byte{']'}))
+	r, err := c.ExecuteTransactionalBatch(within, none, o)
+	return r, x, x.passed(err)
 }
 
 // failure returns which operation of a batch could not be applied, and why; -1 if all
@@ -42,9 +85,9 @@ func failure(r azcosmos.TransactionalBatchResponse) (failed, status int) {
 // in one transactional batch. It returns the post as it is afterwards; exists
 // says that the item is there already, and that nothing was changed.
 func (s *Store) createCounted(ctx context.Context, op, postID, counter string, item []byte) (post *Post, exists bool, err error) {
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
-		b.PatchItem(postID, count(counter, 1), nil)
-		b.CreateItem(item, nil)
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *operations) {
+		b.patch(postID, count(counter, 1))
+		b.create(item)
 	})
 	switch {
 	case err != nil:
@@ -62,19 +105,19 @@ func (s *Store) createCounted(ctx context.Context, op, postID, counter string, i
 
 // count is a patch of a post that exists: it moves a counter, and with it the
 // revision.
-func count(path string, by int64) azcosmos.PatchOperations {
-	var p azcosmos.PatchOperations
-	p.SetCondition("from c where c.type = '" + typePost + "' AND NOT IS_DEFINED(c.deleted)")
-	p.AppendIncrement(path, by)
-	p.AppendIncrement("/revision", 1)
+func count(path string, by int64) patch {
+	var p patch
+	p.condition = "from c where c.type = '" + typePost + "' AND NOT IS_DEFINED(c.deleted)"
+	p.increment(path, by)
+	p.increment("/revision", 1)
 	return p
 }
 
 // readPair reads a post and another item of its partition, both as of one moment.
 func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, other []byte, err error) {
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
-		b.ReadItem(postID, nil)
-		b.ReadItem(id, nil)
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *operations) {
+		b.read(postID)
+		b.read(id)
 	})
 	switch {
 	case err != nil:

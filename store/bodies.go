@@ -11,40 +11,67 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bodies is a policy, per call, that hands pages of lists and of the change feed and results
-// of batches to the Store as they arrive. azcore would collect them in memory that it enlarges
-// again and again, and azcosmos would copy and check every item of them three times before it
-// is decoded. Without the policy they are read as azcosmos returns them.
+// Bodies is a policy, per call, that every client of a Store has. It sends batches and patches
+// as the Store encodes them, and hands pages of lists and of the change feed and results of
+// batches to the Store as they arrive. azcosmos would encode the operations of a batch each for
+// itself, and copy and check them twice more; azcore would collect what arrives in memory that
+// it enlarges again and again, and azcosmos copy and check every item of it three times before
+// it is decoded.
 //
 // The zero value works.
 type Bodies struct{}
 
-// arrived is a body as it arrived; nil if azcosmos has it.
-type arrived struct {
-	body  []byte
-	items []jsontext.Value // of a page of the change feed
+// exchange is a request and its response, as far as the Store encodes and decodes them.
+type exchange struct {
+	request []byte           // sent instead of what azcosmos encoded; nil: that is sent
+	taken   bool             // the policy has seen the request
+	body    []byte           // as it arrived; nil if azcosmos has it
+	items   []jsontext.Value // of a page of the change feed
 }
 
-type arrivedKey struct{}
+type exchangeKey struct{}
 
-// withBody has the body of a successful response in ctx arrive here.
-func withBody(ctx context.Context) (context.Context, *arrived) {
-	a := &arrived{}
-	return context.WithValue(ctx, arrivedKey{}, a), a
+// receiving has the body of a successful response in ctx arrive in the exchange.
+func receiving(ctx context.Context) (context.Context, *exchange) { return sending(ctx, nil) }
+
+// sending has body sent in ctx, too.
+func sending(ctx context.Context, body []byte) (context.Context, *exchange) {
+	x := &exchange{request: body}
+	return context.WithValue(ctx, exchangeKey{}, x), x
 }
+
+// passed returns the error of a request, or that it did not pass the policy.
+func (x *exchange) passed(err error) error {
+	if !x.taken {
+		return errors.Join(err, errNoBodies)
+	}
+	return err
+}
+
+var errNoBodies = errors.New("the client lacks the policy store.Bodies")
 
 // Do implements policy.Policy.
 func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
-	a, ok := r.Context().Value(arrivedKey{}).(*arrived)
-	feed := r.Method == http.MethodGet && len(r.Header["A-Im"]) > 0
+	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
 	// azcosmos reads accounts and containers in the context of what needs them.
-	if !ok || r.Method != http.MethodPost && !feed || containerPath(r.URL.EscapedPath()) == "" {
+	if !ok || containerPath(r.URL.EscapedPath()) == "" {
+		return req.Next()
+	}
+	feed := r.Method == http.MethodGet && len(r.Header["A-Im"]) > 0
+	x.taken = true
+	if x.request != nil {
+		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(x.request)), "application/json"); err != nil {
+			return nil, err
+		}
+	}
+	if r.Method != http.MethodPost && !feed {
 		return req.Next()
 	}
 	runtime.SkipBodyDownload(req)
@@ -52,7 +79,7 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return resp, err
 	}
-	if a.body, err = readBody(resp); err != nil {
+	if x.body, err = readBody(resp); err != nil {
 		return nil, err
 	}
 	resp.Body = http.NoBody
@@ -61,10 +88,10 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 			RID   string           `json:"_rid"`
 			Items []jsontext.Value `json:"Documents"`
 		}
-		if err := jsonv2.Unmarshal(a.body, &page, lenient); err != nil {
+		if err := jsonv2.Unmarshal(x.body, &page, lenient); err != nil {
 			return nil, err
 		}
-		a.items = page.Items
+		x.items = page.Items
 		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%q,"_count":%d}`, page.RID, len(page.Items))))
 	}
 	return resp, nil
@@ -83,9 +110,9 @@ func readBody(resp *http.Response) (body []byte, err error) {
 
 // readChangeFeed reads a page of a container's change feed.
 func readChangeFeed(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-	ctx, arrived := withBody(ctx)
+	ctx, x := receiving(ctx)
 	page, err := c.ReadChangeFeed(ctx, o)
-	for _, item := range arrived.items {
+	for _, item := range x.items {
 		page.Items = append(page.Items, item)
 	}
 	return page, err
@@ -97,17 +124,9 @@ var errNotPage = errors.New("not a page of a query")
 var errEnough = errors.New("enough")
 
 // eachItem calls f with what decodes an item of a page, which it does once, and that for
-// all of them. The items are those that azcosmos has.
-func (a *arrived) eachItem(items [][]byte, f func(decode func(into any) error) error) error {
-	if a.body == nil {
-		for _, raw := range items {
-			if err := f(func(into any) error { return jsonv2.Unmarshal(raw, into) }); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(a.body))
+// all of them.
+func (x *exchange) eachItem(f func(decode func(into any) error) error) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(x.body))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return errors.Join(errNotPage, err)
 	}
@@ -143,21 +162,18 @@ func (a *arrived) eachItem(items [][]byte, f func(decode func(into any) error) e
 }
 
 // bodies returns what a batch that succeeded returned of each of its operations, "" of
-// those that return nothing. The results are those that azcosmos has.
-func (a *arrived) bodies(results []azcosmos.TransactionalBatchResult) ([][]byte, error) {
-	all := make([][]byte, 0, 2)
-	if a.body == nil {
-		for _, r := range results {
-			all = append(all, r.ResourceBody)
-		}
-		return all, nil
+// those that return nothing; none if it did not succeed.
+func (x *exchange) bodies() ([][]byte, error) {
+	if x.body == nil {
+		return nil, nil
 	}
-	var own []struct {
+	var results []struct {
 		ResourceBody jsontext.Value `json:"resourceBody"`
 	}
-	err := jsonv2.Unmarshal(a.body, &own)
-	for _, r := range own {
-		all = append(all, r.ResourceBody)
+	err := jsonv2.Unmarshal(x.body, &results)
+	all := make([][]byte, len(results))
+	for i, r := range results {
+		all[i] = r.ResourceBody
 	}
 	return all, err
 }

@@ -93,7 +93,7 @@ func FuzzBodies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		var got []string
-		err := (&arrived{body: []byte(body)}).eachItem(nil, func(decode func(any) error) error {
+		err := (&exchange{body: []byte(body)}).eachItem(func(decode func(any) error) error {
 			var item map[string]any
 			if err := decode(&item); err != nil {
 				return err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
 // Comment is what somebody says under a post.
@@ -151,12 +149,12 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	if !validID(postID) || !validID(id) {
 		return nil, noComment(op)
 	}
-	var p azcosmos.PatchOperations
-	p.SetCondition(by(userID).live(typeComment))
-	p.AppendSet("/content", content)
+	var p patch
+	p.condition = by(userID).live(typeComment)
+	p.set("/content", content)
 	date := s.now()
-	p.AppendSet("/editDate", date)
-	r, err := s.posts.PatchItem(ctx, key(postID), id, p, withContent)
+	p.set("/editDate", date)
+	r, err := patchItem(ctx, s.posts, postID, id, p, withContent)
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.whyNotChanged(ctx, op, by(userID), postID, id)
 	}
@@ -189,14 +187,14 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	if !validID(postID) || !validID(id) {
 		return nil, noComment(op)
 	}
-	var p azcosmos.PatchOperations
-	p.SetCondition(who.live(typeComment))
-	p.AppendSet("/deleted", true)
-	p.AppendSet("/ttl", tombstoneLife)
-	p.AppendSet("/content", "")
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
-		b.PatchItem(id, p, nil)
-		b.PatchItem(postID, count("/commentCount", -1), nil)
+	var p patch
+	p.condition = who.live(typeComment)
+	p.set("/deleted", true)
+	p.set("/ttl", tombstoneLife)
+	p.set("/content", "")
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *operations) {
+		b.patch(id, p)
+		b.patch(postID, count("/commentCount", -1))
 	})
 	if unanswered(ctx, err) {
 		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)

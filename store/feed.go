@@ -297,12 +297,11 @@ func writeCopies(ctx context.Context, g *errgroup.Group, c *azcosmos.ContainerCl
 // updateCounts brings copies whose counts alone are old up to date, in one transactional
 // batch. It reports false, and has done nothing, if one of them is not such a copy.
 func updateCounts(ctx context.Context, c *azcosmos.ContainerClient, partition string, posts []*Post) (bool, error) {
-	b := c.NewTransactionalBatch(key(partition))
+	var b operations
 	for _, p := range posts {
-		b.PatchItem(p.ID, p.updateOfCounts(), nil)
+		b.patch(p.ID, p.updateOfCounts())
 	}
-	within, _ := withBody(ctx) // what it says of each does not matter
-	r, err := c.ExecuteTransactionalBatch(within, b, nil)
+	r, _, err := b.execute(ctx, c, partition, nil)
 	return r.Success, cosmosError("update copies", err)
 }
 
@@ -310,12 +309,12 @@ func updateCounts(ctx context.Context, c *azcosmos.ContainerClient, partition st
 // not there is a 404.
 func updateCopy(ctx context.Context, c *azcosmos.ContainerClient, partition string, p *Post) error {
 	if p.counted(ctx) {
-		_, err := c.PatchItem(ctx, key(partition), p.ID, p.updateOfCounts(), nil)
+		_, err := patchItem(ctx, c, partition, p.ID, p.updateOfCounts(), nil)
 		if !hasStatus(err, http.StatusPreconditionFailed) {
 			return err
 		}
 	}
-	_, err := c.PatchItem(ctx, key(partition), p.ID, p.updateOfAll(), nil)
+	_, err := patchItem(ctx, c, partition, p.ID, p.updateOfAll(), nil)
 	if hasStatus(err, http.StatusPreconditionFailed) {
 		return nil // as new, or newer
 	}
@@ -329,41 +328,41 @@ func (p *Post) counted(ctx context.Context) bool {
 }
 
 // updateOfCounts is a patch of an older copy with the same text.
-func (p *Post) updateOfCounts() azcosmos.PatchOperations {
+func (p *Post) updateOfCounts() patch {
 	o := p.update(" AND c.version = " + strconv.Itoa(int(p.Version)))
 	p.setCounts(&o)
 	return o
 }
 
 // updateOfAll is a patch of an older copy.
-func (p *Post) updateOfAll() azcosmos.PatchOperations {
+func (p *Post) updateOfAll() patch {
 	o := p.update("")
 	short := p.short()
-	o.AppendSet("/title", short.Title)
-	o.AppendSet("/content", short.Content)
+	o.set("/title", short.Title)
+	o.set("/content", short.Content)
 	if short.Deleted {
-		o.AppendSet("/deleted", true)
-		o.AppendSet("/ttl", short.TTL)
+		o.set("/deleted", true)
+		o.set("/ttl", short.TTL)
 		return o
 	}
 	p.setCounts(&o)
-	o.AppendSet("/truncated", short.Truncated)
+	o.set("/truncated", short.Truncated)
 	if short.UpdatedAt != nil {
-		o.AppendSet("/editDate", *short.UpdatedAt)
+		o.set("/editDate", *short.UpdatedAt)
 	}
-	o.AppendSet("/version", short.Version)
+	o.set("/version", short.Version)
 	return o
 }
 
-func (p *Post) update(and string) (o azcosmos.PatchOperations) {
-	o.SetCondition("from c where c.revision < " + strconv.FormatInt(p.Revision, 10) + and)
-	o.AppendSet("/revision", p.Revision)
+func (p *Post) update(and string) (o patch) {
+	o.condition = "from c where c.revision < " + strconv.FormatInt(p.Revision, 10) + and
+	o.set("/revision", p.Revision)
 	return o
 }
 
 // setCounts sets what changes of a post whose text does not.
-func (p *Post) setCounts(o *azcosmos.PatchOperations) {
-	o.AppendSet("/userUsername", p.AuthorUsername)
-	o.AppendSet("/commentCount", p.CommentCount)
-	o.AppendSet("/likeCount", p.LikeCount)
+func (p *Post) setCounts(o *patch) {
+	o.set("/userUsername", p.AuthorUsername)
+	o.set("/commentCount", p.CommentCount)
+	o.set("/likeCount", p.LikeCount)
 }

@@ -136,17 +136,17 @@ func (s *Store) ImportFeed(ctx context.Context, posts []*Post) error {
 // CreateAll creates the items of one logical partition, which are JSON objects, in
 // transactional batches. A batch whose first item is there already was executed
 // before, and is passed over; conflict says that another of its items is, and that
-// nothing of the batch was done. Errors are those of azcosmos.
+// nothing of the batch was done. Errors are those of azcosmos. The client has the policy
+// Bodies.
 func CreateAll(ctx context.Context, c *azcosmos.ContainerClient, partition string, items [][]byte) (conflict bool, err error) {
 	for len(items) > 0 {
 		n := min(len(items), maxBatch)
-		b := c.NewTransactionalBatch(key(partition))
+		var b operations
 		for _, item := range items[:n] {
-			b.CreateItem(item, nil)
+			b.create(item)
 		}
 		items = items[n:]
-		within, _ := withBody(ctx) // which nobody needs
-		r, err := c.ExecuteTransactionalBatch(within, b, nil)
+		r, _, err := b.execute(ctx, c, partition, nil)
 		if err != nil {
 			return false, err
 		}

@@ -150,9 +150,9 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*Post, e
 	if _, err := s.author(ctx, op, userID); err != nil {
 		return nil, err
 	}
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *azcosmos.TransactionalBatch) {
-		b.DeleteItem(likeID(userID), nil)
-		b.PatchItem(postID, count("/likeCount", -1), nil)
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *operations) {
+		b.delete(likeID(userID))
+		b.patch(postID, count("/likeCount", -1))
 	})
 	if unanswered(ctx, err) {
 		like, likeErr := s.Like(ctx, postID, userID)

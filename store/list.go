@@ -104,19 +104,19 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 	o.PageSizeHint = int32(first + 1) // one more tells whether more follow
 	pager := l.container.NewQueryItemsPager(query, key(partition), o)
 	for pager.More() {
-		within, arrived := withBody(ctx)
-		r, err := pager.NextPage(within)
-		if err != nil {
+		within, x := receiving(ctx)
+		_, err := pager.NextPage(within)
+		if err = x.passed(err); err != nil {
 			return cosmosError(l.op, err)
 		}
 		room := first - len(to.Items)
-		items, ok := plainItems(arrived.body, l.blank, l.plain)
+		items, ok := plainItems(x.body, l.blank, l.plain)
 		if !ok {
-			if items, err = l.decode(arrived, r.Items, room+1); err != nil {
+			if items, err = l.decode(x, room+1); err != nil {
 				return malformed(l.op, "listed", err)
 			}
 		}
-		made[T](ctx, len(items), len(arrived.body))
+		made[T](ctx, len(items), len(x.body))
 		to.Items = slices.Grow(to.Items, len(items))
 		for i := range items[:min(len(items), room)] {
 			to.Items = append(to.Items, &items[i])
@@ -131,8 +131,8 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 
 // decode reads the items of a page up to the last of so many, whose being there is all
 // that counts.
-func (l *list[T]) decode(arrived *arrived, raw [][]byte, last int) (items []T, err error) {
-	err = arrived.eachItem(raw, func(decode func(into any) error) error {
+func (l *list[T]) decode(x *exchange, last int) (items []T, err error) {
+	err = x.eachItem(func(decode func(into any) error) error {
 		if items = append(items, l.blank); len(items) == last {
 			return errEnough
 		}

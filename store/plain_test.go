@@ -39,7 +39,7 @@ func checkPlain[T any](t *testing.T, l list[T]) {
 		if !ok {
 			return
 		}
-		want, err := l.decode(&arrived{body: []byte(page)}, nil, maxPage)
+		want, err := l.decode(&exchange{body: []byte(page)}, maxPage)
 		if err != nil {
 			t.Fatalf("%s is read: %v", page, err)
 		}

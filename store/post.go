@@ -287,19 +287,19 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if e.Version != nil {
 		condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
 	}
-	var p azcosmos.PatchOperations
-	p.SetCondition(condition)
+	var p patch
+	p.condition = condition
 	if e.Title != nil {
-		p.AppendSet("/title", *e.Title)
+		p.set("/title", *e.Title)
 	}
 	if e.Content != nil {
-		p.AppendSet("/content", *e.Content)
+		p.set("/content", *e.Content)
 	}
 	date := s.now()
-	p.AppendSet("/editDate", date)
-	p.AppendIncrement("/version", 1)
-	p.AppendIncrement("/revision", 1)
-	r, err := s.posts.PatchItem(ctx, key(postID), postID, p, withContent)
+	p.set("/editDate", date)
+	p.increment("/version", 1)
+	p.increment("/revision", 1)
+	r, err := patchItem(ctx, s.posts, postID, postID, p, withContent)
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.whyNotEdited(ctx, op, by(userID), postID)
 	}
@@ -357,14 +357,14 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	if !validID(postID) {
 		return noPost(op)
 	}
-	var p azcosmos.PatchOperations
-	p.SetCondition(who.live(typePost))
-	p.AppendSet("/deleted", true)
-	p.AppendSet("/ttl", tombstoneLife)
-	p.AppendSet("/title", "")
-	p.AppendSet("/content", "")
-	p.AppendIncrement("/revision", 1)
-	r, err := s.posts.PatchItem(ctx, key(postID), postID, p, withContent)
+	var p patch
+	p.condition = who.live(typePost)
+	p.set("/deleted", true)
+	p.set("/ttl", tombstoneLife)
+	p.set("/title", "")
+	p.set("/content", "")
+	p.increment("/revision", 1)
+	r, err := patchItem(ctx, s.posts, postID, postID, p, withContent)
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return s.whyNotEdited(ctx, op, who, postID)
 	}

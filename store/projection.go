@@ -234,9 +234,9 @@ func cascade(ctx context.Context, c *azcosmos.ContainerClient, postID string, ba
 		if len(items) == 0 || err != nil {
 			return err
 		}
-		_, failed, status, err := batch(ctx, c, postID, func(b *azcosmos.TransactionalBatch) {
+		_, failed, status, err := batch(ctx, c, postID, func(b *operations) {
 			for _, item := range items {
-				b.DeleteItem(item.ID, nil)
+				b.delete(item.ID)
 			}
 		})
 		if err != nil {
@@ -320,13 +320,13 @@ func (s *Store) mendNames(ctx context.Context, items []authored) error {
 // still what was read. An item that has changed meanwhile comes by again: its
 // change is in the feed.
 func (s *Store) renameItem(ctx context.Context, item authored, name string) error {
-	var p azcosmos.PatchOperations
-	p.AppendSet("/userUsername", name)
+	var p patch
+	p.set("/userUsername", name)
 	if item.Type == typePost {
-		p.AppendIncrement("/revision", 1)
+		p.increment("/revision", 1)
 	}
 	etag := azcore.ETag(item.ETag)
-	_, err := s.background.posts.PatchItem(ctx, key(item.PostID), item.ID, p, &azcosmos.ItemOptions{IfMatchEtag: &etag})
+	_, err := patchItem(ctx, s.background.posts, item.PostID, item.ID, p, &azcosmos.ItemOptions{IfMatchEtag: &etag})
 	if err != nil && !hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return cosmosError("rename item", err)
 	}

@@ -101,12 +101,12 @@ func (s *Store) repairCount(ctx context.Context, d Difference) error {
 	if p.deleted {
 		return cascade(ctx, s.background.posts, d.ID, math.MaxInt)
 	}
-	var o azcosmos.PatchOperations
-	o.SetCondition(fmt.Sprintf("from c where c.revision = %d", p.Revision))
-	o.AppendSet("/commentCount", comments)
-	o.AppendSet("/likeCount", likes)
-	o.AppendIncrement("/revision", 1)
-	_, err = s.background.posts.PatchItem(ctx, key(d.ID), d.ID, o, nil)
+	var o patch
+	o.condition = fmt.Sprintf("from c where c.revision = %d", p.Revision)
+	o.set("/commentCount", comments)
+	o.set("/likeCount", likes)
+	o.increment("/revision", 1)
+	_, err = patchItem(ctx, s.background.posts, d.ID, d.ID, o, nil)
 	return err
 }
 

@@ -48,7 +48,7 @@ func newInstance(t testing.TB, engine *emulator.Engine, policies ...policy.Polic
 	}
 	i := &instance{wire: &wire{to: engine}}
 	i.client, err = azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: i.wire, PerRetryPolicies: append([]policy.Policy{store.WriteOnce()}, policies...)}})
+		ClientOptions: azcore.ClientOptions{Transport: i.wire, PerCallPolicies: []policy.Policy{store.Bodies{}}, PerRetryPolicies: append([]policy.Policy{store.WriteOnce()}, policies...)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,11 +196,11 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 			etag = r.ETag
 		}
 	}
-	var p azcosmos.PatchOperations
-	p.SetCondition(fmt.Sprintf("from c where c.revision = %d", u.Revision))
-	p.AppendSet("/username", username)
-	p.AppendIncrement("/revision", 1)
-	r, err := s.users.PatchItem(ctx, key(u.ID), u.ID, p, withContent)
+	var p patch
+	p.condition = fmt.Sprintf("from c where c.revision = %d", u.Revision)
+	p.set("/username", username)
+	p.increment("/revision", 1)
+	r, err := patchItem(ctx, s.users, u.ID, u.ID, p, withContent)
 	if hasStatus(err, http.StatusPreconditionFailed) {
 		return nil, nil
 	}
