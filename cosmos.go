@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -152,6 +153,29 @@ var waitWhileThrottled = policy.RetryOptions{
 	},
 }
 
+// undiagnosed is a policy, per call, for clients whose Diagnostics nobody reads. To keep them
+// takes azcosmos a tenth of what it allocates, and of its time: it finds no place for them.
+type undiagnosed struct{}
+
+// Do implements policy.Policy.
+func (undiagnosed) Do(req *policy.Request) (*http.Response, error) {
+	return req.WithContext(withoutDiagnostics{req.Raw().Context()}).Next()
+}
+
+// withoutDiagnostics is a context in which azcosmos finds nothing of its own: all of that is
+// for diagnostics.
+type withoutDiagnostics struct{ context.Context }
+
+var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()
+
+// Value implements context.Context.
+func (c withoutDiagnostics) Value(key any) any {
+	if reflect.TypeOf(key).PkgPath() == azcosmosPackage {
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
 // tryTimeout is how long the answer to a request may take, for what nobody else gives up
 // on, which is what happens in the background: a variable so that a test need not wait for it.
 var tryTimeout = time.Minute
@@ -159,7 +183,7 @@ var tryTimeout = time.Minute
 func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
 	meter := store.NewMeter(metrics)
-	calls := []policy.Policy{store.Bodies{}}
+	calls := []policy.Policy{undiagnosed{}, store.Bodies{}}
 	if cache != nil {
 		calls = append(calls, cache)
 	}

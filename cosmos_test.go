@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/enginetest"
 	"byline/store/emulator"
 )
 
@@ -68,5 +70,26 @@ func TestBackgroundDoesNotHang(t *testing.T) {
 		}
 		cancel()
 		<-done
+	}
+}
+
+// TestNoDiagnostics: azcosmos keeps none for the clients of a gateway.
+func TestNoDiagnostics(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policies []policy.Policy
+		kept     bool
+	}{
+		"by itself":    {nil, true},
+		"as a gateway": {[]policy.Policy{undiagnosed{}}, false},
+	} {
+		client := enginetest.Client(t, emulator.Options{}, azcore.ClientOptions{PerCallPolicies: tt.policies})
+		db, err := client.NewDatabase("none")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Read(t.Context(), nil)
+		if _, kept := azcosmos.DiagnosticsFromError(err); err == nil || kept != tt.kept {
+			t.Errorf("%s: diagnostics %v, %v", name, kept, err)
+		}
 	}
 }
