@@ -29,10 +29,11 @@ type Bodies struct{}
 
 // exchange is a request and its response, as far as the Store encodes and decodes them.
 type exchange struct {
-	request []byte           // sent instead of what azcosmos encoded; nil: that is sent
-	taken   bool             // the policy has seen the request
-	body    []byte           // as it arrived; nil if azcosmos has it
-	items   []jsontext.Value // of a page of the change feed
+	request []byte   // sent instead of what azcosmos encoded; nil: that is sent
+	taken   bool     // the policy has seen the request
+	body    []byte   // as it arrived; nil if azcosmos has it
+	rid     string   // of the container, of a page
+	items   [][]byte // parts of the body, of a page of the change feed
 }
 
 type exchangeKey struct{}
@@ -71,7 +72,7 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	if r.Method != http.MethodPost && !feed {
+	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		return req.Next()
 	}
 	runtime.SkipBodyDownload(req)
@@ -84,15 +85,10 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	}
 	resp.Body = http.NoBody
 	if feed { // azcosmos goes on to the next physical partition if there are none
-		var page struct {
-			RID   string           `json:"_rid"`
-			Items []jsontext.Value `json:"Documents"`
-		}
-		if err := jsonv2.Unmarshal(x.body, &page, lenient); err != nil {
+		if err := x.split(); err != nil {
 			return nil, err
 		}
-		x.items = page.Items
-		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%q,"_count":%d}`, page.RID, len(page.Items))))
+		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%q,"_count":%d}`, x.rid, len(x.items))))
 	}
 	return resp, nil
 }
@@ -112,8 +108,8 @@ func readBody(resp *http.Response) (body []byte, err error) {
 func readChangeFeed(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
 	ctx, x := receiving(ctx)
 	page, err := c.ReadChangeFeed(ctx, o)
-	for _, item := range x.items {
-		page.Items = append(page.Items, item)
+	if x.taken {
+		page.Items = x.items
 	}
 	return page, err
 }
@@ -123,36 +119,28 @@ var errNotPage = errors.New("not a page of a query")
 // errEnough ends eachItem early.
 var errEnough = errors.New("enough")
 
-// eachItem calls f with what decodes an item of a page, which it does once, and that for
-// all of them.
-func (x *exchange) eachItem(f func(decode func(into any) error) error) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(x.body))
+// eachItem calls f with a decoder that is at an item of a page, for all of them: f reads it.
+func (x *exchange) eachItem(f func(*jsontext.Decoder) error, o ...jsontext.Options) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(x.body), o...)
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return errors.Join(errNotPage, err)
 	}
-	decode, found := func(into any) error { return jsonv2.UnmarshalDecode(d, into) }, false
+	found := false
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {
 			return err
 		}
-		if name.String() != "Documents" {
-			if err := d.SkipValue(); err != nil {
-				return err
-			}
-			continue
+		switch name.String() {
+		case "_rid":
+			err = jsonv2.UnmarshalDecode(d, &x.rid)
+		case "Documents":
+			found, err = true, each(d, f)
+		default:
+			err = d.SkipValue()
 		}
-		if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
-			return errors.Join(errNotPage, err)
-		}
-		found = true
-		for d.PeekKind() == '{' {
-			if err := f(decode); err != nil {
-				return err
-			}
-		}
-		if t, err := d.ReadToken(); err != nil || t.Kind() != ']' {
-			return errors.Join(errNotPage, err)
+		if err != nil {
+			return err
 		}
 	}
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' || !found {
@@ -161,19 +149,63 @@ func (x *exchange) eachItem(f func(decode func(into any) error) error) error {
 	return nil
 }
 
+// each calls f for the elements of an array of objects, which the decoder is at.
+func each(d *jsontext.Decoder, f func(*jsontext.Decoder) error) error {
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
+		return errors.Join(errNotPage, err)
+	}
+	for d.PeekKind() == '{' {
+		if err := f(d); err != nil {
+			return err
+		}
+	}
+	if t, err := d.ReadToken(); err != nil || t.Kind() != ']' {
+		return errors.Join(errNotPage, err)
+	}
+	return nil
+}
+
+// value returns the next value as a part of the body that the decoder reads.
+func (x *exchange) value(d *jsontext.Decoder) ([]byte, error) {
+	before := d.InputOffset()
+	err := d.SkipValue()
+	return bytes.TrimLeft(x.body[before:d.InputOffset()], ",: \t\r\n"), err
+}
+
+// split finds the items of a page of the change feed.
+func (x *exchange) split() error {
+	x.items = nil
+	return x.eachItem(func(d *jsontext.Decoder) error {
+		item, err := x.value(d)
+		x.items = append(x.items, item)
+		return err
+	}, lenient)
+}
+
 // bodies returns what a batch that succeeded returned of each of its operations, "" of
 // those that return nothing; none if it did not succeed.
 func (x *exchange) bodies() ([][]byte, error) {
 	if x.body == nil {
 		return nil, nil
 	}
-	var results []struct {
-		ResourceBody jsontext.Value `json:"resourceBody"`
-	}
-	err := jsonv2.Unmarshal(x.body, &results)
-	all := make([][]byte, len(results))
-	for i, r := range results {
-		all[i] = r.ResourceBody
-	}
+	all := make([][]byte, 0, 2)
+	err := each(jsontext.NewDecoder(bytes.NewBuffer(x.body)), func(d *jsontext.Decoder) error {
+		var item []byte
+		_, err := d.ReadToken()
+		for err == nil && d.PeekKind() == '"' {
+			var name, value []byte
+			if name, err = x.value(d); err == nil {
+				value, err = x.value(d)
+			}
+			if string(name) == `"resourceBody"` {
+				item = value
+			}
+		}
+		all = append(all, item)
+		if err == nil {
+			_, err = d.ReadToken()
+		}
+		return err
+	})
 	return all, err
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"byline/store/emulator"
 )
@@ -93,9 +95,9 @@ func FuzzBodies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		var got []string
-		err := (&exchange{body: []byte(body)}).eachItem(func(decode func(any) error) error {
+		err := (&exchange{body: []byte(body)}).eachItem(func(d *jsontext.Decoder) error {
 			var item map[string]any
-			if err := decode(&item); err != nil {
+			if err := jsonv2.UnmarshalDecode(d, &item); err != nil {
 				return err
 			}
 			got = append(got, fmt.Sprint(item))

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // list is a list of items of one partition, sorted by (creationDate, id).
@@ -132,15 +134,15 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 // decode reads the items of a page up to the last of so many, whose being there is all
 // that counts.
 func (l *list[T]) decode(x *exchange, last int) (items []T, err error) {
-	err = x.eachItem(func(decode func(into any) error) error {
+	err = x.eachItem(func(d *jsontext.Decoder) error {
 		if items = append(items, l.blank); len(items) == last {
 			return errEnough
 		}
 		item := &items[len(items)-1]
 		if l.into != nil {
-			return decode(l.into(item))
+			return jsonv2.UnmarshalDecode(d, l.into(item))
 		}
-		return decode(item)
+		return jsonv2.UnmarshalDecode(d, item)
 	})
 	if errors.Is(err, errEnough) {
 		err = nil

@@ -8,14 +8,15 @@ import (
 
 // readItem is a point read; nil if there is no such item.
 func readItem(ctx context.Context, op string, c *azcosmos.ContainerClient, pk azcosmos.PartitionKey, id string) ([]byte, error) {
-	r, err := c.ReadItem(ctx, pk, id, nil)
+	within, x := receiving(ctx)
+	_, err := c.ReadItem(within, pk, id, nil)
 	if isMissing(err) {
 		return nil, nil
 	}
-	if err != nil {
+	if err = x.passed(err); err != nil {
 		return nil, cosmosError(op, err)
 	}
-	return r.Value, nil
+	return x.body, nil
 }
 
 // readMany reads items by (id, partition) in one request, in no order; what does
