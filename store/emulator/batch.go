@@ -1,8 +1,10 @@
 package emulator
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,14 +20,29 @@ const (
 
 // batchOp is one operation of a batch, as it stands in the body.
 type batchOp struct {
-	Type        string         `json:"operationType"`
-	ID          string         `json:"id"`
-	Key         string         `json:"partitionKey"` // as in the header
-	IfMatch     string         `json:"ifMatch"`
-	IfNoneMatch string         `json:"ifNoneMatch"`
-	Minimal     bool           `json:"minimalReturnPreference"`
-	Body        jsontext.Value `json:"resourceBody"`
+	Type        string `json:"operationType"`
+	ID          string `json:"id"`
+	Key         string `json:"partitionKey"` // as in the header
+	IfMatch     string `json:"ifMatch"`
+	IfNoneMatch string `json:"ifNoneMatch"`
+	Minimal     bool   `json:"minimalReturnPreference"`
+	Body        part   `json:"resourceBody"`
+
+	body []byte // part of the batch's body
 }
+
+// part is where a value is in the text that is decoded, with what comes before it.
+type part struct{ from, to int64 }
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (p *part) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	p.from = d.InputOffset()
+	err := d.SkipValue()
+	p.to = d.InputOffset()
+	return err
+}
+
+func (p part) of(text []byte) []byte { return slices.Clip(bytes.TrimLeft(text[p.from:p.to], ": \t\r\n")) }
 
 // batchResult is one element of the answer.
 type batchResult struct {
@@ -49,6 +66,9 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	// What items may be is looked at with each of them.
 	if err := json.Unmarshal(q.body, &ops, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
+	}
+	for i := range ops {
+		ops[i].body = ops[i].Body.of(q.body)
 	}
 	if len(ops) == 0 {
 		return nil, badRequest("The batch request has no operations.")
@@ -190,7 +210,7 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation
 	}
 	switch op.Type {
 	case "Create", "Upsert", "Replace":
-		n, err := d.parseValidItem(op.Body)
+		n, err := d.parseValidItem(op.body)
 		if err != nil {
 			return fail(err)
 		}
@@ -202,7 +222,7 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation
 		}
 		return func(t *transaction) (opResult, error) { return t.replace(op.ID, n, op.IfMatch) }
 	case "Patch":
-		p, err := e.parsePatch(op.Body)
+		p, err := e.parsePatch(op.body)
 		if err != nil {
 			return fail(err)
 		}

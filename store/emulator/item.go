@@ -279,20 +279,11 @@ func tooDeep(doc []byte) bool {
 // survey returns how deep a document is nested, if not much deeper than it may be, and
 // whether there is white space between its tokens.
 func survey(doc []byte) (deepest int, spaced bool) {
-	depth, inString := 0, false
+	depth := 0
 	for i := 0; i < len(doc); i++ {
-		c := doc[i]
-		if inString {
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				inString = false
-			}
-			continue
-		}
-		switch c {
+		switch doc[i] {
 		case '"':
-			inString = true
+			i = sql.StringEnd(doc, i) - 1
 		case '{', '[':
 			if depth++; depth > deepest {
 				if deepest = depth; deepest > maxNesting {

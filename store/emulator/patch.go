@@ -25,6 +25,7 @@ const maxPatchOperations = 10
 type patch struct {
 	condition *sql.Bound // nil if there is none
 	ops       []patchOp
+	nests     bool // the document may be nested deeper afterwards
 }
 
 type patchOp struct {
@@ -73,8 +74,11 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 			if o.Value == nil {
 				return nil, badRequest("For Operation(%d): the operation '%s' requires a value.", i+1, o.Op)
 			}
-			if err := o.Value.Compact(); err != nil {
-				return nil, badRequest("For Operation(%d): the value is invalid.", i+1)
+			if kind := o.Value.Kind(); kind == '{' || kind == '[' {
+				if err := o.Value.Compact(); err != nil {
+					return nil, badRequest("For Operation(%d): the value is invalid.", i+1)
+				}
+				p.nests = true
 			}
 			op.raw = o.Value
 			if op.op == "incr" && gjson.ParseBytes(op.raw).Type != gjson.Number {
@@ -82,6 +86,7 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 			}
 		case "remove":
 		case "move":
+			p.nests = true
 			var err error
 			if op.from, err = parsePointer(o.From); err != nil {
 				return nil, err

@@ -314,7 +314,7 @@ func (t *transaction) patch(id string, p *patch, match string) (opResult, error)
 	if len(doc) > maxItemBytes {
 		return opResult{}, tooLarge()
 	}
-	if tooDeep(doc) {
+	if p.nests && tooDeep(doc) {
 		return opResult{}, badRequest("The document is nested more than %d levels deep.", maxNesting)
 	}
 	n, err := t.def.item(doc)

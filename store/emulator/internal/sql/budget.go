@@ -59,7 +59,7 @@ func nesting(raw []byte) int {
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '"':
-			i = stringEnd(raw, i) - 1
+			i = StringEnd(raw, i) - 1
 		case '{', '[':
 			depth++
 			deepest = max(deepest, depth)

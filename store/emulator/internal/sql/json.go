@@ -17,8 +17,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the index behind the string that opens at i.
-func stringEnd(b []byte, i int) int {
+// StringEnd returns the index behind the string that opens at i.
+func StringEnd(b []byte, i int) int {
 	i++
 	for i < len(b) {
 		j := bytes.IndexByte(b[i:], '"')
@@ -45,13 +45,13 @@ func valueEnd(b []byte, i int) int {
 	}
 	switch b[i] {
 	case '"':
-		return stringEnd(b, i)
+		return StringEnd(b, i)
 	case '{', '[':
 		depth := 0
 		for i < len(b) {
 			switch b[i] {
 			case '"':
-				i = stringEnd(b, i)
+				i = StringEnd(b, i)
 				continue
 			case '{', '[':
 				depth++
