@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
@@ -241,16 +240,27 @@ func (s *Store) runEvents(ctx context.Context) error {
 	return tail.Run(ctx)
 }
 
+// news is what an item of the change feed says of itself.
+type news struct {
+	authored
+	CreatedAt Date `json:"creationDate"`
+}
+
+func (n *news) plain(p *plain, name string) bool {
+	if name == "creationDate" {
+		n.CreatedAt = p.day()
+		return true
+	}
+	return n.authored.plain(p, name)
+}
+
 // distribute hands the changes of a page to the streams. What cannot be read is
 // left to the projections to report.
 func (s *Store) distribute(_ context.Context, items [][]byte) error {
 	const op = "distribute changes"
 	for _, raw := range items {
-		var item struct {
-			authored
-			CreatedAt Date `json:"creationDate"`
-		}
-		if jsonv2.Unmarshal(raw, &item, lenient) != nil {
+		var item news
+		if unmarshal(raw, &item, lenient) != nil {
 			continue
 		}
 		switch {

@@ -70,6 +70,20 @@ const tombstoneLife = 30 * 24 * 60 * 60
 
 func (e envelope) envelopeOf() envelope { return e }
 
+func (e *envelope) plainEnvelope(p *plain, name string) bool {
+	switch name {
+	case "type":
+		e.Type = p.quoted()
+	case "deleted":
+		e.Deleted = p.truth()
+	case "ttl":
+		e.TTL = int(p.integer(strconv.IntSize))
+	default:
+		return false
+	}
+	return true
+}
+
 // errMalformed says that an item is not what its type has to be: somebody else has
 // written it.
 var errMalformed = errors.New("malformed")
@@ -77,11 +91,22 @@ var errMalformed = errors.New("malformed")
 // decode reads an item of the given type. It reports false for an item of another
 // type and for a tombstone, and an Error if the item is malformed.
 func decode[T interface{ envelopeOf() envelope }](op, wantType string, raw []byte) (item T, ok bool, err error) {
-	if err := jsonv2.Unmarshal(raw, &item); err != nil {
+	if err := unmarshal(raw, &item); err != nil {
 		return item, false, malformed(op, wantType, err)
 	}
 	e := item.envelopeOf()
 	return item, e.Type == wantType && !e.Deleted, nil
+}
+
+// unmarshal reads an item.
+func unmarshal[T any](raw []byte, item *T, o ...jsonv2.Options) error {
+	if whole, ok := any(item).(wholeItem); ok {
+		if plainWhole(raw, whole) {
+			return nil
+		}
+		*item = *new(T)
+	}
+	return jsonv2.Unmarshal(raw, item, o...)
 }
 
 func malformed(op, kind string, err error) error {

@@ -10,11 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plain reads a page of a list as Cosmos DB writes it: without white space, and the
-// properties in the order in which they are selected. Whatever else there is, and what
-// is not as it should be, is odd. Nothing that was read counts then, and the page is
-// read as any JSON, which takes several times as long. Texts are parts of one copy of
-// the page.
+// plain reads items as Cosmos DB writes them: a page of a list, with the properties in the
+// order in which they are selected, or a whole item, with them in any order; both without
+// white space. Whatever else there is, and what is not as it should be, is odd. Nothing that
+// was read counts then, and it is all read as any JSON, which takes several times as long.
+// Texts are parts of one copy of what is read.
 type plain struct {
 	rest   string
 	before byte // the next property: '{', or ',' if it is not the first
@@ -44,6 +44,33 @@ func plainItems[T any](body []byte, blank T, read func(*plain, *T)) (items []T, 
 	p.number("_count", 64)
 	p.take("}")
 	return items, !p.odd && p.rest == ""
+}
+
+// wholeItem is an item of which all properties are read, in whatever order they come. What
+// embeds one needs a plain of its own.
+type wholeItem interface {
+	// plain reads the value of a property, and reports whether it is one that counts.
+	plain(p *plain, name string) bool
+}
+
+// plainWhole reads an item, if nothing is odd. Of properties with one name the last counts.
+func plainWhole(raw []byte, item wholeItem) bool {
+	if !utf8.Valid(raw) || hasControls(raw) {
+		return false
+	}
+	p := &plain{rest: string(raw)}
+	p.take("{")
+	for first := true; !p.odd && p.rest != "}"; first = false {
+		if !first {
+			p.take(",")
+		}
+		name := p.quoted()
+		p.take(":")
+		if !item.plain(p, name) {
+			p.skip()
+		}
+	}
+	return !p.odd
 }
 
 // hasControls reports whether there are control characters.
@@ -132,6 +159,10 @@ func (p *plain) day() Date {
 
 func (p *plain) number(name string, bits int) int64 {
 	p.must(name)
+	return p.integer(bits)
+}
+
+func (p *plain) integer(bits int) int64 {
 	end := 0
 	for end < len(p.rest) && '0' <= p.rest[end] && p.rest[end] <= '9' {
 		end++
@@ -144,7 +175,38 @@ func (p *plain) number(name string, bits int) int64 {
 
 func (p *plain) flag(name string) bool {
 	p.must(name)
+	return p.truth()
+}
+
+func (p *plain) truth() bool {
 	is := strings.HasPrefix(p.rest, "true")
 	p.take(strconv.FormatBool(is))
 	return is
+}
+
+func (p *plain) skipText() {
+	end := 1
+	for ; end < len(p.rest) && p.rest[end] != '"'; end++ {
+		if p.rest[end] != '\\' {
+			continue
+		}
+		if end++; end == len(p.rest) || strings.IndexByte(`"\/bfnrt`, p.rest[end]) < 0 {
+			p.quoted()
+			return
+		}
+	}
+	p.rest, p.odd = p.rest[min(end, len(p.rest)):], p.odd || end == len(p.rest)
+	p.take(`"`)
+}
+
+// skip passes over a text, a number or a truth value.
+func (p *plain) skip() {
+	switch {
+	case strings.HasPrefix(p.rest, `"`):
+		p.skipText()
+	case strings.HasPrefix(p.rest, "t"), strings.HasPrefix(p.rest, "f"):
+		p.truth()
+	default:
+		p.integer(64)
+	}
 }

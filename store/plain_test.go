@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -25,6 +27,49 @@ func TestPlain(t *testing.T) {
 		checkPlain(t, list[Post]{fields: shortFields, plain: plainShort, into: intoShort})
 	})
 }
+
+// The same of whole items.
+func TestPlainWhole(t *testing.T) {
+	t.Run("users", func(t *testing.T) {
+		checkWhole[userItem](t, "id, type, userId, username, creationDate, revision, inputDigest")
+	})
+	t.Run("posts", func(t *testing.T) {
+		checkWhole[postItem](t, "id, type, postId, userId, userUsername, title, content, commentCount, likeCount, creationDate, editDate, version, revision, deleted, ttl")
+	})
+	t.Run("copies", func(t *testing.T) {
+		checkWhole[shortItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, ttl")
+	})
+	t.Run("changes", func(t *testing.T) {
+		checkWhole[news](t, "type, id, postId, userId, userUsername, creationDate, deleted, content, ttl, other")
+	})
+}
+
+func checkWhole[T any, P interface {
+	*T
+	wholeItem
+}](t *testing.T, fields string) {
+	rapid.Check(t, func(t *rapid.T) {
+		item := "{" + strings.Join(rapid.Permutation(plainMembers(t, fields+systemFields)).Draw(t, "members"), ",") + "}"
+		if !plainWhole([]byte(item), P(new(T))) {
+			t.Fatalf("%s is odd", item)
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "faults") {
+			item = fault(t, item)
+		}
+		var got, want T
+		if !plainWhole([]byte(item), P(&got)) {
+			return
+		}
+		if err := jsonv2.Unmarshal([]byte(item), &want, jsontext.AllowDuplicateNames(true)); err != nil {
+			t.Fatalf("%s is read: %v", item, err)
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}, postItem{}, shortItem{}, userItem{}, news{}, authored{}, envelope{})); diff != "" {
+			t.Fatalf("%s: %s", item, diff)
+		}
+	})
+}
+
+const systemFields = ", _rid, _self, _etag, _attachments, _ts, _lsn"
 
 func checkPlain[T any](t *testing.T, l list[T]) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -54,39 +99,43 @@ var cmpEmpty = cmp.FilterValues(func(a, b any) bool { return fmt.Sprint(a) == "[
 
 // plainPage is a page of items that have the fields.
 func plainPage(t *rapid.T, fields string) string {
-	text := rapid.OneOf(rapid.StringOf(rapid.SampledFrom([]rune("a\"\\/\n\x00\x1f\x7fü€𝄞<"))), rapid.String())
-	date := rapid.Map(rapid.Int64Range(-62135596800, 253402300799), func(s int64) string { return string(NewDate(time.Unix(s, 0))) })
 	var items []string
 	for range rapid.IntRange(0, 3).Draw(t, "items") {
-		var members []string
-		for field := range strings.SplitSeq(fields, ", ") {
-			var v any
-			switch name := strings.TrimPrefix(field, "c."); name {
-			case "editDate":
-				if rapid.Bool().Draw(t, "unedited") {
-					continue
-				}
-				fallthrough
-			case "creationDate":
-				v = date.Draw(t, name)
-			case "truncated":
-				v = rapid.Bool().Draw(t, name)
-			case "commentCount", "likeCount", "version":
-				v = rapid.Int32Min(0).Draw(t, name)
-			case "revision":
-				v = rapid.Int64Min(0).Draw(t, name)
-			default:
-				v = text.Draw(t, name)
-			}
-			encoded, err := json.Marshal(v)
-			if err != nil {
-				t.Fatal(err)
-			}
-			members = append(members, fmt.Sprintf(`"%s":%s`, strings.TrimPrefix(field, "c."), encoded))
-		}
-		items = append(items, "{"+strings.Join(members, ",")+"}")
+		items = append(items, "{"+strings.Join(plainMembers(t, fields), ",")+"}")
 	}
 	return fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":%d}`, strings.Join(items, ","), len(items))
+}
+
+// plainMembers are members with the names, and values such as they have.
+func plainMembers(t *rapid.T, fields string) (members []string) {
+	text := rapid.OneOf(rapid.StringOf(rapid.SampledFrom([]rune("a\"\\/\n\x00\x1f\x7fü€𝄞<"))), rapid.String())
+	date := rapid.Map(rapid.Int64Range(-62135596800, 253402300799), func(s int64) string { return string(NewDate(time.Unix(s, 0))) })
+	for field := range strings.SplitSeq(fields, ", ") {
+		var v any
+		switch name := strings.TrimPrefix(field, "c."); name {
+		case "editDate":
+			if rapid.Bool().Draw(t, "unedited") {
+				continue
+			}
+			fallthrough
+		case "creationDate":
+			v = date.Draw(t, name)
+		case "truncated", "deleted":
+			v = rapid.Bool().Draw(t, name)
+		case "commentCount", "likeCount", "version":
+			v = rapid.Int32Min(0).Draw(t, name)
+		case "revision", "ttl", "_ts", "_lsn":
+			v = rapid.Int64Min(0).Draw(t, name)
+		default:
+			v = text.Draw(t, name)
+		}
+		encoded, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, fmt.Sprintf(`"%s":%s`, strings.TrimPrefix(field, "c."), encoded))
+	}
+	return members
 }
 
 // fault is a page that somebody has tampered with.

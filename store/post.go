@@ -37,10 +37,53 @@ type postItem struct {
 	InputDigest string `json:"inputDigest,omitempty"`
 }
 
+func (i *postItem) plain(p *plain, name string) bool {
+	switch name {
+	case "id":
+		i.ID = p.quoted()
+	case "postId":
+		i.PostID = p.quoted()
+	case "userId":
+		i.AuthorID = p.quoted()
+	case "userUsername":
+		i.AuthorUsername = p.quoted()
+	case "title":
+		i.Title = p.quoted()
+	case "content":
+		i.Content = p.quoted()
+	case "commentCount":
+		i.CommentCount = int32(p.integer(32))
+	case "likeCount":
+		i.LikeCount = int32(p.integer(32))
+	case "creationDate":
+		i.CreatedAt = p.day()
+	case "editDate":
+		d := p.day()
+		i.UpdatedAt = &d
+	case "version":
+		i.Version = int32(p.integer(32))
+	case "revision":
+		i.Revision = p.integer(64)
+	case "inputDigest":
+		i.InputDigest = p.quoted()
+	default:
+		return i.plainEnvelope(p, name)
+	}
+	return true
+}
+
 // shortItem is the short form of a post in the users and feed containers.
 type shortItem struct {
 	postItem
 	Truncated bool `json:"truncated"`
+}
+
+func (i *shortItem) plain(p *plain, name string) bool {
+	if name == "truncated" {
+		i.Truncated = p.truth()
+		return true
+	}
+	return i.postItem.plain(p, name)
 }
 
 const excerptLength = 280 // characters

@@ -137,6 +137,26 @@ type authored struct {
 	Written  int64  `json:"_ts"` // seconds
 }
 
+func (a *authored) plain(p *plain, name string) bool {
+	switch name {
+	case "id":
+		a.ID = p.quoted()
+	case "postId":
+		a.PostID = p.quoted()
+	case "userId":
+		a.UserID = p.quoted()
+	case "userUsername":
+		a.Username = p.quoted()
+	case "_etag":
+		a.ETag = p.quoted()
+	case "_ts":
+		a.Written = p.integer(64)
+	default:
+		return a.plainEnvelope(p, name)
+	}
+	return true
+}
+
 // projectPosts handles changes of the posts container: it brings the short forms
 // of changed posts to their author's partition and to the feed, and mends names
 // that were written just as their owner was renamed.
@@ -210,7 +230,7 @@ var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Al
 // cannot be read is set aside: it would stop the projections for ever.
 func (s *Store) decodeChange(container string, raw []byte) (authored, bool) {
 	var item authored
-	err := jsonv2.Unmarshal(raw, &item, lenient)
+	err := unmarshal(raw, &item, lenient)
 	if err == nil && item.Type != typePost && item.Type != typeComment && item.Type != typeLike {
 		err = fmt.Errorf("unknown type %q", item.Type)
 	}

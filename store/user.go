@@ -22,6 +22,26 @@ type userItem struct {
 	InputDigest string `json:"inputDigest,omitempty"`
 }
 
+func (u *userItem) plain(p *plain, name string) bool {
+	switch name {
+	case "id":
+		u.ItemID = p.quoted()
+	case "userId":
+		u.ID = p.quoted()
+	case "username":
+		u.Username = p.quoted()
+	case "creationDate":
+		u.CreatedAt = p.day()
+	case "revision":
+		u.Revision = p.integer(64)
+	case "inputDigest":
+		u.InputDigest = p.quoted()
+	default:
+		return u.plainEnvelope(p, name)
+	}
+	return true
+}
+
 func decodeUser(op string, raw []byte) (*User, error) {
 	item, ok, err := decode[userItem](op, typeUser, raw)
 	if !ok {

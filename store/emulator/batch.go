@@ -42,7 +42,9 @@ func (p *part) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-func (p part) of(text []byte) []byte { return slices.Clip(bytes.TrimLeft(text[p.from:p.to], ": \t\r\n")) }
+func (p part) of(text []byte) []byte {
+	return slices.Clip(bytes.TrimLeft(text[p.from:p.to], ": \t\r\n"))
+}
 
 // batchResult is one element of the answer.
 type batchResult struct {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"math"
 	"net/http"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -279,6 +280,8 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		}
 		if f.count > 0 {
 			f.out = append(f.out, ',')
+		} else { // most likely the others are as large
+			f.out = slices.Grow(f.out, min(min(f.size, int(f.last-lsn)+1)*(len(r.doc)+systemBytes), scratchKept))
 		}
 		f.out = append(append(f.out, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)
 		f.out = append(strconv.AppendUint(f.out, lsn, 10), '}')
