@@ -183,14 +183,14 @@ var tryTimeout = time.Minute
 func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
 	meter := store.NewMeter(metrics)
-	calls := []policy.Policy{undiagnosed{}, store.Bodies{}}
+	calls := []policy.Policy{undiagnosed{}}
 	if cache != nil {
 		calls = append(calls, cache)
 	}
-	requests := azcore.ClientOptions{Transport: t, Retry: policy.RetryOptions{TryTimeout: tryTimeout}, PerCallPolicies: calls, TracingProvider: recorded.azure(), PerRetryPolicies: append([]policy.Policy{store.WriteOnce(), sessions}, policies...)}
+	requests := azcore.ClientOptions{Transport: t, Retry: policy.RetryOptions{TryTimeout: tryTimeout}, PerCallPolicies: calls, TracingProvider: recorded.azure(), PerRetryPolicies: slices.Concat([]policy.Policy{store.WriteOnce(), sessions}, policies, []policy.Policy{store.Bodies{}})}
 	patience := waitWhileThrottled
 	patience.TryTimeout = tryTimeout
-	projections := azcore.ClientOptions{Transport: t, PerCallPolicies: slices.Clone(calls), Retry: patience, PerRetryPolicies: []policy.Policy{sessions}}
+	projections := azcore.ClientOptions{Transport: t, PerCallPolicies: slices.Clone(calls), Retry: patience, PerRetryPolicies: []policy.Policy{sessions, store.Bodies{}}}
 	meter.Attach(&requests)
 	meter.Attach(&projections)
 	low := azcosmos.PriorityLevelLow

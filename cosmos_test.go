@@ -73,7 +73,7 @@ func TestBackgroundDoesNotHang(t *testing.T) {
 	}
 }
 
-// TestNoDiagnostics: azcosmos keeps none for the clients of a gateway.
+// TestNoDiagnostics: azcosmos keeps none of what is answered to the clients of a gateway.
 func TestNoDiagnostics(t *testing.T) {
 	for name, tt := range map[string]struct {
 		policies []policy.Policy

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest
 // partitions.
 func newSuite(t *testing.T, o Options, versions ...string) *Suite {
 	t.Helper()
-	client := enginetest.Client(t, emulator.Options{Partitions: 3}, azcore.ClientOptions{PerCallPolicies: []policy.Policy{store.Bodies{}}, PerRetryPolicies: []policy.Policy{Charges()}})
+	client := enginetest.Client(t, emulator.Options{Partitions: 3}, azcore.ClientOptions{PerRetryPolicies: []policy.Policy{Charges(), store.Bodies{}}})
 	s, err := New(client, o)
 	if err != nil {
 		t.Fatal(err)

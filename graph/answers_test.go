@@ -59,7 +59,7 @@ func newInstance(t testing.TB, b *blog, name string, poll time.Duration) *instan
 	engine, cache := b.wire.engine.(*emulator.Engine), store.NewCache(8<<20)
 	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Transport: engine, Retry: policy.RetryOptions{MaxRetries: -1},
-		PerCallPolicies: []policy.Policy{store.Bodies{}, cache}, PerRetryPolicies: []policy.Policy{&store.Sessions{}}}})
+		PerCallPolicies: []policy.Policy{cache}, PerRetryPolicies: []policy.Policy{&store.Sessions{}, store.Bodies{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options) *blog {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: transport, Retry: policy.RetryOptions{MaxRetries: -1}, PerCallPolicies: []policy.Policy{store.Bodies{}}}}
+		o := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: transport, Retry: policy.RetryOptions{MaxRetries: -1}, PerRetryPolicies: []policy.Policy{store.Bodies{}}}}
 		if so.Cache != nil {
 			o.PerCallPolicies = append(o.PerCallPolicies, so.Cache)
 		}

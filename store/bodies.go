@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
@@ -17,9 +19,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bodies is a policy, per call, that every client of a Store has. It sends batches and patches
-// as the Store encodes them, and hands pages of lists and of the change feed and results of
-// batches to the Store as they arrive. azcosmos would encode the operations of a batch each for
+// Bodies is a policy, per try, that every client of a Store has, after those that decide whether
+// to try again: an answer that is cut off is none. It sends batches and patches as the Store
+// encodes them, and hands items, pages of lists and of the change feed, and results of batches
+// to the Store as they arrive. azcosmos would encode the operations of a batch each for
 // itself, and copy and check them twice more; azcore would collect what arrives in memory that
 // it enlarges again and again, and azcosmos copy and check every item of it three times before
 // it is decoded.
@@ -47,15 +50,17 @@ func sending(ctx context.Context, body []byte) (context.Context, *exchange) {
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
-// passed returns the error of a request, or that it did not pass the policy.
+// passed returns the error of a request, or that it was answered without having passed the
+// policy: what stands in for a body is refused then.
 func (x *exchange) passed(err error) error {
-	if !x.taken {
-		return errors.Join(err, errNoBodies)
+	var refused *azcore.ResponseError
+	if !x.taken && (err == nil || x.request != nil && errors.As(err, &refused)) {
+		return errNoBodies
 	}
 	return err
 }
 
-var errNoBodies = errors.New("the client lacks the policy store.Bodies")
+var errNoBodies = &Error{Code: Internal, Op: "ask Cosmos DB", Err: errors.New("the client lacks the policy store.Bodies")}
 
 // Do implements policy.Policy.
 func (Bodies) Do(req *policy.Request) (*http.Response, error) {
@@ -108,10 +113,8 @@ func readBody(resp *http.Response) (body []byte, err error) {
 func readChangeFeed(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
 	ctx, x := receiving(ctx)
 	page, err := c.ReadChangeFeed(ctx, o)
-	if x.taken {
-		page.Items = x.items
-	}
-	return page, err
+	page.Items = x.items
+	return page, x.passed(err)
 }
 
 var errNotPage = errors.New("not a page of a query")
@@ -146,6 +149,14 @@ func (x *exchange) eachItem(f func(*jsontext.Decoder) error, o ...jsontext.Optio
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' || !found {
 		return errors.Join(errNotPage, err)
 	}
+	return atEnd(d)
+}
+
+// atEnd returns an error if something follows.
+func atEnd(d *jsontext.Decoder) error {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.Join(errNotPage, err)
+	}
 	return nil
 }
 
@@ -169,7 +180,7 @@ func each(d *jsontext.Decoder, f func(*jsontext.Decoder) error) error {
 func (x *exchange) value(d *jsontext.Decoder) ([]byte, error) {
 	before := d.InputOffset()
 	err := d.SkipValue()
-	return bytes.TrimLeft(x.body[before:d.InputOffset()], ",: \t\r\n"), err
+	return slices.Clip(bytes.TrimLeft(x.body[before:d.InputOffset()], ",: \t\r\n")), err
 }
 
 // split finds the items of a page of the change feed.
@@ -189,7 +200,8 @@ func (x *exchange) bodies() ([][]byte, error) {
 		return nil, nil
 	}
 	all := make([][]byte, 0, 2)
-	err := each(jsontext.NewDecoder(bytes.NewBuffer(x.body)), func(d *jsontext.Decoder) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(x.body))
+	err := each(d, func(d *jsontext.Decoder) error {
 		var item []byte
 		_, err := d.ReadToken()
 		for err == nil && d.PeekKind() == '"' {
@@ -207,5 +219,8 @@ func (x *exchange) bodies() ([][]byte, error) {
 		}
 		return err
 	})
+	if err == nil {
+		err = atEnd(d)
+	}
 	return all, err
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func TestChangeFeedArrives(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := func(policies ...policy.Policy) *azcosmos.ContainerClient {
-		client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine, PerCallPolicies: policies}})
+		client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine, PerRetryPolicies: policies}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,10 +58,10 @@ func TestChangeFeedArrives(t *testing.T) {
 		items        []string
 		continuation string
 	}
-	read := func(c *azcosmos.ContainerClient) (pages []page) {
+	read := func(c *azcosmos.ContainerClient, read func(context.Context, *azcosmos.ContainerClient, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)) (pages []page) {
 		o := &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}, MaxItemCount: 2}
 		for len(pages) < 20 {
-			r, err := readChangeFeed(t.Context(), c, o)
+			r, err := read(t.Context(), c, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +74,10 @@ func TestChangeFeedArrives(t *testing.T) {
 		}
 		return pages
 	}
-	want, got := read(plain), read(arriving)
+	want := read(plain, func(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+		return c.ReadChangeFeed(ctx, o)
+	})
+	got := read(arriving, readChangeFeed)
 	n := 0
 	for i := range want {
 		if !slices.Equal(got[i].items, want[i].items) || got[i].continuation != want[i].continuation {
@@ -142,6 +146,28 @@ func TestReadBody(t *testing.T) {
 		got, err := readBody(&http.Response{Body: io.NopCloser(strings.NewReader(tt.body)), ContentLength: tt.length})
 		if !errors.Is(err, tt.err) || err == nil && string(got) != tt.body {
 			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestContainerPath(t *testing.T) {
+	for path, want := range map[string]string{
+		"/dbs/blog/colls/posts/docs":          "/dbs/blog/colls/posts",
+		"/dbs/blog/colls/posts/docs/a%2Fb":    "/dbs/blog/colls/posts",
+		"/dbs/docs/colls/docs/docs/docs":      "/dbs/docs/colls/docs",
+		"/dbs/docs2/colls/docs2/docs":         "/dbs/docs2/colls/docs2",
+		"/account/dbs/blog/colls/posts/docs/": "/dbs/blog/colls/posts",
+		"/dbs/blog/colls/posts":               "",
+		"/dbs/blog/colls/docs":                "",
+		"/dbs/blog/colls/posts/pkranges":      "",
+		"/dbs/blog/colls/posts/docs2":         "",
+		"/dbs/docs":                           "",
+		"/dbs/":                               "",
+		"/":                                   "",
+		"":                                    "",
+	} {
+		if got := containerPath(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
 }

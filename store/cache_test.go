@@ -33,7 +33,7 @@ func newRemembering(t testing.TB, engine *emulator.Engine, bytes int) *rememberi
 	}
 	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
 		Transport: engine, Retry: policy.RetryOptions{MaxRetries: -1},
-		PerCallPolicies: []policy.Policy{store.Bodies{}, cache}, PerRetryPolicies: []policy.Policy{&store.Sessions{}}}})
+		PerCallPolicies: []policy.Policy{cache}, PerRetryPolicies: []policy.Policy{&store.Sessions{}, store.Bodies{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func newMetered(t testing.TB) *metered {
 	t.Helper()
 	m := &metered{world: newWorld(t), registry: prometheus.NewRegistry()}
 	meter := store.NewMeter(m.registry)
-	options := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: m.wire, PerCallPolicies: []policy.Policy{store.Bodies{}},
+	options := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: m.wire, PerRetryPolicies: []policy.Policy{store.Bodies{}},
 		Retry: policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetries: 3}}}
 	meter.Attach(&options.ClientOptions)
 	credential, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)

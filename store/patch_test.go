@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -43,7 +44,8 @@ func TestPatchIsWhatAzcosmosSends(t *testing.T) {
 	}
 }
 
-// TestClientWithoutBodies: what the Store encodes would never be sent, so nothing is done.
+// TestClientWithoutBodies: what the Store encodes would never be sent, so nothing is done, and
+// nobody should try again.
 func TestClientWithoutBodies(t *testing.T) {
 	with := enginetest.Client(t, emulator.Options{}, azcore.ClientOptions{})
 	s, err := New(with, with, Options{})
@@ -54,18 +56,43 @@ func TestClientWithoutBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	item := []byte(`{"id":"i","postId":"p"}`)
-	if _, err := CreateAll(t.Context(), s.posts, "p", [][]byte{item}); !errors.Is(err, errNoBodies) {
-		t.Error("batch:", err)
-	}
 	if _, err := s.posts.CreateItem(t.Context(), key("p"), item, nil); err != nil {
 		t.Fatal(err)
 	}
-	var p patch
-	p.set("/a", 1)
-	if _, err := patchItem(t.Context(), s.posts, "p", "i", p, nil); !errors.Is(err, errNoBodies) {
-		t.Error("patch:", err)
+	for name, do := range map[string]func() error{
+		"batch": func() error {
+			_, err := CreateAll(t.Context(), s.posts, "p", [][]byte{[]byte(`{"id":"other","postId":"p"}`)})
+			return err
+		},
+		"patch": func() error {
+			var p patch
+			p.set("/a", 1)
+			_, err := patchItem(t.Context(), s.posts, "p", "i", p, nil)
+			return err
+		},
+		"list": func() error {
+			_, err := s.Feed(t.Context(), Paging{First: 1})
+			return err
+		},
+		"item": func() error {
+			_, err := readItem(t.Context(), "read", s.posts, key("p"), "i")
+			return err
+		},
+		"change feed": func() error {
+			_, err := readChangeFeed(t.Context(), s.posts, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+			return err
+		},
+	} {
+		var e *Error
+		if err := do(); !errors.Is(err, errNoBodies) || !errors.As(cosmosError("x", err), &e) || e.Code != Internal {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	if _, err := s.Feed(t.Context(), Paging{First: 1}); !errors.Is(err, errNoBodies) {
-		t.Error("list:", err)
+	got, err := s.posts.ReadItem(t.Context(), key("p"), "i", nil)
+	if err != nil || !bytes.HasPrefix(got.Value, item[:len(item)-1]) {
+		t.Errorf("%s, %v", got.Value, err)
+	}
+	if _, err := s.posts.ReadItem(t.Context(), key("p"), "other", nil); !isMissing(err) {
+		t.Error("the batch was executed:", err)
 	}
 }

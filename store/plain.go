@@ -14,9 +14,11 @@ import (
 // order in which they are selected, or a whole item, with them in any order; both without
 // white space. Whatever else there is, and what is not as it should be, is odd. Nothing that
 // was read counts then, and it is all read as any JSON, which takes several times as long.
-// Texts are parts of one copy of what is read.
+// Texts are parts of one copy of what is read; but short ones of whole items are copies of
+// their own, since who keeps an id should not keep the item.
 type plain struct {
 	rest   string
+	whole  bool // an item is read, not a page
 	before byte // the next property: '{', or ',' if it is not the first
 	odd    bool
 }
@@ -58,13 +60,13 @@ func plainWhole(raw []byte, item wholeItem) bool {
 	if !utf8.Valid(raw) || hasControls(raw) {
 		return false
 	}
-	p := &plain{rest: string(raw)}
+	p := &plain{rest: string(raw), whole: true}
 	p.take("{")
 	for first := true; !p.odd && p.rest != "}"; first = false {
 		if !first {
 			p.take(",")
 		}
-		name := p.quoted()
+		name := p.part()
 		p.take(":")
 		if !item.plain(p, name) {
 			p.skip()
@@ -107,6 +109,18 @@ func (p *plain) text(name string) string {
 }
 
 func (p *plain) quoted() string {
+	text := p.part()
+	if p.whole && len(text) <= ownText {
+		return strings.Clone(text)
+	}
+	return text
+}
+
+// ownText is how long a short text is at most, in bytes: an id, a name or a date.
+const ownText = 64
+
+// part is a text without what encloses it.
+func (p *plain) part() string {
 	p.take(`"`)
 	end := strings.IndexByte(p.rest, '"')
 	if end < 0 {
@@ -152,8 +166,9 @@ func (p *plain) dateOrNil(name string) *Date {
 }
 
 func (p *plain) day() Date {
+	escaped := strings.IndexByte(p.rest[:min(len(p.rest), len(dateLayout)+2)], '\\') >= 0
 	text := p.quoted()
-	p.odd = p.odd || !validDate(text)
+	p.odd = p.odd || escaped || !validDate(text)
 	return Date(text)
 }
 
@@ -191,7 +206,7 @@ func (p *plain) skipText() {
 			continue
 		}
 		if end++; end == len(p.rest) || strings.IndexByte(`"\/bfnrt`, p.rest[end]) < 0 {
-			p.quoted()
+			p.part()
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -184,4 +185,30 @@ func TestValidDate(t *testing.T) {
 			t.Errorf("%s: %v, want %v", s, got, want)
 		}
 	})
+}
+
+// TestKeptIDs: who keeps the id of an item does not keep the item.
+func TestKeptIDs(t *testing.T) {
+	const items, content = 100, 100_000
+	ids := make([]string, 0, 3*items)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for i := range items {
+		raw := fmt.Appendf(nil, `{"id":"post %[1]d","type":"post","userId":"user %[1]d","userUsername":"name %[1]d","content":%[2]q}`, i, strings.Repeat("x", content))
+		var n news
+		var p postItem
+		if !plainWhole(raw, &n) || !plainWhole(raw, &p) {
+			t.Fatal("odd")
+		}
+		ids = append(ids, n.ID, p.ID, p.AuthorID, p.AuthorUsername)
+	}
+	if kept := int64(heap()) - int64(before); kept > items*content/2 {
+		t.Errorf("%d ids keep %d bytes", len(ids), kept)
+	}
+	runtime.KeepAlive(ids)
 }

@@ -194,11 +194,22 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // containerPath returns the path of the container whose items a request is about, ""
 // if it is about something else.
 func containerPath(path string) string {
-	end := strings.Index(path, "/docs")
-	if end < 0 || !strings.HasPrefix(path, "/dbs/") || strings.Count(path[:end], "/") != 4 {
+	start := strings.Index(path, "/dbs/") // an account may have a path of its own
+	if start < 0 {
 		return ""
 	}
-	return path[:end]
+	end := start
+	for range 4 { // /dbs/<name>/colls/<name>
+		next := strings.IndexByte(path[end+1:], '/')
+		if next < 0 {
+			return ""
+		}
+		end += 1 + next
+	}
+	if name, _, _ := strings.Cut(path[end+1:], "/"); name != "docs" {
+		return ""
+	}
+	return path[start:end]
 }
 
 // Session is how far Cosmos DB must have come for a client to see what it wrote.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,7 +49,7 @@ func newInstance(t testing.TB, engine *emulator.Engine, policies ...policy.Polic
 	}
 	i := &instance{wire: &wire{to: engine}}
 	i.client, err = azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: i.wire, PerCallPolicies: []policy.Policy{store.Bodies{}}, PerRetryPolicies: append([]policy.Policy{store.WriteOnce()}, policies...)}})
+		ClientOptions: azcore.ClientOptions{Transport: i.wire, PerRetryPolicies: slices.Concat([]policy.Policy{store.WriteOnce()}, policies, []policy.Policy{store.Bodies{}})}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,8 @@ type clients struct {
 
 // New returns a Store that serves requests through client and keeps the copies
 // true through background, so that the two can differ in priority, retries and
-// accounting; one client may serve both. It does no I/O, and closes neither.
+// accounting; one client may serve both. Each has the policy Bodies. It does no I/O, and
+// closes neither.
 func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	if o.Database == "" {
 		o.Database = "blog"

@@ -130,7 +130,7 @@ func newClient(t testing.TB, engine *emulator.Engine, transport policy.Transport
 		t.Fatal(err)
 	}
 	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: transport, PerCallPolicies: []policy.Policy{store.Bodies{}}, PerRetryPolicies: []policy.Policy{store.WriteOnce()}}})
+		ClientOptions: azcore.ClientOptions{Transport: transport, PerRetryPolicies: []policy.Policy{store.WriteOnce(), store.Bodies{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

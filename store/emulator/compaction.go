@@ -9,13 +9,14 @@ import (
 
 // compactions lets Pebble run one compaction at a time, and none before it is open: its Open
 // flushes what it replays of the log, and would then wait, for seconds, until the compaction
-// that this makes due has ended. So Open counts as the first one, and open ends it.
+// that this makes due has ended. So Open counts as the first one, and open ends it. A data
+// directory in a format older than any of Byline's would need compactions within Open.
 type compactions struct {
 	db   pebble.DBForCompaction
 	idle atomic.Bool // no compaction runs
 
+	ended atomic.Bool
 	life  sync.RWMutex // held for reading while db is called by the scheduler
-	ended bool         // guarded by life
 }
 
 // open says that Pebble's Open has succeeded.
@@ -26,14 +27,14 @@ func (c *compactions) Register(_ int, db pebble.DBForCompaction) { c.db = db }
 
 // Unregister implements pebble.CompactionScheduler.
 func (c *compactions) Unregister() {
-	c.life.Lock()
+	c.ended.Store(true)
+	c.life.Lock() // nobody is under way any more
 	defer c.life.Unlock()
-	c.ended = true
 }
 
 // TrySchedule implements pebble.CompactionScheduler. Who is refused waits for Done.
 func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
-	return c.idle.CompareAndSwap(true, false), c
+	return !c.ended.Load() && c.idle.CompareAndSwap(true, false), c
 }
 
 // UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler: it is one, always.
@@ -44,7 +45,7 @@ func (c *compactions) Done() {
 	c.idle.Store(true)
 	c.life.RLock()
 	defer c.life.RUnlock()
-	for !c.ended {
+	for !c.ended.Load() {
 		if waiting, _ := c.db.GetWaitingCompaction(); !waiting || !c.idle.CompareAndSwap(true, false) || c.db.Schedule(c) {
 			return
 		}

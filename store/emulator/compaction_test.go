@@ -3,6 +3,7 @@ package emulator
 import (
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,6 +63,7 @@ func TestStartWaitsForNoCompaction(t *testing.T) {
 	close(loaded.merge)
 
 	started := heldDisk{crashed, make(chan struct{}, 1), make(chan struct{})}
+	release := sync.OnceFunc(func() { close(started.merge) })
 	opened := make(chan struct{})
 	var again *Engine
 	var err error
@@ -73,26 +75,26 @@ func TestStartWaitsForNoCompaction(t *testing.T) {
 	case <-opened:
 	case <-time.After(time.Minute):
 		t.Error("the start waits for a compaction")
-		close(started.merge)
+		release()
 		<-opened
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		release()
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	if !t.Failed() {
 		started.await(t)
-		close(started.merge)
+		release()
 	}
-	for i := range items {
-		if i%bulkBatch != 0 {
-			continue
-		}
+	for i := 0; i < items; i += bulkBatch {
 		read := signed(t, "GET", "/dbs/db/colls/c/docs/"+scaleID(i), http.Header{"X-Ms-Documentdb-Partitionkey": {fmt.Sprintf("[%q]", scaleKey(i))}}, nil)
 		if err := roundTrip(again, read, nil); err != nil {
 			t.Fatal(i, err)
 		}
-	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
 	}
 }

@@ -57,7 +57,7 @@ func (w *world) Do(req *policy.Request) (*http.Response, error) {
 func newWorld(t *testing.T, o emulator.Options) *world {
 	t.Helper()
 	w := &world{}
-	w.client = enginetest.Client(t, o, azcore.ClientOptions{PerCallPolicies: []policy.Policy{store.Bodies{}}, PerRetryPolicies: []policy.Policy{store.WriteOnce(), w}, Retry: policy.RetryOptions{MaxRetries: 1000}})
+	w.client = enginetest.Client(t, o, azcore.ClientOptions{PerRetryPolicies: []policy.Policy{store.WriteOnce(), w, store.Bodies{}}, Retry: policy.RetryOptions{MaxRetries: 1000}})
 	var err error
 	if w.Store, err = store.New(w.client, w.client, store.Options{PollInterval: time.Millisecond, Logger: secrettest.Logger()}); err != nil {
 		t.Fatal(err)
