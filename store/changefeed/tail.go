@@ -111,7 +111,7 @@ func (t *Tail) follow(ctx context.Context, at continuation, changed *atomic.Bool
 			continue
 		}
 		retry.reset()
-		if done.Items == 0 {
+		if done.Lag == 0 && done.Items < int(t.reader.o.MaxItems) { // what is written meanwhile comes together
 			sleep(ctx, t.reader.o.PollInterval)
 		}
 	}

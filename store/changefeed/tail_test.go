@@ -16,7 +16,12 @@ import (
 // tail runs a Tail and waits until it is ready.
 func (w *world) tail(c *client, handle changefeed.Handler) {
 	w.t.Helper()
-	tail := changefeed.NewTail(c.source, handle, changefeed.Options{PollInterval: time.Millisecond, MaxItems: 2, Expiry: 20 * time.Millisecond})
+	w.tailWith(c, handle, changefeed.Options{PollInterval: time.Millisecond, MaxItems: 2, Expiry: 20 * time.Millisecond})
+}
+
+func (w *world) tailWith(c *client, handle changefeed.Handler, o changefeed.Options) {
+	w.t.Helper()
+	tail := changefeed.NewTail(c.source, handle, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- tail.Run(ctx) }()
@@ -41,6 +46,24 @@ func TestTailBeginsNow(t *testing.T) {
 	w.wait(func() bool { return strings.HasSuffix(w.have(), "a") && strings.Contains(w.have(), "c") })
 	if have := w.have(); strings.Contains(have, "before") || strings.Contains(have, "more") || len(w.leaseItems()) != 0 {
 		t.Errorf("handled %q with %d leases", have, len(w.leaseItems()))
+	}
+}
+
+// TestTailWaits: changes that come one by one are read together, by one read each PollInterval.
+func TestTailWaits(t *testing.T) {
+	const poll = 50 * time.Millisecond
+	w := newWorld(t)
+	var reads atomic.Int64
+	w.tailWith(w.client, w.handle, changefeed.Options{PollInterval: poll, Observe: func(changefeed.Progress) { reads.Add(1) }})
+	began := time.Now()
+	written := ids("a", 200)
+	for _, id := range written {
+		w.write(id)
+		time.Sleep(time.Millisecond)
+	}
+	w.wait(func() bool { return w.all(written) })
+	if n, most := reads.Load(), int64(time.Since(began)/poll)+2; n > most {
+		t.Errorf("%d reads, at most %d", n, most)
 	}
 }
 
