@@ -25,10 +25,11 @@ func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, a
 }
 
 // operations are those of a transactional batch, as "Transactional batch operations in Azure
-// Cosmos DB" has them: JSON, without the brackets.
+// Cosmos DB" has them: JSON, without the last bracket.
 type operations []byte
 
 func (b *operations) create(item []byte) {
+	*b = slices.Grow(*b, len(item)+64)
 	*b = append(append(b.begin("Create"), `,"resourceBody":`...), item...)
 	b.end()
 }
@@ -48,11 +49,11 @@ func (b *operations) on(what, id string) {
 }
 
 func (b *operations) begin(what string) []byte {
-	comma := ","
+	before := byte(',')
 	if len(*b) == 0 {
-		comma = ""
+		before = '['
 	}
-	return append(append(append(append(*b, comma...), `{"operationType":"`...), what...), '"')
+	return append(append(append(append(*b, before), `{"operationType":"`...), what...), '"')
 }
 
 func (b *operations) end() { *b = append(*b, '}') }
@@ -62,7 +63,7 @@ func (b *operations) end() { *b = append(*b, '}') }
 func (b operations) execute(ctx context.Context, c *azcosmos.ContainerClient, partition string, o *azcosmos.TransactionalBatchOptions) (azcosmos.TransactionalBatchResponse, *exchange, error) {
 	none := c.NewTransactionalBatch(key(partition))
 	none.DeleteItem("", nil)
-	within, x := sending(ctx, slices.Concat([]byte{'['}, b, []byte{']'}))
+	within, x := sending(ctx, append(b, ']'))
 	r, err := c.ExecuteTransactionalBatch(within, none, o)
 	return r, x, x.passed(err)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -17,15 +16,17 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"byline/internal/jsonpart"
 )
 
 // Bodies is a policy, per try, that every client of a Store has, after those that decide whether
 // to try again: an answer that is cut off is none. It sends batches and patches as the Store
-// encodes them, and hands items, pages of lists and of the change feed, and results of batches
-// to the Store as they arrive. azcosmos would encode the operations of a batch each for
-// itself, and copy and check them twice more; azcore would collect what arrives in memory that
-// it enlarges again and again, and azcosmos copy and check every item of it three times before
-// it is decoded.
+// encodes them, and hands pages of lists and of the change feed and results of batches to the
+// Store as they arrive. azcosmos would encode the operations of a batch each for itself, and
+// copy and check them twice more; azcore would collect what arrives in memory that it enlarges
+// again and again, and azcosmos copy and check every item of it three times before it is
+// decoded.
 //
 // The zero value works.
 type Bodies struct{}
@@ -35,7 +36,6 @@ type exchange struct {
 	request []byte   // sent instead of what azcosmos encoded; nil: that is sent
 	taken   bool     // the policy has seen the request
 	body    []byte   // as it arrived; nil if azcosmos has it
-	rid     string   // of the container, of a page
 	items   [][]byte // parts of the body, of a page of the change feed
 }
 
@@ -77,7 +77,7 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	if r.Method != http.MethodPost && r.Method != http.MethodGet {
+	if r.Method != http.MethodPost && !feed {
 		return req.Next()
 	}
 	runtime.SkipBodyDownload(req)
@@ -90,10 +90,18 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	}
 	resp.Body = http.NoBody
 	if feed { // azcosmos goes on to the next physical partition if there are none
-		if err := x.split(); err != nil {
+		var page struct {
+			RID   string          `json:"_rid"`
+			Items []jsonpart.Part `json:"Documents"`
+		}
+		if err := jsonv2.Unmarshal(x.body, &page, lenient); err != nil {
 			return nil, err
 		}
-		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%q,"_count":%d}`, x.rid, len(x.items))))
+		x.items = make([][]byte, len(page.Items))
+		for i, item := range page.Items {
+			x.items[i] = item.Of(x.body)
+		}
+		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%q,"_count":%d}`, page.RID, len(page.Items))))
 	}
 	return resp, nil
 }
@@ -123,8 +131,8 @@ var errNotPage = errors.New("not a page of a query")
 var errEnough = errors.New("enough")
 
 // eachItem calls f with a decoder that is at an item of a page, for all of them: f reads it.
-func (x *exchange) eachItem(f func(*jsontext.Decoder) error, o ...jsontext.Options) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(x.body), o...)
+func (x *exchange) eachItem(f func(*jsontext.Decoder) error) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(x.body))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return errors.Join(errNotPage, err)
 	}
@@ -134,63 +142,32 @@ func (x *exchange) eachItem(f func(*jsontext.Decoder) error, o ...jsontext.Optio
 		if err != nil {
 			return err
 		}
-		switch name.String() {
-		case "_rid":
-			err = jsonv2.UnmarshalDecode(d, &x.rid)
-		case "Documents":
-			found, err = true, each(d, f)
-		default:
-			err = d.SkipValue()
+		if name.String() != "Documents" {
+			if err := d.SkipValue(); err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
-			return err
+		if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
+			return errors.Join(errNotPage, err)
+		}
+		found = true
+		for d.PeekKind() == '{' {
+			if err := f(d); err != nil {
+				return err
+			}
+		}
+		if t, err := d.ReadToken(); err != nil || t.Kind() != ']' {
+			return errors.Join(errNotPage, err)
 		}
 	}
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' || !found {
 		return errors.Join(errNotPage, err)
 	}
-	return atEnd(d)
-}
-
-// atEnd returns an error if something follows.
-func atEnd(d *jsontext.Decoder) error {
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return errors.Join(errNotPage, err)
 	}
 	return nil
-}
-
-// each calls f for the elements of an array of objects, which the decoder is at.
-func each(d *jsontext.Decoder, f func(*jsontext.Decoder) error) error {
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
-		return errors.Join(errNotPage, err)
-	}
-	for d.PeekKind() == '{' {
-		if err := f(d); err != nil {
-			return err
-		}
-	}
-	if t, err := d.ReadToken(); err != nil || t.Kind() != ']' {
-		return errors.Join(errNotPage, err)
-	}
-	return nil
-}
-
-// value returns the next value as a part of the body that the decoder reads.
-func (x *exchange) value(d *jsontext.Decoder) ([]byte, error) {
-	before := d.InputOffset()
-	err := d.SkipValue()
-	return slices.Clip(bytes.TrimLeft(x.body[before:d.InputOffset()], ",: \t\r\n")), err
-}
-
-// split finds the items of a page of the change feed.
-func (x *exchange) split() error {
-	x.items = nil
-	return x.eachItem(func(d *jsontext.Decoder) error {
-		item, err := x.value(d)
-		x.items = append(x.items, item)
-		return err
-	}, lenient)
 }
 
 // bodies returns what a batch that succeeded returned of each of its operations, "" of
@@ -199,28 +176,13 @@ func (x *exchange) bodies() ([][]byte, error) {
 	if x.body == nil {
 		return nil, nil
 	}
-	all := make([][]byte, 0, 2)
-	d := jsontext.NewDecoder(bytes.NewBuffer(x.body))
-	err := each(d, func(d *jsontext.Decoder) error {
-		var item []byte
-		_, err := d.ReadToken()
-		for err == nil && d.PeekKind() == '"' {
-			var name, value []byte
-			if name, err = x.value(d); err == nil {
-				value, err = x.value(d)
-			}
-			if string(name) == `"resourceBody"` {
-				item = value
-			}
-		}
-		all = append(all, item)
-		if err == nil {
-			_, err = d.ReadToken()
-		}
-		return err
-	})
-	if err == nil {
-		err = atEnd(d)
+	var results []struct {
+		Item jsonpart.Part `json:"resourceBody"`
+	}
+	err := jsonv2.Unmarshal(x.body, &results)
+	all := make([][]byte, len(results))
+	for i, r := range results {
+		all[i] = r.Item.Of(x.body)
 	}
 	return all, err
 }

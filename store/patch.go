@@ -41,6 +41,8 @@ func (p *patch) increment(path string, by int64) {
 func (p *patch) begin(op, path string) {
 	if len(p.changes) > 0 {
 		p.changes = append(p.changes, ',')
+	} else {
+		p.changes = make([]byte, 0, 256)
 	}
 	p.changes = append(append(append(p.changes, `{"op":"`...), op...), `","path":`...)
 	p.changes = append(appendString(p.changes, path), `,"value":`...)

@@ -74,10 +74,6 @@ func TestClientWithoutBodies(t *testing.T) {
 			_, err := s.Feed(t.Context(), Paging{First: 1})
 			return err
 		},
-		"item": func() error {
-			_, err := readItem(t.Context(), "read", s.posts, key("p"), "i")
-			return err
-		},
 		"change feed": func() error {
 			_, err := readChangeFeed(t.Context(), s.posts, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 			return err

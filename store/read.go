@@ -8,15 +8,14 @@ import (
 
 // readItem is a point read; nil if there is no such item.
 func readItem(ctx context.Context, op string, c *azcosmos.ContainerClient, pk azcosmos.PartitionKey, id string) ([]byte, error) {
-	within, x := receiving(ctx)
-	_, err := c.ReadItem(within, pk, id, nil)
+	r, err := c.ReadItem(ctx, pk, id, nil)
 	if isMissing(err) {
 		return nil, nil
 	}
-	if err = x.passed(err); err != nil {
+	if err != nil {
 		return nil, cosmosError(op, err)
 	}
-	return x.body, nil
+	return r.Value, nil
 }
 
 // readMany reads items by (id, partition) in one request, in no order; what does

@@ -1,15 +1,15 @@
 package emulator
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"byline/internal/jsonpart"
 )
 
 // Limits of a batch.
@@ -20,30 +20,15 @@ const (
 
 // batchOp is one operation of a batch, as it stands in the body.
 type batchOp struct {
-	Type        string `json:"operationType"`
-	ID          string `json:"id"`
-	Key         string `json:"partitionKey"` // as in the header
-	IfMatch     string `json:"ifMatch"`
-	IfNoneMatch string `json:"ifNoneMatch"`
-	Minimal     bool   `json:"minimalReturnPreference"`
-	Body        part   `json:"resourceBody"`
+	Type        string        `json:"operationType"`
+	ID          string        `json:"id"`
+	Key         string        `json:"partitionKey"` // as in the header
+	IfMatch     string        `json:"ifMatch"`
+	IfNoneMatch string        `json:"ifNoneMatch"`
+	Minimal     bool          `json:"minimalReturnPreference"`
+	Body        jsonpart.Part `json:"resourceBody"`
 
 	body []byte // part of the batch's body
-}
-
-// part is where a value is in the text that is decoded, with what comes before it.
-type part struct{ from, to int64 }
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (p *part) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	p.from = d.InputOffset()
-	err := d.SkipValue()
-	p.to = d.InputOffset()
-	return err
-}
-
-func (p part) of(text []byte) []byte {
-	return slices.Clip(bytes.TrimLeft(text[p.from:p.to], ": \t\r\n"))
 }
 
 // batchResult is one element of the answer.
@@ -70,7 +55,7 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
 	}
 	for i := range ops {
-		ops[i].body = ops[i].Body.of(q.body)
+		ops[i].body = ops[i].Body.Of(q.body)
 	}
 	if len(ops) == 0 {
 		return nil, badRequest("The batch request has no operations.")
