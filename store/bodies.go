@@ -88,7 +88,8 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	if x.body, err = readBody(resp); err != nil {
 		return nil, err
 	}
-	resp.Body = http.NoBody
+	// The cache counts what arrived.
+	resp.Body, resp.ContentLength = http.NoBody, int64(len(x.body))
 	if feed { // azcosmos goes on to the next physical partition if there are none
 		var page struct {
 			RID   string          `json:"_rid"`

@@ -17,6 +17,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"byline/internal/enginetest"
 	"byline/store/emulator"
 )
 
@@ -169,5 +170,39 @@ func TestContainerPath(t *testing.T) {
 		if got := containerPath(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
+	}
+}
+
+type policyFunc func(*policy.Request) (*http.Response, error)
+
+func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
+
+// TestLengthOfBodies: what counts the bytes of an answer knows them, also if they came in chunks.
+func TestLengthOfBodies(t *testing.T) {
+	var length int64
+	look := policyFunc(func(req *policy.Request) (*http.Response, error) {
+		resp, err := req.Next()
+		if err == nil {
+			length = resp.ContentLength
+		}
+		return resp, err
+	})
+	chunked := policyFunc(func(req *policy.Request) (*http.Response, error) {
+		resp, err := req.Next()
+		if err == nil {
+			resp.ContentLength = -1
+		}
+		return resp, err
+	})
+	client := enginetest.Client(t, emulator.Options{}, azcore.ClientOptions{PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{Bodies{}, chunked}})
+	s, err := New(client, client, Options{})
+	if err == nil {
+		err = s.Provision(t.Context())
+	}
+	if err == nil {
+		_, err = s.Feed(t.Context(), Paging{First: 1})
+	}
+	if err != nil || length <= 0 {
+		t.Errorf("%d bytes, %v", length, err)
 	}
 }
