@@ -1,15 +1,16 @@
 package emulator
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
-	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/sql"
 )
 
 // Limits of a batch.
@@ -20,15 +21,13 @@ const (
 
 // batchOp is one operation of a batch, as it stands in the body.
 type batchOp struct {
-	Type        string        `json:"operationType"`
-	ID          string        `json:"id"`
-	Key         string        `json:"partitionKey"` // as in the header
-	IfMatch     string        `json:"ifMatch"`
-	IfNoneMatch string        `json:"ifNoneMatch"`
-	Minimal     bool          `json:"minimalReturnPreference"`
-	Body        jsonpart.Part `json:"resourceBody"`
-
-	body []byte // part of the batch's body
+	kind        string // Create, Upsert, Replace, Patch, Delete or Read
+	id          string
+	key         string // as in the header
+	ifMatch     string
+	ifNoneMatch string
+	minimal     bool
+	body        []byte // part of the batch's body
 }
 
 // batchResult is one element of the answer.
@@ -49,19 +48,9 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	if len(q.body) > 0 && q.body[0] == hybridRow {
 		return nil, badRequest("The batch request is in HybridRow, the binary format of the .NET SDK: only JSON is supported.")
 	}
-	var ops []batchOp
-	// What items may be is looked at with each of them.
-	if err := json.Unmarshal(q.body, &ops, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
-	}
-	for i := range ops {
-		ops[i].body = ops[i].Body.Of(q.body)
-	}
-	if len(ops) == 0 {
-		return nil, badRequest("The batch request has no operations.")
-	}
-	if len(ops) > maxBatchOperations {
-		return nil, badRequest("Batch request has more operations than what is supported.")
+	ops, err := parseBatch(q.body)
+	if err != nil {
+		return nil, err
 	}
 	const atomic, goOn = "X-Ms-Cosmos-Batch-Atomic", "X-Ms-Cosmos-Batch-Continue-On-Error"
 	switch {
@@ -71,6 +60,60 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 		return e.bulk(q, c, ops, q.is(goOn))
 	}
 	return e.transactionalBatch(q, c, ops)
+}
+
+// parseBatch reads the operations of a batch, which share its bytes. What items may be is
+// looked at with each of them.
+func parseBatch(body []byte) (ops []batchOp, err error) {
+	body = bytes.TrimSpace(body)
+	if !validJSON(body) || body[0] != '[' {
+		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
+	}
+	for c := range sql.Children(body) {
+		if len(ops) == maxBatchOperations {
+			return nil, badRequest("Batch request has more operations than what is supported.")
+		}
+		op, ok := parseBatchOp(c.Value)
+		if !ok {
+			return nil, badRequest("The batch request is invalid: its operation %d is not one.", len(ops))
+		}
+		ops = append(ops, op)
+	}
+	if len(ops) == 0 {
+		return nil, badRequest("The batch request has no operations.")
+	}
+	return ops, nil
+}
+
+func parseBatchOp(raw []byte) (op batchOp, ok bool) {
+	ok = raw[0] == '{'
+	for c := range sql.Children(raw) {
+		switch string(memberName(c)) {
+		case "operationType":
+			ok = readText(c.Value, &op.kind) && ok
+		case "id":
+			ok = readText(c.Value, &op.id) && ok
+		case "partitionKey":
+			ok = readText(c.Value, &op.key) && ok
+		case "ifMatch":
+			ok = readText(c.Value, &op.ifMatch) && ok
+		case "ifNoneMatch":
+			ok = readText(c.Value, &op.ifNoneMatch) && ok
+		case "minimalReturnPreference":
+			op.minimal = c.Value[0] == 't'
+			ok = ok && (c.Value[0] == 't' || c.Value[0] == 'f' || c.Value[0] == 'n')
+		case "resourceBody":
+			op.body = slices.Clip(c.Value)
+		}
+	}
+	return op, ok
+}
+
+// readText reads a text, or null, which is none.
+func readText(raw []byte, text *string) bool {
+	value := gjson.ParseBytes(raw)
+	*text = value.Str
+	return value.Type == gjson.String || value.Type == gjson.Null
 }
 
 // hybridRow is the first byte of a HybridRow record.
@@ -148,7 +191,7 @@ func failedOperation(err *apiError) batchResult {
 
 // returnsItem reports whether the answer has the item that an operation read or wrote.
 func (op *batchOp) returnsItem(q *request) bool {
-	return op.Type == "Read" || !op.Minimal && !q.minimal()
+	return op.kind == "Read" || !op.minimal && !q.minimal()
 }
 
 // answers adds the item that an operation returns to the size of the answer, and
@@ -183,11 +226,11 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation
 	fail := func(err error) operation {
 		return func(*transaction) (opResult, error) { return opResult{}, err }
 	}
-	if op.IfNoneMatch != "" {
+	if op.ifNoneMatch != "" {
 		return fail(badRequest("'ifNoneMatch' of a batch operation is not supported."))
 	}
-	if op.Key != "" {
-		own, err := d.itemKey(op.Key)
+	if op.key != "" {
+		own, err := d.itemKey(op.key)
 		if err != nil {
 			return fail(err)
 		}
@@ -195,31 +238,31 @@ func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation
 			return fail(partitionKeyMismatch("The partition key of the operation doesn't match the one specified in the header."))
 		}
 	}
-	switch op.Type {
+	switch op.kind {
 	case "Create", "Upsert", "Replace":
 		n, err := d.parseValidItem(op.body)
 		if err != nil {
 			return fail(err)
 		}
-		switch op.Type {
+		switch op.kind {
 		case "Create":
 			return func(t *transaction) (opResult, error) { return t.create(n) }
 		case "Upsert":
-			return func(t *transaction) (opResult, error) { return t.upsert(n, op.IfMatch) }
+			return func(t *transaction) (opResult, error) { return t.upsert(n, op.ifMatch) }
 		}
-		return func(t *transaction) (opResult, error) { return t.replace(op.ID, n, op.IfMatch) }
+		return func(t *transaction) (opResult, error) { return t.replace(op.id, n, op.ifMatch) }
 	case "Patch":
-		p, err := e.parsePatch(op.body)
+		p, err := e.parseValidPatch(op.body)
 		if err != nil {
 			return fail(err)
 		}
-		return func(t *transaction) (opResult, error) { return t.patch(op.ID, p, op.IfMatch) }
+		return func(t *transaction) (opResult, error) { return t.patch(op.id, p, op.ifMatch) }
 	case "Delete":
-		return func(t *transaction) (opResult, error) { return t.delete(op.ID, op.IfMatch) }
+		return func(t *transaction) (opResult, error) { return t.delete(op.id, op.ifMatch) }
 	case "Read":
-		return func(t *transaction) (opResult, error) { return t.read(op.ID) }
+		return func(t *transaction) (opResult, error) { return t.read(op.id) }
 	}
-	return fail(badRequest("The batch operation type '%s' is invalid.", op.Type))
+	return fail(badRequest("The batch operation type '%s' is invalid.", op.kind))
 }
 
 func appendBatchResults(dst []byte, results []batchResult) []byte {

@@ -3,6 +3,7 @@ package emulator
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -126,4 +127,39 @@ func TestBatch(t *testing.T) {
 		_, err = c.ExecuteTransactionalBatch(ctx, b, nil)
 		wantStatus(t, err, 413, "")
 	})
+}
+
+func TestParseBatch(t *testing.T) {
+	got, err := parseBatch([]byte(` [ {"operationType":"Create", "resourceBody": {"id": "1"} , "more":[{}]},
+		{"\u0069d":"x\"\u00e9","operationType":"Patch","ifMatch":"\"e\"","minimalReturnPreference":true,"partitionKey":null}]	`))
+	want := []batchOp{
+		{kind: "Create", body: []byte(`{"id": "1"}`)},
+		{kind: "Patch", id: `x"é`, ifMatch: `"e"`, minimal: true},
+	}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(batchOp{})); d != "" || err != nil {
+		t.Error(d, err)
+	}
+	for _, bad := range []string{``, ` `, `{}`, `[]`, `[1]`, `[null]`, `[[]]`, `[{}`, `[{}]]`, `"[{}]"`, `[{"id":1}]`, `[{"minimalReturnPreference":1}]`, `[{"resourceBody":}]`, `[{"a":tru}]`} {
+		if got, err := parseBatch([]byte(bad)); err == nil {
+			t.Errorf("%s: %+v", bad, got)
+		}
+	}
+}
+
+// What an operation lacks is found when its turn comes.
+func TestBatchWithoutBodies(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	for _, kind := range []string{"Create", "Upsert", "Replace", "Patch", "Nothing", ""} {
+		r := signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "X-Ms-Documentdb-Partitionkey": {`["p"]`}},
+			fmt.Appendf(nil, `[{"operationType":%q,"id":"1"}]`, kind))
+		answer, err := e.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		if answer.StatusCode != http.StatusMultiStatus || !strings.Contains(string(body), `"statusCode":400`) || err != nil {
+			t.Errorf("%s: %d %s %v", kind, answer.StatusCode, body, err)
+		}
+	}
 }

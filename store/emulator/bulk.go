@@ -54,7 +54,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 		case errors.As(err, &api):
 			results[i], status = failedOperation(api), http.StatusMultiStatus
 		case err != nil:
-			e.log.Error("operation of a batch failed", "operation", ops[i].Type, "err", err)
+			e.log.Error("operation of a batch failed", "operation", ops[i].kind, "err", err)
 			results[i], status = batchResult{status: http.StatusServiceUnavailable}, http.StatusMultiStatus
 		default:
 			results[i] = ops[i].result(q, c, op.res)
@@ -101,7 +101,7 @@ func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared [
 		p = c.rangeOfLocked(d.key.appendEPK(nil, key))
 	}
 	for i := range ops {
-		text := ops[i].Key
+		text := ops[i].key
 		if text == "" {
 			text = header
 		}

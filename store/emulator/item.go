@@ -3,7 +3,6 @@ package emulator
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 )
 
@@ -154,7 +154,7 @@ type newItem struct {
 }
 
 func (d *definition) parseItem(body []byte) (*newItem, error) {
-	if len(body) <= maxItemBytes && !json.Valid(body) {
+	if len(body) <= maxItemBytes && !validJSON(body) {
 		return nil, invalidPayload()
 	}
 	return d.parseValidItem(body)
@@ -171,11 +171,7 @@ func (d *definition) parseValidItem(body []byte) (*newItem, error) {
 	}
 	doc := body
 	if spaced {
-		buf := bytes.NewBuffer(make([]byte, 0, len(body)))
-		if err := json.Compact(buf, body); err != nil {
-			return nil, invalidPayload()
-		}
-		doc = buf.Bytes()
+		doc = compact(body)
 	}
 	if len(doc) == 0 || doc[0] != '{' || !utf8.Valid(doc) {
 		return nil, invalidPayload()
@@ -297,6 +293,29 @@ func survey(doc []byte) (deepest int, spaced bool) {
 		}
 	}
 	return deepest, spaced
+}
+
+// validJSON reports whether b is JSON; of any depth, with names that are there twice and
+// bytes that are not UTF-8.
+func validJSON(b []byte) bool {
+	return jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// compact returns valid JSON without the white space between its tokens, in bytes of its own.
+func compact(doc []byte) []byte {
+	out := make([]byte, 0, len(doc))
+	for i := 0; i < len(doc); i++ {
+		switch doc[i] {
+		case '"':
+			end := sql.StringEnd(doc, i)
+			out = append(out, doc[i:end]...)
+			i = end - 1
+		case ' ', '\t', '\n', '\r':
+		default:
+			out = append(out, doc[i])
+		}
+	}
+	return out
 }
 
 func stripSystemProperties(doc []byte) []byte {

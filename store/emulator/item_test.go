@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"pgregory.net/rapid"
 )
 
 var withContent = &azcosmos.ItemOptions{EnableContentResponseOnWrite: true}
@@ -339,4 +341,23 @@ func TestWhiteSpace(t *testing.T) {
 			t.Errorf("%q: %s", doc, res.Status)
 		}
 	}
+}
+
+// TestJSON: what is JSON is what encoding/json says, and without white space it is what
+// encoding/json makes of it.
+func TestJSON(t *testing.T) {
+	part := rapid.SampledFrom([]string{`{`, `}`, `[`, `]`, `,`, `:`, `""`, `"a"`, `"a"`, `" \\\" "`, `"\u00e9"`, "\"\xff\"", `"\ud800"`, "\"\t\"", `1`, `-2.50e1`, `01`, `true`, `null`, `nul`, ` `, "\n", "\t\r", "\f"})
+	value := rapid.Custom(func(t *rapid.T) string {
+		return rapid.SampledFrom([]string{`{"a" : 1, "a":[ ] }`, "[\n 1 , \" : \\\" \" ]", `{ "b": {"c" :null} }`}).Draw(t, "value")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		raw := []byte(strings.Join(rapid.SliceOfN(rapid.OneOf(part, part, value), 0, 6).Draw(t, "parts"), ""))
+		if validJSON(raw) != json.Valid(raw) {
+			t.Fatalf("%q: %t", raw, validJSON(raw))
+		}
+		var want bytes.Buffer
+		if json.Compact(&want, raw) == nil && !bytes.Equal(compact(raw), want.Bytes()) {
+			t.Fatalf("%q: %q", raw, compact(raw))
+		}
+	})
 }

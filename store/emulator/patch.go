@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"byline/store/emulator/internal/sql"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/tidwall/gjson"
 )
 
@@ -36,80 +34,114 @@ type patchOp struct {
 }
 
 func (e *Engine) parsePatch(body []byte) (*patch, error) {
-	var in struct {
-		Condition  *string `json:"condition"`
-		Operations []struct {
-			Op    string         `json:"op"`
-			Path  string         `json:"path"`
-			From  string         `json:"from"`
-			Value jsontext.Value `json:"value"`
-		} `json:"operations"`
-	}
 	if len(body) > maxItemBytes {
 		return nil, tooLarge()
 	}
-	if err := unmarshalPatch(body, &in, &in.Operations); err != nil {
+	if !validJSON(body) {
 		return nil, badRequest("The patch request is invalid: it is not well-formed JSON.")
 	}
-	if len(in.Operations) == 0 {
-		return nil, badRequest("The patch request is invalid: it has no operations.")
+	return e.parseValidPatch(body)
+}
+
+// parseValidPatch is parsePatch for what is known to be JSON: the operations alone, as an
+// array, or an object that has them. The patch shares its bytes.
+func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
+	if len(body) > maxItemBytes {
+		return nil, tooLarge()
 	}
-	if len(in.Operations) > maxPatchOperations {
-		return nil, badRequest("The number of patch operations can't exceed '%d'.", maxPatchOperations)
+	if !utf8.Valid(body) {
+		return nil, badRequest("The patch request is invalid: it is not UTF-8.")
 	}
-	p := &patch{ops: make([]patchOp, 0, len(in.Operations))}
-	if in.Condition != nil {
-		query, err := e.conditions.parse(*in.Condition)
-		if err != nil {
-			return nil, badRequest("The patch condition is invalid: %v", err)
-		}
-		if p.condition, err = query.Bind(nil); err != nil {
-			return nil, badRequest("The patch condition is invalid: %v", err)
-		}
-	}
-	for i, o := range in.Operations {
-		op := patchOp{op: strings.ToLower(o.Op)}
-		switch op.op {
-		case "add", "set", "replace", "incr":
-			if o.Value == nil {
-				return nil, badRequest("For Operation(%d): the operation '%s' requires a value.", i+1, o.Op)
-			}
-			if kind := o.Value.Kind(); kind == '{' || kind == '[' {
-				if err := o.Value.Compact(); err != nil {
-					return nil, badRequest("For Operation(%d): the value is invalid.", i+1)
+	p, operations := new(patch), bytes.TrimSpace(body)
+	if bytes.HasPrefix(operations, []byte{'{'}) {
+		whole := operations
+		operations = nil
+		for c := range sql.Children(whole) {
+			switch string(memberName(c)) {
+			case "condition":
+				if err := p.parseCondition(e, c.Value); err != nil {
+					return nil, err
 				}
-				p.nests = true
+			case "operations":
+				operations = c.Value
 			}
-			op.raw = o.Value
-			if op.op == "incr" && gjson.ParseBytes(op.raw).Type != gjson.Number {
-				return nil, badRequest("For Operation(%d): the value of an increment must be a number.", i+1)
-			}
-		case "remove":
-		case "move":
-			p.nests = true
-			var err error
-			if op.from, err = parsePointer(o.From); err != nil {
-				return nil, err
-			}
-		default:
-			return nil, badRequest("For Operation(%d): the operation '%s' is not supported.", i+1, o.Op)
 		}
-		var err error
-		if op.path, err = parsePointer(o.Path); err != nil {
+	}
+	for c := range sql.Children(operations) {
+		if len(p.ops) == maxPatchOperations {
+			return nil, badRequest("The number of patch operations can't exceed '%d'.", maxPatchOperations)
+		}
+		op, err := parsePatchOp(c.Value, len(p.ops)+1)
+		if err != nil {
 			return nil, err
 		}
+		p.nests = p.nests || op.op == "move" || len(op.raw) > 0 && (op.raw[0] == '{' || op.raw[0] == '[')
 		p.ops = append(p.ops, op)
+	}
+	if len(p.ops) == 0 {
+		return nil, badRequest("The patch request is invalid: it has no operations.")
 	}
 	return p, nil
 }
 
-// unmarshalPatch reads a patch's body: the operations alone, as an array, or an
-// object that has them.
-func unmarshalPatch(body []byte, whole, operations any) error {
-	if b := bytes.TrimSpace(body); len(b) > 0 && b[0] == '[' {
-		return jsonv2.Unmarshal(b, operations, jsonv1.DefaultOptionsV1())
+func (p *patch) parseCondition(e *Engine, raw []byte) error {
+	var text string
+	if !readText(raw, &text) {
+		return badRequest("The patch condition is invalid: it is not a text.")
 	}
-	return jsonv2.Unmarshal(body, whole, jsonv1.DefaultOptionsV1())
+	if p.condition = nil; string(raw) == "null" {
+		return nil
+	}
+	query, err := e.conditions.parse(text)
+	if err == nil {
+		p.condition, err = query.Bind(nil)
+	}
+	if err != nil {
+		return badRequest("The patch condition is invalid: %v", err)
+	}
+	return nil
+}
+
+// parsePatchOp reads an operation, the nth.
+func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
+	var kind, path, from string
+	ok := raw[0] == '{'
+	for c := range sql.Children(raw) {
+		switch string(memberName(c)) {
+		case "op":
+			ok = readText(c.Value, &kind) && ok
+		case "path":
+			ok = readText(c.Value, &path) && ok
+		case "from":
+			ok = readText(c.Value, &from) && ok
+		case "value":
+			op.raw = c.Value
+		}
+	}
+	if !ok {
+		return op, badRequest("Operation(%d) of the patch request is invalid.", n)
+	}
+	switch op.op = strings.ToLower(kind); op.op {
+	case "add", "set", "replace", "incr":
+		if op.raw == nil {
+			return op, badRequest("For Operation(%d): the operation '%s' requires a value.", n, kind)
+		}
+		if op.op == "incr" && gjson.ParseBytes(op.raw).Type != gjson.Number {
+			return op, badRequest("For Operation(%d): the value of an increment must be a number.", n)
+		}
+		if _, spaced := survey(op.raw); spaced {
+			op.raw = compact(op.raw)
+		}
+	case "remove":
+	case "move":
+		if op.from, err = parsePointer(from); err != nil {
+			return op, err
+		}
+	default:
+		return op, badRequest("For Operation(%d): the operation '%s' is not supported.", n, kind)
+	}
+	op.path, err = parsePointer(path)
+	return op, err
 }
 
 // parsePointer reads a JSON pointer (RFC 6901) other than the whole document.

@@ -110,9 +110,14 @@ func TestPatchThroughClient(t *testing.T) {
 func TestPatchBodies(t *testing.T) {
 	e := newEngine(t, Options{})
 	for body, want := range map[string]int{
-		`{"operations":[{"op":"remove","path":"/a"}]}`:                                    1,
-		` [{"op":"remove","path":"/a"},{"op":"set","path":"/b","value":null}]`:            2,
-		`{"condition":"from c where c.a = 1","operations":[{"op":"remove","path":"/a"}]}`: 1,
+		`{"operations":[{"op":"remove","path":"/a"}]}`:                                       1,
+		` [{"op":"remove","path":"/a"},{"op":"set","path":"/b","value":null}]`:               2,
+		`{"condition":"from c where c.a = 1","operations":[{"op":"remove","path":"/a"}]}`:    1,
+		"{ \"operations\" :\n[ {\"path\" : \"/a\\u0062\", \"\\u006fp\": \"Remove\"} ] }":     1,
+		`{"condition":null,"operations":[{"op":"set","path":"/a","value":[ 1 ],"more":{}}]}`: 1,
+		`{"condition":1,"operations":[{"op":"remove","path":"/a"}]}`:                         0,
+		`[{"op":"remove","path":1}]`:                                                         0, `[{"op":["remove"],"path":"/a"}]`: 0, `[{"op":"remove","path":"/a"}`: 0,
+		`[{"op":"set","path":"/a","value":nil}]`: 0, "[{\"op\":\"set\",\"path\":\"/a\",\"value\":\"\xff\"}]": 0,
 		`[]`: 0, `[1]`: 0, `{}`: 0, `null`: 0, `1`: 0, ``: 0,
 	} {
 		p, err := e.parsePatch([]byte(body))
