@@ -19,23 +19,29 @@ func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, a
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	items, err = x.bodies()
+	items, err = x.bodies(b.count)
 	failed, status = failure(r)
 	return items, failed, status, err
 }
 
 // operations are those of a transactional batch, as "Transactional batch operations in Azure
-// Cosmos DB" has them: JSON, without the last bracket.
-type operations []byte
+// Cosmos DB" has them. The zero value is none.
+type operations struct {
+	json  []byte // without the last bracket
+	count int
+}
 
 func (b *operations) create(item []byte) {
-	*b = slices.Grow(*b, len(item)+64)
-	*b = append(append(b.begin("Create"), `,"resourceBody":`...), item...)
+	b.json = slices.Grow(b.json, len(item)+64)
+	b.begin("Create")
+	b.json = append(append(b.json, `,"resourceBody":`...), item...)
 	b.end()
 }
 
 func (b *operations) patch(id string, p patch) {
-	*b = p.appendTo(append(appendString(append(b.begin("Patch"), `,"id":`...), id), `,"resourceBody":`...))
+	b.begin("Patch")
+	b.json = appendString(append(b.json, `,"id":`...), id)
+	b.json = p.appendTo(append(b.json, `,"resourceBody":`...))
 	b.end()
 }
 
@@ -44,26 +50,29 @@ func (b *operations) read(id string) { b.on("Read", id) }
 func (b *operations) delete(id string) { b.on("Delete", id) }
 
 func (b *operations) on(what, id string) {
-	*b = appendString(append(b.begin(what), `,"id":`...), id)
+	b.begin(what)
+	b.json = appendString(append(b.json, `,"id":`...), id)
 	b.end()
 }
 
-func (b *operations) begin(what string) []byte {
-	before := byte(',')
-	if len(*b) == 0 {
-		before = '['
+func (b *operations) begin(what string) {
+	if b.count == 0 {
+		b.json = append(make([]byte, 0, 1<<10), '[')
+	} else {
+		b.json = append(b.json, ',')
 	}
-	return append(append(append(append(*b, before), `{"operationType":"`...), what...), '"')
+	b.json = append(append(append(b.json, `{"operationType":"`...), what...), '"')
+	b.count++
 }
 
-func (b *operations) end() { *b = append(*b, '}') }
+func (b *operations) end() { b.json = append(b.json, '}') }
 
 // execute executes the operations. In their place azcosmos is given one that is of no
 // consequence, since it does not execute none.
-func (b operations) execute(ctx context.Context, c *azcosmos.ContainerClient, partition string, o *azcosmos.TransactionalBatchOptions) (azcosmos.TransactionalBatchResponse, *exchange, error) {
+func (b *operations) execute(ctx context.Context, c *azcosmos.ContainerClient, partition string, o *azcosmos.TransactionalBatchOptions) (azcosmos.TransactionalBatchResponse, *exchange, error) {
 	none := c.NewTransactionalBatch(key(partition))
 	none.DeleteItem("", nil)
-	within, x := sending(ctx, append(b, ']'))
+	within, x := sending(ctx, append(b.json, ']'))
 	r, err := c.ExecuteTransactionalBatch(within, none, o)
 	return r, x, x.passed(err)
 }

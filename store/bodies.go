@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -14,7 +15,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"byline/internal/jsonpart"
@@ -91,24 +91,21 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	// The cache counts what arrived.
 	resp.Body, resp.ContentLength = http.NoBody, int64(len(x.body))
 	if feed { // azcosmos goes on to the next physical partition if there are none
-		var page struct {
-			RID   string          `json:"_rid"`
-			Items []jsonpart.Part `json:"Documents"`
+		rid, items, ok := parseFeedPage(x.body)
+		if !ok {
+			return nil, errNotPage
 		}
-		if err := jsonv2.Unmarshal(x.body, &page, lenient); err != nil {
-			return nil, err
-		}
-		x.items = make([][]byte, len(page.Items))
-		for i, item := range page.Items {
-			x.items[i] = item.Of(x.body)
-		}
-		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%q,"_count":%d}`, page.RID, len(page.Items))))
+		x.items = items
+		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%s,"_count":%d}`, rid, len(items))))
 	}
 	return resp, nil
 }
 
 // readBody reads a body to its end and closes it.
 func readBody(resp *http.Response) (body []byte, err error) {
+	if held, ok := resp.Body.(interface{ Bytes() []byte }); ok { // of the engine, in this process
+		return held.Bytes(), nil
+	}
 	if resp.ContentLength < 0 {
 		body, err = io.ReadAll(resp.Body)
 	} else {
@@ -116,6 +113,25 @@ func readBody(resp *http.Response) (body []byte, err error) {
 		_, err = io.ReadFull(resp.Body, body)
 	}
 	return body, errors.Join(err, resp.Body.Close())
+}
+
+// parseFeedPage returns the items of a page of the change feed, which share its bytes. Whether
+// they are JSON is seen when they are decoded.
+func parseFeedPage(body []byte) (rid []byte, items [][]byte, ok bool) {
+	count := ""
+	for c := range jsonpart.Children(bytes.TrimSpace(body)) {
+		switch string(c.Name) {
+		case "_rid":
+			rid = c.Value
+		case "_count":
+			count = string(c.Value)
+		case "Documents":
+			for item := range jsonpart.Children(c.Value) {
+				items = append(items, item.Value)
+			}
+		}
+	}
+	return rid, items, len(rid) > 0 && count == strconv.Itoa(len(items))
 }
 
 // readChangeFeed reads a page of a container's change feed.
@@ -126,7 +142,7 @@ func readChangeFeed(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmo
 	return page, x.passed(err)
 }
 
-var errNotPage = errors.New("not a page of a query")
+var errNotPage = errors.New("not a page of a list")
 
 // errEnough ends eachItem early.
 var errEnough = errors.New("enough")
@@ -171,19 +187,24 @@ func (x *exchange) eachItem(f func(*jsontext.Decoder) error) error {
 	return nil
 }
 
-// bodies returns what a batch that succeeded returned of each of its operations, "" of
+// bodies returns what a batch of n operations that succeeded returned of each of them, nil of
 // those that return nothing; none if it did not succeed.
-func (x *exchange) bodies() ([][]byte, error) {
+func (x *exchange) bodies(n int) ([][]byte, error) {
 	if x.body == nil {
 		return nil, nil
 	}
-	var results []struct {
-		Item jsonpart.Part `json:"resourceBody"`
+	all := make([][]byte, 0, n)
+	for result := range jsonpart.Children(bytes.TrimSpace(x.body)) {
+		var body []byte
+		for c := range jsonpart.Children(result.Value) {
+			if string(c.Name) == "resourceBody" {
+				body = c.Value
+			}
+		}
+		all = append(all, body)
 	}
-	err := jsonv2.Unmarshal(x.body, &results)
-	all := make([][]byte, len(results))
-	for i, r := range results {
-		all[i] = r.Item.Of(x.body)
+	if len(all) != n {
+		return nil, fmt.Errorf("%d results of a batch of %d operations", len(all), n)
 	}
-	return all, err
+	return all, nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -204,5 +205,43 @@ func TestLengthOfBodies(t *testing.T) {
 	}
 	if err != nil || length <= 0 {
 		t.Errorf("%d bytes, %v", length, err)
+	}
+}
+
+// TestFeedPage: a page is whole, in whatever order, or none.
+func TestFeedPage(t *testing.T) {
+	for page, want := range map[string]string{
+		`{"_rid":"r","Documents":[{"id":"1"},{"id":"2"}],"_count":2}`:                 `"r" {"id":"1"} {"id":"2"}`,
+		" { \"Documents\" : [ {\"id\" : \"]\"} ] , \"_count\" : 1,\n\"_rid\":\"r\"} ": `"r" {"id" : "]"}`,
+		`{"_rid":"r","Documents":[],"_count":0}`:                                      `"r"`,
+		`{"_rid":"r","Documents":[{"id":"1"},{"id":"2"}],"_count":3}`:                 "",
+		`{"_rid":"r","Documents":[{"id":"1"},{"id":"2"`:                               "",
+		`{"_rid":"r","Documents":[{"id":"1"}`:                                         "",
+		`{"_rid":"r"}`:                                                                "",
+		`{"Documents":[],"_count":0}`:                                                 "",
+		`[{"_rid":"r","_count":0}]`:                                                   "",
+		`null`:                                                                        "",
+		``:                                                                            "",
+	} {
+		rid, items, ok := parseFeedPage([]byte(page))
+		got := strings.TrimSpace(fmt.Sprintf("%s %s", rid, bytes.Join(items, []byte(" "))))
+		if ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %s %t", page, got, ok)
+		}
+	}
+}
+
+// TestResultsOfBatch: there is one of each operation.
+func TestResultsOfBatch(t *testing.T) {
+	x := exchange{body: []byte(` [{"statusCode":200,"resourceBody":{"id":"]"}}, {"statusCode":204} ]`)}
+	got, err := x.bodies(2)
+	if len(got) != 2 || string(got[0]) != `{"id":"]"}` || got[1] != nil || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+	for _, body := range []string{``, `[]`, `{}`, `[{"statusCode":200}]`, `[{},{},{}]`} {
+		x.body = []byte(body)
+		if got, err := x.bodies(2); err == nil {
+			t.Errorf("%s: %q", body, got)
+		}
 	}
 }

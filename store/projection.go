@@ -362,8 +362,8 @@ func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 	renamed := map[string]bool{}
 	var suspects []Difference
 	for _, raw := range items {
-		var e envelope
-		err := json.Unmarshal(raw, &e)
+		var e authored
+		err := unmarshal(raw, &e, lenient)
 		if err == nil && e.Type == "" {
 			err = errors.New("no type")
 		}
@@ -373,7 +373,7 @@ func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 		}
 		if e.Type != typeUser {
 			if changefeed.Replaying(ctx) {
-				suspects = append(suspects, suspectOf(e, raw)...)
+				suspects = append(suspects, suspectOf(e.envelope, raw)...)
 			}
 			continue
 		}

@@ -1,29 +1,174 @@
-// Package jsonpart finds values in JSON text without copying them.
+// Package jsonpart walks JSON text and finds its parts, without copying them. The text is
+// known to be valid: on text that is not the functions return something, and never read out
+// of bounds.
 package jsonpart
 
 import (
 	"bytes"
-	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"iter"
 )
 
-// Part is where a value is in the text that json.Unmarshal decodes.
-type Part struct{ from, to int64 }
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (p *Part) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	p.from = d.InputOffset() // what separates the value from the one before comes first
-	err := d.SkipValue()
-	p.to = d.InputOffset()
-	return err
+// SkipSpace returns the index of what follows white space at i.
+func SkipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' {
+		i++
+	}
+	return i
 }
 
-// Of returns the part of the text: nil if there is no such value. It shares the text's
-// memory; what is appended to it does not.
-func (p Part) Of(text []byte) []byte {
-	if p.to == 0 {
-		return nil
+// StringEnd returns the index behind the string that opens at i.
+func StringEnd(b []byte, i int) int {
+	i++
+	for i < len(b) {
+		j := bytes.IndexByte(b[i:], '"')
+		if j < 0 {
+			return len(b)
+		}
+		i += j
+		k := i - 1
+		for b[k] == '\\' { // the opening quote ends this at the latest
+			k--
+		}
+		if (i-k)&1 == 1 {
+			return i + 1
+		}
+		i++
 	}
-	return slices.Clip(bytes.TrimLeft(text[p.from:p.to], ",: \t\r\n"))
+	return len(b)
+}
+
+// valueEnd returns the index behind the value that begins at i.
+func valueEnd(b []byte, i int) int {
+	if i >= len(b) {
+		return len(b)
+	}
+	switch b[i] {
+	case '"':
+		return StringEnd(b, i)
+	case '{', '[':
+		depth := 0
+		for i < len(b) {
+			switch b[i] {
+			case '"':
+				i = StringEnd(b, i)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				depth--
+				if depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return len(b)
+	}
+	for i < len(b) {
+		switch b[i] {
+		case ',', '}', ']', ' ', '\t', '\n', '\r':
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+// Members iterates over an object.
+type Members struct {
+	Text    []byte
+	At      int  // behind the brace, or the member before
+	Escaped bool // the last name has escapes
+}
+
+// Next returns a name, without its quotes and still escaped, and its value's span.
+func (m *Members) Next() (name []byte, start, end int, ok bool) {
+	b := m.Text
+	i := SkipSpace(b, m.At)
+	if i < len(b) && b[i] == ',' {
+		i = SkipSpace(b, i+1)
+	}
+	if i >= len(b) || b[i] != '"' {
+		return nil, 0, 0, false
+	}
+	i++
+	from := i
+	m.Escaped = false
+	for i < len(b) && b[i] != '"' {
+		if b[i] == '\\' {
+			m.Escaped = true
+			i++
+		}
+		i++
+	}
+	if i >= len(b) {
+		return nil, 0, 0, false
+	}
+	name = b[from:i]
+	i = SkipSpace(b, i+1)
+	if i >= len(b) || b[i] != ':' {
+		return nil, 0, 0, false
+	}
+	start = SkipSpace(b, i+1)
+	end = valueEnd(b, start)
+	if start >= end {
+		return nil, 0, 0, false
+	}
+	m.At = end
+	return name, start, end, true
+}
+
+// Elements iterates over an array.
+type Elements struct {
+	Text []byte
+	At   int // behind the bracket, or the element before
+}
+
+// Next returns an element.
+func (s *Elements) Next() (raw []byte, ok bool) {
+	i := SkipSpace(s.Text, s.At)
+	if i < len(s.Text) && s.Text[i] == ',' {
+		i = SkipSpace(s.Text, i+1)
+	}
+	if i >= len(s.Text) || s.Text[i] == ']' {
+		return nil, false
+	}
+	end := valueEnd(s.Text, i)
+	if end <= i {
+		return nil, false
+	}
+	s.At = end
+	return s.Text[i:end], true
+}
+
+// Child is a member of an object or an element of an array. It shares their bytes.
+type Child struct {
+	Name       []byte // of a member: without its quotes and still escaped
+	Value      []byte
+	Start, End int // where Value stands in the object or array
+}
+
+// Children returns what an object or array holds, in its order. raw is valid JSON,
+// without space before it.
+func Children(raw []byte) iter.Seq[Child] {
+	return func(yield func(Child) bool) {
+		if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+			return
+		}
+		m, s := Members{Text: raw, At: 1}, Elements{Text: raw, At: 1}
+		for {
+			var c Child
+			var ok bool
+			if raw[0] == '{' {
+				if c.Name, c.Start, c.End, ok = m.Next(); ok {
+					c.Value = raw[c.Start:c.End]
+				}
+			} else if c.Value, ok = s.Next(); ok {
+				c.Start, c.End = s.At-len(c.Value), s.At
+			}
+			if !ok || !yield(c) {
+				return
+			}
+		}
+	}
 }

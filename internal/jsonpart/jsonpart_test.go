@@ -2,61 +2,100 @@ package jsonpart
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 )
 
-func TestPart(t *testing.T) {
-	text := []byte("{ \"a\" :\n {\"x\": [1, \"}\"]}\t, \"list\": [ 1,\"two\" ,\r\n{}, null], \"other\": 2 }")
-	var v struct {
-		A    Part   `json:"a"`
-		List []Part `json:"list"`
-		None Part   `json:"none"`
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
-	got := [][]byte{v.A.Of(text), v.None.Of(text)}
-	for _, p := range v.List {
-		got = append(got, p.Of(text))
-	}
-	for i, want := range []string{`{"x": [1, "}"]}`, ``, `1`, `"two"`, `{}`, `null`} {
-		if string(got[i]) != want {
-			t.Errorf("%d: %s, want %s", i, got[i], want)
+func TestChildren(t *testing.T) {
+	text := []byte("{ \"a\" :\n {\"x\": [1, \"}\"]}\t, \"li\\\"st\": [ 1,\"two\\\\\" ,\r\n{}, null], \"other\": 2 }")
+	var got []string
+	for c := range Children(text) {
+		got = append(got, fmt.Sprintf("%s=%s", c.Name, c.Value))
+		if !bytes.Equal(text[c.Start:c.End], c.Value) {
+			t.Errorf("%s is at %d to %d", c.Value, c.Start, c.End)
+		}
+		for d := range Children(c.Value) {
+			got = append(got, string(d.Value))
 		}
 	}
-	before := bytes.Clone(text)
-	_ = append(got[0], "overwritten"...)
-	if !bytes.Equal(text, before) {
-		t.Errorf("the text is now %s", text)
+	want := []string{`a={"x": [1, "}"]}`, `[1, "}"]`, "li\\\"st=[ 1,\"two\\\\\" ,\r\n{}, null]", `1`, `"two\\"`, `{}`, `null`, `other=2`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for _, none := range []string{``, `1`, `"[1]"`, `[]`, `{}`, `[ ]`, `null`} {
+		for c := range Children([]byte(none)) {
+			t.Errorf("%s has %s", none, c.Value)
+		}
 	}
 }
 
-// What is found is the value, wherever it is.
-func TestPartOfAny(t *testing.T) {
+// What is found is what encoding/json finds, wherever it is.
+func TestChildrenOfAny(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		space := rapid.StringMatching(`[ \t\r\n]{0,2}`)
-		value := rapid.SampledFrom([]string{`1`, `-2.5e3`, `""`, `"a,b: c"`, `"\""`, `[]`, `[ 1 , 2 ]`, `{"a" : [ {} ]}`, `true`, `null`})
-		var values []string
-		text := "["
-		for i := range rapid.IntRange(1, 4).Draw(t, "values") {
-			if i > 0 {
-				text += space.Draw(t, "before") + ","
+		value := rapid.SampledFrom([]string{`1`, `-2.5e3`, `""`, `"a,b: c"`, `"\""`, `"\\"`, `[]`, `[ 1 , 2 ]`, `{"a" : [ {} ]}`, `true`, `null`})
+		names, open, end := rapid.Bool().Draw(t, "object"), "[", "]"
+		if names {
+			open, end = "{", "}"
+		}
+		var elements []string
+		for i := range rapid.IntRange(0, 4).Draw(t, "values") {
+			one := space.Draw(t, "before")
+			if names {
+				one += fmt.Sprintf(`"%d"%s:%s`, i, space.Draw(t, "behind the name"), space.Draw(t, "before the value"))
 			}
-			values = append(values, value.Draw(t, "value"))
-			text += space.Draw(t, "space") + values[i]
+			elements = append(elements, one+value.Draw(t, "value")+space.Draw(t, "behind"))
 		}
-		text += space.Draw(t, "after") + "]"
-		var parts []Part
-		if err := json.Unmarshal([]byte(text), &parts); err != nil {
-			t.Fatal(err)
+		text := []byte(open + strings.Join(elements, ",") + end)
+		var got, want []string
+		for c := range Children(text) {
+			got = append(got, string(c.Value))
 		}
-		for i, p := range parts {
-			if got := string(p.Of([]byte(text))); got != values[i] {
-				t.Fatalf("%q: %q, want %q", text, got, values[i])
+		if names {
+			var all map[string]json.RawMessage
+			if err := json.Unmarshal(text, &all); err != nil {
+				t.Fatal(err)
+			}
+			for i := range len(all) {
+				want = append(want, string(all[fmt.Sprint(i)]))
+			}
+		} else {
+			var all []json.RawMessage
+			if err := json.Unmarshal(text, &all); err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range all {
+				want = append(want, string(one))
 			}
 		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q: %q, want %q", text, got, want)
+		}
+	})
+}
+
+// FuzzChildren: what is not JSON does no harm, either.
+func FuzzChildren(f *testing.F) {
+	for _, s := range []string{`{"a":[1,{"b":"c"}]}`, `{"a`, `{"a":`, `["\`, `[\"`, `[,,]`, `{"a" 1}`, "[\x00", `{"":}`, `[[[`, `]`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var walk func([]byte, int)
+		walk = func(text []byte, depth int) {
+			for c := range Children(text) {
+				if !bytes.Equal(text[c.Start:c.End], c.Value) || len(c.Value) == 0 {
+					t.Fatalf("%q is at %d to %d of %q", c.Value, c.Start, c.End, text)
+				}
+				if depth < 20 {
+					walk(c.Value, depth+1)
+				}
+			}
+		}
+		walk(text, 0)
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"byline/store/emulator/internal/sql"
+	"byline/internal/jsonpart"
 )
 
 // Limits of a batch.
@@ -69,7 +69,7 @@ func parseBatch(body []byte) (ops []batchOp, err error) {
 	if !validJSON(body) || body[0] != '[' {
 		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
 	}
-	for c := range sql.Children(body) {
+	for c := range jsonpart.Children(body) {
 		if len(ops) == maxBatchOperations {
 			return nil, badRequest("Batch request has more operations than what is supported.")
 		}
@@ -87,7 +87,7 @@ func parseBatch(body []byte) (ops []batchOp, err error) {
 
 func parseBatchOp(raw []byte) (op batchOp, ok bool) {
 	ok = raw[0] == '{'
-	for c := range sql.Children(raw) {
+	for c := range jsonpart.Children(raw) {
 		switch string(memberName(c)) {
 		case "operationType":
 			ok = readText(c.Value, &op.kind) && ok

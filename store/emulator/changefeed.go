@@ -82,8 +82,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
 		return resp, nil
 	}
-	out := finishPage(f.out, f.count)
-	f.room.value = f.out
+	out := f.room.finishPage(f.out, f.count)
 	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
 	resp.charge = max(f.charge, chargeNotModified)
 	return resp, nil
@@ -245,6 +244,19 @@ func (f *feedReader) item(address, stored []byte) (*record, error) {
 	return &r, err
 }
 
+// grow makes room for an item, and most likely for those that follow, of which there are
+// no more than left.
+func (f *feedReader) grow(size, left int) {
+	if cap(f.out)-len(f.out) >= size {
+		return
+	}
+	average := size
+	if f.count > 0 {
+		average = len(f.out) / f.count
+	}
+	f.out = slices.Grow(f.out, max(size, min(average*min(left, f.size-f.count), max(len(f.out), scratchKept))))
+}
+
 // read fills the page and returns the LSN that it ends with.
 func (f *feedReader) read(q *request) (last uint64, err error) {
 	it, err := f.entries()
@@ -280,9 +292,8 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		}
 		if f.count > 0 {
 			f.out = append(f.out, ',')
-		} else { // most likely the others are as large
-			f.out = slices.Grow(f.out, min(min(f.size, int(f.last-lsn)+1)*(len(r.doc)+systemBytes), scratchKept))
 		}
+		f.grow(len(r.doc)+systemBytes, int(f.last-lsn)+1)
 		f.out = append(append(f.out, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)
 		f.out = append(strconv.AppendUint(f.out, lsn, 10), '}')
 		f.count++

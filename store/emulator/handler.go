@@ -106,6 +106,11 @@ func (resp *response) at(lsn uint64) *response {
 	return resp
 }
 
+// heldBody is an answer that is in memory: who reads it may take its Bytes instead.
+type heldBody struct{ *bytes.Buffer }
+
+func (heldBody) Close() error { return nil }
+
 // Do serves one request in process; it is azcore's policy.Transporter. It
 // answers every request with a response, and returns an error only when the
 // request's context has ended.
@@ -126,9 +131,9 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 	}
 	h := make(http.Header, 16)
 	resp.writeHeader(h, r)
-	var answer io.Reader = bytes.NewReader(resp.body)
+	var answer io.ReadCloser = heldBody{bytes.NewBuffer(resp.body)}
 	if resp.slow > 0 {
-		answer = newSlowBody(r.Context(), resp.body, resp.slow)
+		answer = io.NopCloser(newSlowBody(r.Context(), resp.body, resp.slow))
 	}
 	if len(resp.body) > 0 {
 		h["Content-Length"] = []string{strconv.Itoa(len(resp.body))}
@@ -138,7 +143,7 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 		StatusCode: resp.status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        h,
-		Body:          io.NopCloser(answer),
+		Body:          answer,
 		ContentLength: int64(len(resp.body)),
 		Request:       r,
 	}, nil

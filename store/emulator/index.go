@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
 )
 
@@ -285,7 +286,7 @@ func walkLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint64
 		return dst
 	}
 	position := uint64(0)
-	for c := range sql.Children(raw) {
+	for c := range jsonpart.Children(raw) {
 		if raw[0] == '[' {
 			var digits [8]byte
 			binary.BigEndian.PutUint64(digits[:], position)

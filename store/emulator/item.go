@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -190,7 +191,7 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 	n := &newItem{doc: doc}
 	var problem error
 	found, id, ttl, keys := false, 0, 0, [3]int{} // how often each was seen
-	for c := range sql.Children(doc) {
+	for c := range jsonpart.Children(doc) {
 		name := memberName(c)
 		switch string(name) {
 		case "id":
@@ -242,7 +243,7 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 // repeats reports whether a name on a path is there twice.
 func repeats(doc []byte, path sql.Path) bool {
 	times, deeper, position := 0, false, -1
-	for c := range sql.Children(doc) {
+	for c := range jsonpart.Children(doc) {
 		name := memberName(c)
 		if position++; doc[0] == '[' {
 			name = strconv.AppendInt(nil, int64(position), 10)
@@ -256,7 +257,7 @@ func repeats(doc []byte, path sql.Path) bool {
 }
 
 // memberName returns the name of a member, which shares its bytes unless it has escapes.
-func memberName(c sql.Child) []byte {
+func memberName(c jsonpart.Child) []byte {
 	if bytes.IndexByte(c.Name, '\\') < 0 {
 		return c.Name
 	}
@@ -279,7 +280,7 @@ func survey(doc []byte) (deepest int, spaced bool) {
 	for i := 0; i < len(doc); i++ {
 		switch doc[i] {
 		case '"':
-			i = sql.StringEnd(doc, i) - 1
+			i = jsonpart.StringEnd(doc, i) - 1
 		case '{', '[':
 			if depth++; depth > deepest {
 				if deepest = depth; deepest > maxNesting {
@@ -307,7 +308,7 @@ func compact(doc []byte) []byte {
 	for i := 0; i < len(doc); i++ {
 		switch doc[i] {
 		case '"':
-			end := sql.StringEnd(doc, i)
+			end := jsonpart.StringEnd(doc, i)
 			out = append(out, doc[i:end]...)
 			i = end - 1
 		case ' ', '\t', '\n', '\r':
@@ -319,16 +320,16 @@ func compact(doc []byte) []byte {
 }
 
 func stripSystemProperties(doc []byte) []byte {
-	isSystem := func(c sql.Child) bool { return isSystemProperty(string(memberName(c))) }
+	isSystem := func(c jsonpart.Child) bool { return isSystemProperty(string(memberName(c))) }
 	system := false
-	for c := range sql.Children(doc) {
+	for c := range jsonpart.Children(doc) {
 		system = system || isSystem(c)
 	}
 	if !system {
 		return doc
 	}
 	out := append(make([]byte, 0, len(doc)), '{')
-	for c := range sql.Children(doc) {
+	for c := range jsonpart.Children(doc) {
 		if isSystem(c) {
 			continue
 		}

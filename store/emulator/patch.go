@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/tidwall/gjson"
@@ -56,7 +57,7 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 	if bytes.HasPrefix(operations, []byte{'{'}) {
 		whole := operations
 		operations = nil
-		for c := range sql.Children(whole) {
+		for c := range jsonpart.Children(whole) {
 			switch string(memberName(c)) {
 			case "condition":
 				if err := p.parseCondition(e, c.Value); err != nil {
@@ -67,7 +68,7 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 			}
 		}
 	}
-	for c := range sql.Children(operations) {
+	for c := range jsonpart.Children(operations) {
 		if len(p.ops) == maxPatchOperations {
 			return nil, badRequest("The number of patch operations can't exceed '%d'.", maxPatchOperations)
 		}
@@ -106,7 +107,7 @@ func (p *patch) parseCondition(e *Engine, raw []byte) error {
 func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 	var kind, path, from string
 	ok := raw[0] == '{'
-	for c := range sql.Children(raw) {
+	for c := range jsonpart.Children(raw) {
 		switch string(memberName(c)) {
 		case "op":
 			ok = readText(c.Value, &kind) && ok
@@ -300,7 +301,7 @@ func (p place) step(doc []byte, name string) place {
 			wanted = k
 		}
 	}
-	for c := range sql.Children(doc[p.value:p.end]) {
+	for c := range jsonpart.Children(doc[p.value:p.end]) {
 		at.start = at.end
 		if at.index > 0 {
 			at.start++ // behind the comma

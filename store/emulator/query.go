@@ -58,10 +58,10 @@ func appendPageStart(dst []byte, name, rid string) []byte {
 	return append(append(append(dst, `","`...), name...), `":[`...)
 }
 
-// finishPage completes a list that appendPageStart began, in bytes of its own.
+// finishPage completes a list that appendPageStart began.
 func finishPage(b []byte, n int) *response {
 	b = append(strconv.AppendInt(append(b, `],"_count":`...), int64(n), 10), '}')
-	return &response{status: http.StatusOK, body: bytes.Clone(b), charge: chargeMetadata, items: n, counted: true}
+	return &response{status: http.StatusOK, body: b, charge: chargeMetadata, items: n, counted: true}
 }
 
 // bindQuery reads the body of a query request.
@@ -304,8 +304,7 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 	}
 	resp.at(r.state.at(p))
 	done := queryWork{retrieved: r.looked, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
-	out := finishPage(r.out, r.rows)
-	r.room.value = r.out
+	out := r.room.finishPage(r.out, r.rows)
 	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
 	charged := r.loaded
 	if b.Aggregates() { // the service computes them from the index

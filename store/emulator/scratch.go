@@ -1,6 +1,9 @@
 package emulator
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+)
 
 // scratch is room for what a request needs for a moment: keys to look up, and keys and
 // values on their way into a batch or an answer, which copy them. A request has one of
@@ -18,6 +21,18 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // scratchKept is how large room may be, in bytes, to be kept for the next request.
 const scratchKept = 256 << 10
+
+// finishPage completes a list that was made in the room for answers. The answer takes
+// the room over, if it is not to be kept.
+func (s *scratch) finishPage(b []byte, n int) *response {
+	resp := finishPage(b, n)
+	if cap(b) <= scratchKept {
+		s.value, resp.body = resp.body, bytes.Clone(resp.body)
+	} else {
+		s.value = nil
+	}
+	return resp
+}
 
 // release gives s back.
 func (s *scratch) release() {

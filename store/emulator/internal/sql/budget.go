@@ -1,6 +1,10 @@
 package sql
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"byline/internal/jsonpart"
+)
 
 // What one run of a query over one document may make and do. Sizes are checked
 // before room is made for what a function or an operator returns, as far as its
@@ -59,7 +63,7 @@ func nesting(raw []byte) int {
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '"':
-			i = StringEnd(raw, i) - 1
+			i = jsonpart.StringEnd(raw, i) - 1
 		case '{', '[':
 			depth++
 			deepest = max(deepest, depth)

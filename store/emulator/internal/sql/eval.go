@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"byline/internal/jsonpart"
 )
 
 // expr is an expression, ready to run. Expressions are immutable once parsed;
@@ -130,21 +132,21 @@ func (e *env) property(slot int) []byte {
 	case e.at < 0:
 		return nil
 	case e.at == 0:
-		e.at = skipSpace(e.doc, 0)
+		e.at = jsonpart.SkipSpace(e.doc, 0)
 		if e.at >= len(e.doc) || e.doc[e.at] != '{' {
 			e.at = -1
 			return nil
 		}
 		e.at++
 	}
-	m := members{b: e.doc, i: e.at}
+	m := jsonpart.Members{Text: e.doc, At: e.at}
 	for {
-		key, start, end, ok := m.next()
+		key, start, end, ok := m.Next()
 		if !ok {
 			e.at = -1
 			return nil
 		}
-		if m.escaped {
+		if m.Escaped {
 			key = unescape(nil, key)
 		}
 		for i, name := range e.slots {
@@ -152,7 +154,7 @@ func (e *env) property(slot int) []byte {
 				e.found |= 1 << i
 				e.spans[i].start, e.spans[i].end = start, end
 				if i == slot {
-					e.at = m.i
+					e.at = m.At
 					return e.doc[start:end]
 				}
 				break

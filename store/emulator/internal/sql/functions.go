@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+
+	"byline/internal/jsonpart"
 )
 
 const many = 1 << 20
@@ -192,8 +194,8 @@ func arrayLength(a []Value) Value {
 		return Value{}
 	}
 	n := 0
-	for s := (elements{b: a[0].text, i: 1}); ; n++ {
-		if _, ok := s.next(); !ok {
+	for s := (jsonpart.Elements{Text: a[0].text, At: 1}); ; n++ {
+		if _, ok := s.Next(); !ok {
 			return number(float64(n))
 		}
 	}
@@ -205,8 +207,8 @@ func arrayConcat(a []Value) Value {
 		if v.kind != Array {
 			return Value{}
 		}
-		for s := (elements{b: v.text, i: 1}); ; {
-			raw, ok := s.next()
+		for s := (jsonpart.Elements{Text: v.text, At: 1}); ; {
+			raw, ok := s.Next()
 			if !ok {
 				break
 			}
@@ -240,8 +242,8 @@ func arrayContains(a []Value) Value {
 	if partial = partial && a[1].kind == Object; partial {
 		wanted = sortedMembers(a[1].text)
 	}
-	for s := (elements{b: a[0].text, i: 1}); ; {
-		raw, ok := s.next()
+	for s := (jsonpart.Elements{Text: a[0].text, At: 1}); ; {
+		raw, ok := s.Next()
 		if !ok {
 			return boolean(false)
 		}
@@ -284,8 +286,8 @@ func setUnion(a []Value) Value {
 // appendNew appends the elements of an array that were not seen, and sees them.
 func appendNew(out []byte, array Value, seen map[string]bool) []byte {
 	var key []byte
-	for s := (elements{b: array.text, i: 1}); ; {
-		raw, ok := s.next()
+	for s := (jsonpart.Elements{Text: array.text, At: 1}); ; {
+		raw, ok := s.Next()
 		if !ok {
 			return out
 		}
@@ -305,8 +307,8 @@ func setIntersect(a []Value) Value {
 	seen := map[string]bool{}
 	appendNew(nil, a[0], seen)
 	out, key := []byte{'['}, []byte(nil)
-	for s := (elements{b: a[1].text, i: 1}); ; {
-		raw, ok := s.next()
+	for s := (jsonpart.Elements{Text: a[1].text, At: 1}); ; {
+		raw, ok := s.Next()
 		if !ok {
 			return Value{kind: Array, text: append(out, ']')}
 		}
@@ -346,9 +348,9 @@ func arraySlice(a []Value) Value {
 		start = max(0, start+int(arrayLength(a).num))
 	}
 	out := []byte{'['}
-	s := elements{b: a[0].text, i: 1}
+	s := jsonpart.Elements{Text: a[0].text, At: 1}
 	for n := 0; count > 0; n++ {
-		raw, ok := s.next()
+		raw, ok := s.Next()
 		if !ok {
 			break
 		}

@@ -1,198 +1,27 @@
 package sql
 
 import (
-	"bytes"
-	"iter"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"byline/internal/jsonpart"
 )
-
-// The functions here walk JSON text that is known to be valid. On text that is
-// not they return something, and never read out of bounds.
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && b[i] <= ' ' {
-		i++
-	}
-	return i
-}
-
-// StringEnd returns the index behind the string that opens at i.
-func StringEnd(b []byte, i int) int {
-	i++
-	for i < len(b) {
-		j := bytes.IndexByte(b[i:], '"')
-		if j < 0 {
-			return len(b)
-		}
-		i += j
-		k := i - 1
-		for b[k] == '\\' { // the opening quote ends this at the latest
-			k--
-		}
-		if (i-k)&1 == 1 {
-			return i + 1
-		}
-		i++
-	}
-	return len(b)
-}
-
-// valueEnd returns the index behind the value that begins at i.
-func valueEnd(b []byte, i int) int {
-	if i >= len(b) {
-		return len(b)
-	}
-	switch b[i] {
-	case '"':
-		return StringEnd(b, i)
-	case '{', '[':
-		depth := 0
-		for i < len(b) {
-			switch b[i] {
-			case '"':
-				i = StringEnd(b, i)
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				depth--
-				if depth == 0 {
-					return i + 1
-				}
-			}
-			i++
-		}
-		return len(b)
-	}
-	for i < len(b) {
-		switch b[i] {
-		case ',', '}', ']', ' ', '\t', '\n', '\r':
-			return i
-		}
-		i++
-	}
-	return i
-}
-
-// members iterates over an object; i starts behind the brace.
-type members struct {
-	b       []byte
-	i       int
-	escaped bool // the last key has escapes
-}
-
-// next returns a key, without its quotes and still escaped, and its value's span.
-func (m *members) next() (key []byte, start, end int, ok bool) {
-	b := m.b
-	i := skipSpace(b, m.i)
-	if i < len(b) && b[i] == ',' {
-		i = skipSpace(b, i+1)
-	}
-	if i >= len(b) || b[i] != '"' {
-		return nil, 0, 0, false
-	}
-	i++
-	from := i
-	m.escaped = false
-	for i < len(b) && b[i] != '"' {
-		if b[i] == '\\' {
-			m.escaped = true
-			i++
-		}
-		i++
-	}
-	if i >= len(b) {
-		return nil, 0, 0, false
-	}
-	key = b[from:i]
-	i = skipSpace(b, i+1)
-	if i >= len(b) || b[i] != ':' {
-		return nil, 0, 0, false
-	}
-	start = skipSpace(b, i+1)
-	end = valueEnd(b, start)
-	if start >= end {
-		return nil, 0, 0, false
-	}
-	m.i = end
-	return key, start, end, true
-}
-
-// is reports whether the key that next returned is name.
-func (m *members) is(key []byte, name string) bool {
-	if m.escaped {
-		key = unescape(nil, key)
-	}
-	return string(key) == name
-}
-
-// elements iterates over an array; i starts behind the bracket.
-type elements struct {
-	b []byte
-	i int
-}
-
-func (s *elements) next() (raw []byte, ok bool) {
-	i := skipSpace(s.b, s.i)
-	if i < len(s.b) && s.b[i] == ',' {
-		i = skipSpace(s.b, i+1)
-	}
-	if i >= len(s.b) || s.b[i] == ']' {
-		return nil, false
-	}
-	end := valueEnd(s.b, i)
-	if end <= i {
-		return nil, false
-	}
-	s.i = end
-	return s.b[i:end], true
-}
-
-// Child is a member of an object or an element of an array. It shares their bytes.
-type Child struct {
-	Name       []byte // of a member: without its quotes and still escaped
-	Value      []byte
-	Start, End int // where Value stands in the object or array
-}
-
-// Children returns what an object or array holds, in its order. raw is valid JSON,
-// without space before it.
-func Children(raw []byte) iter.Seq[Child] {
-	return func(yield func(Child) bool) {
-		if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
-			return
-		}
-		m, s := members{b: raw, i: 1}, elements{b: raw, i: 1}
-		for {
-			var c Child
-			var ok bool
-			if raw[0] == '{' {
-				if c.Name, c.Start, c.End, ok = m.next(); ok {
-					c.Value = raw[c.Start:c.End]
-				}
-			} else if c.Value, ok = s.next(); ok {
-				c.Start, c.End = s.i-len(c.Value), s.i
-			}
-			if !ok || !yield(c) {
-				return
-			}
-		}
-	}
-}
 
 // member returns the value of the first member called name, nil if there is none.
 func member(raw []byte, name string) []byte {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
 	}
-	m := members{b: raw, i: 1}
+	m := jsonpart.Members{Text: raw, At: 1}
 	for {
-		key, start, end, ok := m.next()
+		key, start, end, ok := m.Next()
 		if !ok {
 			return nil
 		}
-		if m.is(key, name) {
+		if m.Escaped {
+			key = unescape(nil, key)
+		}
+		if string(key) == name {
 			return raw[start:end]
 		}
 	}
@@ -203,9 +32,9 @@ func element(raw []byte, n int) []byte {
 	if len(raw) == 0 || raw[0] != '[' {
 		return nil
 	}
-	s := elements{b: raw, i: 1}
+	s := jsonpart.Elements{Text: raw, At: 1}
 	for {
-		v, ok := s.next()
+		v, ok := s.Next()
 		if !ok || n == 0 {
 			return v
 		}

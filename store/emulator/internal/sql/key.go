@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"byline/internal/jsonpart"
 )
 
 // Compare is the total order of ORDER BY: undefined, null, false, true, numbers,
@@ -29,10 +31,10 @@ func Compare(a, b Value) int {
 	case String:
 		return bytes.Compare(a.text, b.text)
 	case Array:
-		x, y := elements{b: a.text, i: 1}, elements{b: b.text, i: 1}
+		x, y := jsonpart.Elements{Text: a.text, At: 1}, jsonpart.Elements{Text: b.text, At: 1}
 		for {
-			v, more := x.next()
-			w, longer := y.next()
+			v, more := x.Next()
+			w, longer := y.Next()
 			if !more || !longer {
 				return compareEnds(more, longer)
 			}
@@ -72,13 +74,13 @@ type namedValue struct{ name, raw []byte }
 // sortedMembers returns an object's members by name, the first of each name.
 func sortedMembers(raw []byte) []namedValue {
 	var list []namedValue
-	m := members{b: raw, i: 1}
+	m := jsonpart.Members{Text: raw, At: 1}
 	for {
-		key, start, end, ok := m.next()
+		key, start, end, ok := m.Next()
 		if !ok {
 			break
 		}
-		if m.escaped {
+		if m.Escaped {
 			key = unescape(nil, key)
 		}
 		list = append(list, namedValue{key, raw[start:end]})
@@ -127,9 +129,9 @@ func AppendKey(dst []byte, v Value) []byte {
 		return appendKeyText(append(dst, keyString), v.text)
 	case Array:
 		dst = append(dst, keyArray)
-		s := elements{b: v.text, i: 1}
+		s := jsonpart.Elements{Text: v.text, At: 1}
 		for {
-			raw, ok := s.next()
+			raw, ok := s.Next()
 			if !ok {
 				return append(dst, keyEnd)
 			}
