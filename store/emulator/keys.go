@@ -72,7 +72,7 @@ func feedPosition(key []byte) (lsn uint64, op uint16) {
 // maxInlineRecord is the longest record that a change feed entry carries, so that a
 // page of small items is one scan without lookups. Longer items are looked up:
 // writing them twice would cost more than it saves.
-const maxInlineRecord = 2 << 10
+const maxInlineRecord = 1 << 10
 
 // appendFeedValue appends a change feed entry's value.
 func appendFeedValue(dst, address []byte, rec *record) []byte {
