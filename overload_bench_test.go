@@ -65,7 +65,9 @@ func BenchmarkOverload(b *testing.B) {
 			}
 		}()
 		profiled := s.profile("overload")
+		load := cpuOf(b, os.Getpid())
 		over := l.open(4*capacity, long)
+		load = cpuOf(b, os.Getpid()) - load
 		profiled()
 		close(done)
 		<-watched
@@ -76,6 +78,7 @@ func BenchmarkOverload(b *testing.B) {
 		b.ReportMetric(float64(len(over.answered))/long.Seconds(), "answered/s")
 		b.ReportMetric(float64(over.refused)/long.Seconds(), "refused/s")
 		b.ReportMetric(float64(over.unsent)/long.Seconds(), "unsent/s")
+		b.ReportMetric(100*load.Seconds()/long.Seconds(), "%-busy-sending")
 		b.ReportMetric(ms(before.answered), "p99-ms-before")
 		b.ReportMetric(ms(over.answered), "p99-ms-overloaded")
 		b.ReportMetric(ms(over.answered)/ms(before.answered), "times-before")

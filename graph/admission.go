@@ -21,8 +21,8 @@ const (
 	// A server is overloaded when manyRunnable goroutines wait for each processor for as
 	// long as standing: a burst is over sooner. Then operations are admitted where no more
 	// than fewRunnable do, until none has had to be refused for calm.
-	manyRunnable, fewRunnable = 100, 4
-	standing, calm            = 25 * time.Millisecond, 100 * time.Millisecond
+	manyRunnable, fewRunnable = 100, 2
+	standing, calm            = 10 * time.Millisecond, 100 * time.Millisecond
 
 	// lookInterval is how often the server looks whether it is overloaded.
 	lookInterval = time.Millisecond
