@@ -19,10 +19,11 @@ var maxExecuting, maxWaiting = 1000, 1000
 // How admission decides.
 const (
 	// A server is overloaded when manyRunnable goroutines wait for each processor for as
-	// long as standing: a burst is over sooner. Then operations are admitted where no more
-	// than fewRunnable do, until none has had to be refused for calm.
+	// long as standing, or for as long as growing and then are no fewer: a burst is over
+	// sooner. Then operations are admitted where no more than fewRunnable do, until none
+	// has had to be refused for calm.
 	manyRunnable, fewRunnable = 100, 2
-	standing, calm            = 10 * time.Millisecond, 100 * time.Millisecond
+	growing, standing, calm   = 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond
 
 	// lookInterval is how often the server looks whether it is overloaded.
 	lookInterval = time.Millisecond
@@ -51,6 +52,7 @@ type admission struct {
 	mu       sync.Mutex
 	lookedAt time.Time // guarded by mu, as is all below
 	behind   time.Time // since when too many wait; zero if they do not
+	first    int       // how many waited then
 	shedding bool      // the server is overloaded
 	shedAt   time.Time // when it last had to refuse an operation
 	refused  int       // since the operator was told
@@ -83,10 +85,16 @@ func (a *admission) shed(ctx context.Context) error {
 func (a *admission) overloaded(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.shedding && now.Sub(a.lookedAt) < lookInterval {
+	if a.shedding && now.Sub(a.shedAt) > calm {
+		a.shedding, a.behind = false, time.Time{}
+	}
+	since := now.Sub(a.lookedAt)
+	if !a.shedding && since < lookInterval {
 		return false
 	}
-	a.lookedAt = now
+	if a.lookedAt = now; since > calm { // nothing is known of the time between
+		a.behind = time.Time{}
+	}
 	runnable := a.runnable()
 	switch {
 	case a.shedding:
@@ -94,17 +102,14 @@ func (a *admission) overloaded(now time.Time) bool {
 		a.behind = time.Time{}
 		return false
 	case a.behind.IsZero():
-		a.behind = now
+		a.behind, a.first = now, runnable
 		return false
-	case now.Sub(a.behind) < standing:
+	case now.Sub(a.behind) < growing, now.Sub(a.behind) < standing && runnable < a.first:
 		return false
 	}
 	if runnable > fewRunnable*a.procs {
 		a.shedding, a.shedAt = true, now
 		return true
-	}
-	if now.Sub(a.shedAt) > calm {
-		a.shedding, a.behind = false, time.Time{}
 	}
 	return false
 }

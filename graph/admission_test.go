@@ -225,3 +225,38 @@ func TestAdmissionIsBounded(t *testing.T) {
 		t.Errorf("%d lines: %s", n, log.String())
 	}
 }
+
+// Two bursts, with nothing known of the time between, are no overload; and an overload of which
+// nothing was seen for long is over.
+func TestOverloadIsOfNow(t *testing.T) {
+	runnable := manyRunnable
+	a := &admission{procs: 1, runnable: func() int { return runnable }}
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	look := func(later time.Duration) bool {
+		now = now.Add(later)
+		return a.overloaded(now)
+	}
+	if look(0) || look(time.Hour) || look(growing/2) {
+		t.Error("a burst is refused")
+	}
+	if !look(growing) {
+		t.Error("what does not become less is not refused")
+	}
+	runnable = fewRunnable + 1
+	if !look(calm / 2) {
+		t.Error("the overload is over at once")
+	}
+	if look(time.Hour) {
+		t.Error("after an hour it still is not")
+	}
+	runnable = 3 * manyRunnable
+	if look(calm) {
+		t.Error("a burst is refused")
+	}
+	if runnable--; look(growing) {
+		t.Error("what becomes less is refused at once")
+	}
+	if !look(standing - growing) {
+		t.Error("what stands for long is not refused")
+	}
+}
