@@ -32,9 +32,8 @@ type operations struct {
 }
 
 func (b *operations) create(item []byte) {
-	b.json = slices.Grow(b.json, len(item)+64)
 	b.begin("Create")
-	b.json = append(append(b.json, `,"resourceBody":`...), item...)
+	b.json = append(append(slices.Grow(b.json, len(item)+64), `,"resourceBody":`...), item...)
 	b.end()
 }
 
@@ -57,7 +56,7 @@ func (b *operations) on(what, id string) {
 
 func (b *operations) begin(what string) {
 	if b.count == 0 {
-		b.json = append(make([]byte, 0, 1<<10), '[')
+		b.json = append(make([]byte, 0, 512), '[')
 	} else {
 		b.json = append(b.json, ',')
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -115,23 +114,26 @@ func readBody(resp *http.Response) (body []byte, err error) {
 	return body, errors.Join(err, resp.Body.Close())
 }
 
-// parseFeedPage returns the items of a page of the change feed, which share its bytes. Whether
-// they are JSON is seen when they are decoded.
+// parseFeedPage returns the items of a page of the change feed, which share its bytes, if it is
+// not cut off. Whether they are JSON is seen when they are decoded.
 func parseFeedPage(body []byte) (rid []byte, items [][]byte, ok bool) {
-	count := ""
-	for c := range jsonpart.Children(bytes.TrimSpace(body)) {
+	page := bytes.TrimSpace(body)
+	list := []byte(nil)
+	for c := range jsonpart.Children(page) {
 		switch string(c.Name) {
 		case "_rid":
 			rid = c.Value
-		case "_count":
-			count = string(c.Value)
 		case "Documents":
-			for item := range jsonpart.Children(c.Value) {
-				items = append(items, item.Value)
-			}
+			list = c.Value
 		}
 	}
-	return rid, items, len(rid) > 0 && count == strconv.Itoa(len(items))
+	if len(rid) == 0 || !bytes.HasPrefix(list, []byte{'['}) || !jsonpart.Whole(page) {
+		return nil, nil, false
+	}
+	for item := range jsonpart.Children(list) {
+		items = append(items, item.Value)
+	}
+	return rid, items, true
 }
 
 // readChangeFeed reads a page of a container's change feed.
@@ -193,8 +195,11 @@ func (x *exchange) bodies(n int) ([][]byte, error) {
 	if x.body == nil {
 		return nil, nil
 	}
-	all := make([][]byte, 0, n)
-	for result := range jsonpart.Children(bytes.TrimSpace(x.body)) {
+	all, body := make([][]byte, 0, n), bytes.TrimSpace(x.body)
+	if !bytes.HasPrefix(body, []byte{'['}) || !jsonpart.Whole(body) {
+		return nil, errors.New("the results of a batch are cut off")
+	}
+	for result := range jsonpart.Children(body) {
 		var body []byte
 		for c := range jsonpart.Children(result.Value) {
 			if string(c.Name) == "resourceBody" {

@@ -214,14 +214,18 @@ func TestFeedPage(t *testing.T) {
 		`{"_rid":"r","Documents":[{"id":"1"},{"id":"2"}],"_count":2}`:                 `"r" {"id":"1"} {"id":"2"}`,
 		" { \"Documents\" : [ {\"id\" : \"]\"} ] , \"_count\" : 1,\n\"_rid\":\"r\"} ": `"r" {"id" : "]"}`,
 		`{"_rid":"r","Documents":[],"_count":0}`:                                      `"r"`,
-		`{"_rid":"r","Documents":[{"id":"1"},{"id":"2"}],"_count":3}`:                 "",
 		`{"_rid":"r","Documents":[{"id":"1"},{"id":"2"`:                               "",
 		`{"_rid":"r","Documents":[{"id":"1"}`:                                         "",
-		`{"_rid":"r"}`:                                                                "",
-		`{"Documents":[],"_count":0}`:                                                 "",
-		`[{"_rid":"r","_count":0}]`:                                                   "",
-		`null`:                                                                        "",
-		``:                                                                            "",
+		`{"_rid":"r","_count":1,"Documents":[{"id":"1"}],"more":[{}]}`:                `"r" {"id":"1"}`,
+		`{"_count":2,"_rid":"r","Documents":[{"id":"1"},{"id":"2"`:                    "",
+		`{"_rid":"r","Documents":[{"id":"1"}],"_count":1`:                             "",
+		`{"_rid":"r","Documents":[{"id":"1"}],"_count":1} and more`:                   "",
+		`{"_rid":"r","Documents":{"a":{"id":"1"}},"_count":1}`:                        "",
+		`{"_rid":"r"}`:                "",
+		`{"Documents":[],"_count":0}`: "",
+		`[{"_rid":"r","_count":0}]`:   "",
+		`null`:                        "",
+		``:                            "",
 	} {
 		rid, items, ok := parseFeedPage([]byte(page))
 		got := strings.TrimSpace(fmt.Sprintf("%s %s", rid, bytes.Join(items, []byte(" "))))
@@ -238,7 +242,7 @@ func TestResultsOfBatch(t *testing.T) {
 	if len(got) != 2 || string(got[0]) != `{"id":"]"}` || got[1] != nil || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
-	for _, body := range []string{``, `[]`, `{}`, `[{"statusCode":200}]`, `[{},{},{}]`} {
+	for _, body := range []string{``, `[]`, `{}`, `[{"statusCode":200}]`, `[{},{},{}]`, `{"a":{},"b":{}}`, `[{},{"resourceBody":{"id":"1"`, `[{},{}`} {
 		x.body = []byte(body)
 		if got, err := x.bodies(2); err == nil {
 			t.Errorf("%s: %q", body, got)

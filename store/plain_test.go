@@ -212,3 +212,19 @@ func TestKeptIDs(t *testing.T) {
 	}
 	runtime.KeepAlive(ids)
 }
+
+// What a user's item has besides is no matter to who asks for its type.
+func TestOfAnyType(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"id":"u","type":"user","postId":["x"],"_ts":1.5}`: "user",
+		`{"type":"user","userUsername":{},"type":"post"}`:   "post",
+		`{"id":"u"}`: "",
+		`{"type":1}`: "error",
+	} {
+		var e ofAnyType
+		err := unmarshal([]byte(raw), &e, lenient)
+		if (err != nil) != (want == "error") || err == nil && e.Type != want {
+			t.Errorf("%s: %q, %v", raw, e.Type, err)
+		}
+	}
+}

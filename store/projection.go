@@ -353,6 +353,11 @@ func (s *Store) renameItem(ctx context.Context, item authored, name string) erro
 	return nil
 }
 
+// ofAnyType is what every item has.
+type ofAnyType struct{ envelope }
+
+func (e *ofAnyType) plain(p *plain, name string) bool { return e.plainEnvelope(p, name) }
+
 // projectUsers handles changes of the users container: a renamed user's new name
 // goes onto everything that the user has written, and the name is reserved if it is
 // not: a process that stood still in the middle of a rename may have been taken for
@@ -362,7 +367,7 @@ func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 	renamed := map[string]bool{}
 	var suspects []Difference
 	for _, raw := range items {
-		var e authored
+		var e ofAnyType
 		err := unmarshal(raw, &e, lenient)
 		if err == nil && e.Type == "" {
 			err = errors.New("no type")

@@ -16,7 +16,7 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// StringEnd returns the index behind the string that opens at i.
+// StringEnd returns the index behind the string that opens, with a quote, at i.
 func StringEnd(b []byte, i int) int {
 	i++
 	for i < len(b) {
@@ -37,6 +37,38 @@ func StringEnd(b []byte, i int) int {
 	return len(b)
 }
 
+// Whole reports whether an object or an array, without space around it, has its end: whether
+// it is not cut off.
+func Whole(raw []byte) bool {
+	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+		return false
+	}
+	end, closed := nestedEnd(raw, 0)
+	return closed && end == len(raw)
+}
+
+// nestedEnd returns the index behind the object or array that opens at i, and whether it is
+// closed there.
+func nestedEnd(b []byte, i int) (end int, closed bool) {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			i = StringEnd(b, i)
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+			if depth == 0 {
+				return i + 1, true
+			}
+		}
+		i++
+	}
+	return len(b), false
+}
+
 // valueEnd returns the index behind the value that begins at i.
 func valueEnd(b []byte, i int) int {
 	if i >= len(b) {
@@ -46,23 +78,8 @@ func valueEnd(b []byte, i int) int {
 	case '"':
 		return StringEnd(b, i)
 	case '{', '[':
-		depth := 0
-		for i < len(b) {
-			switch b[i] {
-			case '"':
-				i = StringEnd(b, i)
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				depth--
-				if depth == 0 {
-					return i + 1
-				}
-			}
-			i++
-		}
-		return len(b)
+		end, _ := nestedEnd(b, i)
+		return end
 	}
 	for i < len(b) {
 		switch b[i] {

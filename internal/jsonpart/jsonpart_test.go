@@ -34,6 +34,17 @@ func TestChildren(t *testing.T) {
 	}
 }
 
+func TestWhole(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{}`: true, `[]`: true, `[{"a":"]"}]`: true, `{"a":[1,{}]}`: true,
+		``: false, `1`: false, `"[]"`: false, `[`: false, `[{}`: false, `{"a":"}`: false, `{"a":[}`: false, `[]]`: false, `{} x`: false,
+	} {
+		if Whole([]byte(text)) != want {
+			t.Errorf("%s: %t", text, !want)
+		}
+	}
+}
+
 // What is found is what encoding/json finds, wherever it is.
 func TestChildrenOfAny(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -65,11 +65,11 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 // parseBatch reads the operations of a batch, which share its bytes. What items may be is
 // looked at with each of them.
 func parseBatch(body []byte) (ops []batchOp, err error) {
-	body = bytes.TrimSpace(body)
-	if !validJSON(body) || body[0] != '[' {
+	operations := bytes.TrimSpace(body)
+	if !validJSON(body) || operations[0] != '[' {
 		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
 	}
-	for c := range jsonpart.Children(body) {
+	for c := range jsonpart.Children(operations) {
 		if len(ops) == maxBatchOperations {
 			return nil, badRequest("Batch request has more operations than what is supported.")
 		}

@@ -139,7 +139,7 @@ func TestParseBatch(t *testing.T) {
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(batchOp{})); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	for _, bad := range []string{``, ` `, `{}`, `[]`, `[1]`, `[null]`, `[[]]`, `[{}`, `[{}]]`, `"[{}]"`, `[{"id":1}]`, `[{"minimalReturnPreference":1}]`, `[{"resourceBody":}]`, `[{"a":tru}]`} {
+	for _, bad := range []string{``, ` `, `{}`, `[]`, `[1]`, `[null]`, `[[]]`, `[{}`, `[{}]]`, `"[{}]"`, `[{"id":1}]`, `[{"minimalReturnPreference":1}]`, `[{"resourceBody":}]`, `[{"a":tru}]`, "[{}]\v", "\u00a0[{}]"} {
 		if got, err := parseBatch([]byte(bad)); err == nil {
 			t.Errorf("%s: %+v", bad, got)
 		}

@@ -244,9 +244,9 @@ func (f *feedReader) item(address, stored []byte) (*record, error) {
 	return &r, err
 }
 
-// grow makes room for an item, and most likely for those that follow, of which there are
-// no more than left.
-func (f *feedReader) grow(size, left int) {
+// grow makes room for an item, and most likely for those that follow, which lie at so many
+// LSNs.
+func (f *feedReader) grow(size, lsns int) {
 	if cap(f.out)-len(f.out) >= size {
 		return
 	}
@@ -254,7 +254,7 @@ func (f *feedReader) grow(size, left int) {
 	if f.count > 0 {
 		average = len(f.out) / f.count
 	}
-	f.out = slices.Grow(f.out, max(size, min(average*min(left, f.size-f.count), max(len(f.out), scratchKept))))
+	f.out = slices.Grow(f.out, max(size, min(average*min(lsns, f.size-f.count), max(len(f.out), scratchKept-len(f.out)))))
 }
 
 // read fills the page and returns the LSN that it ends with.

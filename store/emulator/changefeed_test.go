@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -193,6 +194,65 @@ func TestChangeFeedNeverSkips(t *testing.T) {
 			if id := fmt.Sprintf("w%d-%d", w, i/2); seen[id] != i {
 				t.Errorf("%s: saw version %d, want %d", id, seen[id], i)
 			}
+		}
+	}
+}
+
+// TestAnswersAreTheirOwn: an answer in memory stays what it is, whatever is read next.
+func TestAnswersAreTheirOwn(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for i := range 200 {
+		id := fmt.Sprintf("%04d", i)
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":%q,"pk":"p","text":%q}`, id, strings.Repeat(id, 1000)))
+	}
+	feed := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}}
+	query := http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Query": {"True"}, "Content-Type": {"application/query+json"}}
+	type answer struct{ held, was []byte }
+	var answers []answer
+	largest := 0
+	for i := range 60 {
+		for method, header := range map[string]http.Header{http.MethodGet: feed, http.MethodPost: query} {
+			header.Set("X-Ms-Max-Item-Count", []string{"1", "1000", "10", "60", "100"}[i%5])
+			body := ""
+			if method == http.MethodPost {
+				body = fmt.Sprintf(`{"query":"SELECT * FROM c WHERE c.id >= '%04d'"}`, i)
+			}
+			r, err := e.Do(signed(t, method, "/dbs/db/colls/c/docs", header, []byte(body)))
+			if err != nil || r.StatusCode != http.StatusOK {
+				t.Fatal(r.StatusCode, err)
+			}
+			held := r.Body.(heldBody).Bytes()
+			answers = append(answers, answer{held, bytes.Clone(held)})
+			largest = max(largest, len(held))
+		}
+	}
+	for i, a := range answers {
+		if !bytes.Equal(a.held, a.was) {
+			t.Fatalf("answer %d has changed", i)
+		}
+	}
+	if largest <= scratchKept {
+		t.Errorf("the largest answer has %d bytes", largest)
+	}
+}
+
+// TestSmallPagesAreSmall: what is kept of a page takes no more memory than it needs.
+func TestSmallPagesAreSmall(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "lone", `{"id":"1","pk":"lone"}`)
+	for i := range 1000 {
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p"}`, i))
+	}
+	h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkey": {`["lone"]`}, "X-Ms-Max-Item-Count": {"-1"}}
+	for range 3 {
+		r, err := e.Do(signed(t, http.MethodGet, "/dbs/db/colls/c/docs", h, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := r.Body.(heldBody).Bytes(); len(b) == 0 || cap(b) > 4<<10 {
+			t.Errorf("%d bytes take %d", len(b), cap(b))
 		}
 	}
 }

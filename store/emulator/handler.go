@@ -106,9 +106,16 @@ func (resp *response) at(lsn uint64) *response {
 	return resp
 }
 
-// heldBody is an answer that is in memory: who reads it may take its Bytes instead.
-type heldBody struct{ *bytes.Buffer }
+// heldBody is an answer that is in memory.
+type heldBody struct {
+	*bytes.Reader
+	all []byte
+}
 
+// Bytes returns all of the answer, to be read and not to be changed.
+func (b heldBody) Bytes() []byte { return b.all }
+
+// Close implements io.Closer.
 func (heldBody) Close() error { return nil }
 
 // Do serves one request in process; it is azcore's policy.Transporter. It
@@ -131,7 +138,7 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 	}
 	h := make(http.Header, 16)
 	resp.writeHeader(h, r)
-	var answer io.ReadCloser = heldBody{bytes.NewBuffer(resp.body)}
+	var answer io.ReadCloser = heldBody{bytes.NewReader(resp.body), resp.body}
 	if resp.slow > 0 {
 		answer = io.NopCloser(newSlowBody(r.Context(), resp.body, resp.slow))
 	}

@@ -273,8 +273,8 @@ func tooDeep(doc []byte) bool {
 	return depth > maxNesting
 }
 
-// survey returns how deep a document is nested, if not much deeper than it may be, and
-// whether there is white space between its tokens.
+// survey returns how deep a document is nested, and whether there is white space between its
+// tokens. It ends where a document is nested deeper than it may be.
 func survey(doc []byte) (deepest int, spaced bool) {
 	depth := 0
 	for i := 0; i < len(doc); i++ {
@@ -296,8 +296,8 @@ func survey(doc []byte) (deepest int, spaced bool) {
 	return deepest, spaced
 }
 
-// validJSON reports whether b is JSON; of any depth, with names that are there twice and
-// bytes that are not UTF-8.
+// validJSON reports whether b is JSON: nested up to 10,000 levels, perhaps with names that are
+// there twice and bytes that are not UTF-8.
 func validJSON(b []byte) bool {
 	return jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }

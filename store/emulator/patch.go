@@ -45,7 +45,8 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 }
 
 // parseValidPatch is parsePatch for what is known to be JSON: the operations alone, as an
-// array, or an object that has them. The patch shares its bytes.
+// array, or an object that has them, with the names of the documentation, in lower case. The
+// patch shares its bytes.
 func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 	if len(body) > maxItemBytes {
 		return nil, tooLarge()
@@ -67,6 +68,9 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 				operations = c.Value
 			}
 		}
+	}
+	if !bytes.HasPrefix(operations, []byte{'['}) {
+		return nil, badRequest("The patch request is invalid: it has no array of operations.")
 	}
 	for c := range jsonpart.Children(operations) {
 		if len(p.ops) == maxPatchOperations {
@@ -130,7 +134,11 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 		if op.op == "incr" && gjson.ParseBytes(op.raw).Type != gjson.Number {
 			return op, badRequest("For Operation(%d): the value of an increment must be a number.", n)
 		}
-		if _, spaced := survey(op.raw); spaced {
+		depth, spaced := survey(op.raw)
+		if depth > maxNesting {
+			return op, badRequest("For Operation(%d): the value is nested more than %d levels deep.", n, maxNesting)
+		}
+		if spaced {
 			op.raw = compact(op.raw)
 		}
 	case "remove":

@@ -23,11 +23,11 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 const scratchKept = 256 << 10
 
 // finishPage completes a list that was made in the room for answers. The answer takes
-// the room over, if it is not to be kept.
+// the room over if it is not to be kept.
 func (s *scratch) finishPage(b []byte, n int) *response {
 	resp := finishPage(b, n)
-	if cap(b) <= scratchKept {
-		s.value, resp.body = resp.body, bytes.Clone(resp.body)
+	if s.value = resp.body; cap(s.value) <= scratchKept {
+		resp.body = bytes.Clone(s.value)
 	} else {
 		s.value = nil
 	}
