@@ -103,7 +103,7 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 // readBody reads a body to its end and closes it.
 func readBody(resp *http.Response) (body []byte, err error) {
 	if held, ok := resp.Body.(interface{ Bytes() []byte }); ok { // of the engine, in this process
-		return held.Bytes(), nil
+		return held.Bytes(), resp.Body.Close()
 	}
 	if resp.ContentLength < 0 {
 		body, err = io.ReadAll(resp.Body)
@@ -117,17 +117,24 @@ func readBody(resp *http.Response) (body []byte, err error) {
 // parseFeedPage returns the items of a page of the change feed, which share its bytes, if it is
 // not cut off. Whether they are JSON is seen when they are decoded.
 func parseFeedPage(body []byte) (rid []byte, items [][]byte, ok bool) {
-	page := bytes.TrimSpace(body)
+	page := jsonpart.Members{Text: bytes.TrimSpace(body), At: 1}
 	list := []byte(nil)
-	for c := range jsonpart.Children(page) {
-		switch string(c.Name) {
+	if !bytes.HasPrefix(page.Text, []byte{'{'}) {
+		return nil, nil, false
+	}
+	for {
+		name, from, to, more := page.Next()
+		if !more {
+			break
+		}
+		switch string(name) {
 		case "_rid":
-			rid = c.Value
+			rid = page.Text[from:to]
 		case "Documents":
-			list = c.Value
+			list = page.Text[from:to]
 		}
 	}
-	if len(rid) == 0 || !bytes.HasPrefix(list, []byte{'['}) || !jsonpart.Whole(page) {
+	if len(rid) == 0 || !bytes.HasPrefix(list, []byte{'['}) || !page.Closed() {
 		return nil, nil, false
 	}
 	for item := range jsonpart.Children(list) {
@@ -189,24 +196,34 @@ func (x *exchange) eachItem(f func(*jsontext.Decoder) error) error {
 	return nil
 }
 
+var errNotResults = errors.New("not the results of a batch, or not all")
+
 // bodies returns what a batch of n operations that succeeded returned of each of them, nil of
 // those that return nothing; none if it did not succeed.
 func (x *exchange) bodies(n int) ([][]byte, error) {
 	if x.body == nil {
 		return nil, nil
 	}
-	all, body := make([][]byte, 0, n), bytes.TrimSpace(x.body)
-	if !bytes.HasPrefix(body, []byte{'['}) || !jsonpart.Whole(body) {
-		return nil, errors.New("the results of a batch are cut off")
+	results := jsonpart.Elements{Text: bytes.TrimSpace(x.body), At: 1}
+	if !bytes.HasPrefix(results.Text, []byte{'['}) {
+		return nil, errNotResults
 	}
-	for result := range jsonpart.Children(body) {
-		var body []byte
-		for c := range jsonpart.Children(result.Value) {
+	all := make([][]byte, 0, n)
+	for {
+		result, more := results.Next()
+		if !more {
+			break
+		}
+		var item []byte
+		for c := range jsonpart.Children(result) {
 			if string(c.Name) == "resourceBody" {
-				body = c.Value
+				item = c.Value
 			}
 		}
-		all = append(all, body)
+		all = append(all, item)
+	}
+	if !results.Closed() {
+		return nil, errNotResults
 	}
 	if len(all) != n {
 		return nil, fmt.Errorf("%d results of a batch of %d operations", len(all), n)

@@ -37,38 +37,6 @@ func StringEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// Whole reports whether an object or an array, without space around it, has its end: whether
-// it is not cut off.
-func Whole(raw []byte) bool {
-	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
-		return false
-	}
-	end, closed := nestedEnd(raw, 0)
-	return closed && end == len(raw)
-}
-
-// nestedEnd returns the index behind the object or array that opens at i, and whether it is
-// closed there.
-func nestedEnd(b []byte, i int) (end int, closed bool) {
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
-			i = StringEnd(b, i)
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-			if depth == 0 {
-				return i + 1, true
-			}
-		}
-		i++
-	}
-	return len(b), false
-}
-
 // valueEnd returns the index behind the value that begins at i.
 func valueEnd(b []byte, i int) int {
 	if i >= len(b) {
@@ -78,8 +46,23 @@ func valueEnd(b []byte, i int) int {
 	case '"':
 		return StringEnd(b, i)
 	case '{', '[':
-		end, _ := nestedEnd(b, i)
-		return end
+		depth := 0
+		for i < len(b) {
+			switch b[i] {
+			case '"':
+				i = StringEnd(b, i)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				depth--
+				if depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return len(b)
 	}
 	for i < len(b) {
 		switch b[i] {
@@ -135,6 +118,15 @@ func (m *Members) Next() (name []byte, start, end int, ok bool) {
 	return name, start, end, true
 }
 
+// Closed reports whether the text ends with the object, behind the member that Next returned
+// last: whether there are no more, and it is not cut off.
+func (m *Members) Closed() bool { return closed(m.Text, m.At, '}') }
+
+func closed(b []byte, at int, with byte) bool {
+	i := SkipSpace(b, at)
+	return i == len(b)-1 && b[i] == with
+}
+
 // Elements iterates over an array.
 type Elements struct {
 	Text []byte
@@ -157,6 +149,10 @@ func (s *Elements) Next() (raw []byte, ok bool) {
 	s.At = end
 	return s.Text[i:end], true
 }
+
+// Closed reports whether the text ends with the array, behind the element that Next returned
+// last.
+func (s *Elements) Closed() bool { return closed(s.Text, s.At, ']') }
 
 // Child is a member of an object or an element of an array. It shares their bytes.
 type Child struct {

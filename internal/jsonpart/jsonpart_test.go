@@ -34,13 +34,27 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-func TestWhole(t *testing.T) {
+// What is cut off, or goes on, has no end.
+func TestClosed(t *testing.T) {
 	for text, want := range map[string]bool{
-		`{}`: true, `[]`: true, `[{"a":"]"}]`: true, `{"a":[1,{}]}`: true,
-		``: false, `1`: false, `"[]"`: false, `[`: false, `[{}`: false, `{"a":"}`: false, `{"a":[}`: false, `[]]`: false, `{} x`: false,
+		`{}`: true, `[]`: true, `[{"a":"]"}]`: true, `{"a":[1,{}] }`: true, "[1\n]": true,
+		`[`: false, `{`: false, `[{}`: false, `{"a":"}`: false, `{"a":[}`: false, `{"a":{`: false, `[]]`: false, `{} x`: false, `{"a" 1}`: false,
 	} {
-		if Whole([]byte(text)) != want {
-			t.Errorf("%s: %t", text, !want)
+		m, s := Members{Text: []byte(text), At: 1}, Elements{Text: []byte(text), At: 1}
+		var got bool
+		if text[0] == '{' {
+			for ok := true; ok; {
+				_, _, _, ok = m.Next()
+			}
+			got = m.Closed()
+		} else {
+			for ok := true; ok; {
+				_, ok = s.Next()
+			}
+			got = s.Closed()
+		}
+		if got != want {
+			t.Errorf("%s: %t", text, got)
 		}
 	}
 }

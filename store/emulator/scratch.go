@@ -6,7 +6,7 @@ import (
 )
 
 // scratch is room for what a request needs for a moment: keys to look up, and keys and
-// values on their way into a batch or an answer, which copy them. A request has one of
+// values on their way into a batch or an answer, which copy them or take them over. A request has one of
 // its own and gives it back when it is done; nothing that outlives it may lie there.
 type scratch struct {
 	item  [512]byte // the item's key; the others are keys of index entries
