@@ -104,13 +104,13 @@ var accesses = map[string]access{
 // JSON, or none, with a feed that is spread over so many partitions. It reads nothing.
 // The error says what is wrong with the document, and where.
 func Explain(document string, variables []byte, feedPartitions int) ([]Explanation, error) {
-	given := map[string]any{}
+	given := inputs{}
 	if len(variables) > 0 {
-		if err := decode(string(variables), &given); err != nil {
-			return nil, fmt.Errorf("the variables are not a JSON object: %w", err)
-		}
-		for name, value := range given {
-			given[name] = plainNumbers(value)
+		switch err := decode(string(variables), &given); {
+		case errors.Is(err, errNoObject):
+			return nil, fmt.Errorf("the variables are %w", errNoObject)
+		case err != nil:
+			return nil, fmt.Errorf("the variables are %w: %w", errNoObject, err)
 		}
 	}
 	schema := servedSchema(true)

@@ -122,6 +122,7 @@ func TestExplain(t *testing.T) {
 		"no document":          {``, "", nil, "no operations"},
 		"variables of no use":  {`query F($n: Int!) { feed(first: $n) { edges { cursor } } }`, `{"n": "x"}`, nil, "cannot use string as Int"},
 		"variables not JSON":   {`{ __typename }`, `n=1`, nil, "not a JSON object"},
+		"variables a list":     {`{ __typename }`, `[]`, nil, "the variables are not a JSON object"},
 		"more than is allowed": {`{ ` + strings.Repeat("a: __typename ", 101) + `}`, "", nil, "101 aliases"},
 	} {
 		t.Run(name, func(t *testing.T) {

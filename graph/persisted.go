@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
@@ -100,7 +99,7 @@ func persistedHash(extensions map[string]any) (string, error) {
 	if !ok {
 		return "", refuse(persistedField, "%s must be an object", persistedField)
 	}
-	if version, _ := extension["version"].(json.Number); version != "1" {
+	if version, _ := extension["version"].(int64); version != 1 {
 		return "", refuse(persistedField+".version", "%s.version must be 1", persistedField)
 	}
 	hash, _ := extension["sha256Hash"].(string)

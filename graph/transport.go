@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -15,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/store"
@@ -262,7 +263,7 @@ func readGet(r *http.Request, params *graphql.RawParams) error {
 		into *map[string]any
 	}{{"variables", &params.Variables}, {"extensions", &params.Extensions}} {
 		if text := q.Get(field.name); text != "" {
-			switch err := decode(text, field.into); {
+			switch err := decode(text, (*inputs)(field.into)); {
 			case errors.Is(err, errHalfCharacter):
 				return &httpError{status: http.StatusBadRequest, err: errHalfCharacter}
 			case err != nil:
@@ -270,7 +271,6 @@ func readGet(r *http.Request, params *graphql.RawParams) error {
 			}
 		}
 	}
-	plainVariables(params)
 	nameDocument(params, cmp.Or(q.Get("documentId"), q.Get("doc_id")))
 	return nil
 }
@@ -278,14 +278,15 @@ func readGet(r *http.Request, params *graphql.RawParams) error {
 // readPost reads an operation from the body.
 func readPost(body string, params *graphql.RawParams) error {
 	err := readParams(body, params)
-	var wrongType *json.UnmarshalTypeError
+	var wrongType *jsonv2.SemanticError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, errHalfCharacter):
 		return &httpError{status: http.StatusBadRequest, err: err}
-	case errors.As(err, &wrongType) && wrongType.Field != "":
-		return badRequest(wrongType.Field, "%s has the wrong type", wrongType.Field)
+	case errors.As(err, &wrongType) && wrongType.JSONPointer != "":
+		field := string(wrongType.JSONPointer[1:]) // a member of the body: what is in inputs has any type
+		return badRequest(field, "%s has the wrong type", field)
 	}
 	return badRequest("", "the body must be a JSON object in UTF-8 with a query, and nothing after it")
 }
@@ -293,66 +294,91 @@ func readPost(body string, params *graphql.RawParams) error {
 // readParams reads an operation as JSON.
 func readParams(text string, params *graphql.RawParams) error {
 	body := struct {
-		Query         *string         `json:"query"`
-		OperationName *string         `json:"operationName"`
-		Variables     *map[string]any `json:"variables"`
-		Extensions    *map[string]any `json:"extensions"`
-		DocumentID    string          `json:"documentId"`
-		DocID         string          `json:"doc_id"` // Relay's name for it
-	}{Query: &params.Query, OperationName: &params.OperationName, Variables: &params.Variables, Extensions: &params.Extensions}
+		Query         *string `json:"query"`
+		OperationName *string `json:"operationName"`
+		Variables     *inputs `json:"variables"`
+		Extensions    *inputs `json:"extensions"`
+		DocumentID    string  `json:"documentId"`
+		DocID         string  `json:"doc_id"` // Relay's name for it
+	}{Query: &params.Query, OperationName: &params.OperationName, Variables: (*inputs)(&params.Variables), Extensions: (*inputs)(&params.Extensions)}
 	if err := decode(text, &body); err != nil {
 		return err
 	}
-	plainVariables(params)
 	nameDocument(params, cmp.Or(body.DocumentID, body.DocID))
 	return nil
 }
 
-func plainVariables(params *graphql.RawParams) {
-	for name, value := range params.Variables {
-		params.Variables[name] = plainNumbers(value)
-	}
-}
-
-// decode reads one JSON value, and makes sure that nothing follows it.
+// decode reads one JSON value, and makes sure that nothing follows it. Of the members of
+// one name the last counts: a decoder that knew of the others would remember all names.
 func decode(text string, into any) error {
 	if err := checkText(text); err != nil {
 		return err
 	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	switch _, err := d.Token(); {
-	case err == io.EOF:
-		return nil
-	case err != nil:
-		return err
-	}
-	return errors.New("more than one JSON value")
+	return jsonv2.Unmarshal([]byte(text), into, jsontext.AllowDuplicateNames(true))
 }
 
-// plainNumbers replaces json.Number, which the executor would take for a String, by
-// int64, or float64 for what is no such integer.
-func plainNumbers(value any) any {
-	switch v := value.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	case []any:
-		for i := range v {
-			v[i] = plainNumbers(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = plainNumbers(v[k])
-		}
+// inputs are the members of a JSON object. A number is an int64, or a float64 if it is no
+// such integer, at most the largest: the executor would take a json.Number for a String.
+type inputs map[string]any
+
+var errNoObject = errors.New("not a JSON object")
+
+// UnmarshalJSONFrom implements jsonv2.UnmarshalerFrom.
+func (i *inputs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	value, err := readInput(d)
+	if err != nil {
+		return err
 	}
-	return value
+	object, ok := value.(map[string]any)
+	if value != nil && !ok {
+		return errNoObject
+	}
+	*i = object
+	return nil
+}
+
+func readInput(d *jsontext.Decoder) (any, error) {
+	t, err := d.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch t.Kind() {
+	case 't', 'f':
+		return t.Bool(), nil
+	case '"':
+		return t.String(), nil
+	case '0':
+		if n, err := strconv.ParseInt(t.String(), 10, 64); err == nil {
+			return n, nil
+		}
+		return t.Float(), nil
+	case '[':
+		list := []any{}
+		for d.PeekKind() != ']' {
+			value, err := readInput(d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, value)
+		}
+		_, err := d.ReadToken()
+		return list, err
+	case '{':
+		object := map[string]any{}
+		for d.PeekKind() != '}' {
+			name, err := d.ReadToken()
+			if err != nil {
+				return nil, err
+			}
+			key := name.String() // before the next token is read
+			if object[key], err = readInput(d); err != nil {
+				return nil, err
+			}
+		}
+		_, err := d.ReadToken()
+		return object, err
+	}
+	return nil, nil
 }
 
 // negotiate chooses the media type of the answer: what the client likes best, and

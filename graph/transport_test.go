@@ -2,6 +2,7 @@ package graph
 
 import (
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestTransport(t *testing.T) {
@@ -56,6 +60,8 @@ func TestTransport(t *testing.T) {
 		"something after the object -> 400":       {request: request{body: typename + "secret"}, status: 400, code: "BAD_USER_INPUT"},
 		"two objects -> 400":                      {request: request{body: typename + typename}, status: 400, code: "BAD_USER_INPUT"},
 		"no query -> 400":                         {request: request{body: `{}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
+		"a query by another name -> 400":          {request: request{body: `{"Query":"{__typename}"}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
+		"a name that means nothing":               {request: request{body: `{"query":"{__typename}","QUERY":"secret{","Variables":7}`}, status: 200, data: true},
 		"a query of another type -> 400":          {request: request{body: `{"query":["secret"]}`}, status: 400, code: "BAD_USER_INPUT", field: "query"},
 		"variables of another type -> 400":        {request: request{body: `{"query":"{__typename}","variables":"secret"}`}, status: 400, code: "BAD_USER_INPUT", field: "variables"},
 		"null where something is optional":        {request: request{body: `{"query":"{__typename}","variables":null,"operationName":null,"extensions":null}`}, status: 200, data: true},
@@ -201,5 +207,43 @@ func TestSlowBody(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	if a := send(t, deaf(t, Options{}), r); a.status != http.StatusRequestTimeout || a.code() != "BAD_USER_INPUT" {
 		t.Errorf("status %d: %s", a.status, a.body)
+	}
+}
+
+func TestInputs(t *testing.T) {
+	for text, want := range map[string]inputs{
+		`null`: nil,
+		`{}`:   {},
+		`{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}`:      {"a": int64(3), "b": map[string]any{"c": int64(2)}},
+		`{"h": 1e999, "l": -1e999, "z": -0, "d": 0.0}`: {"h": math.MaxFloat64, "l": -math.MaxFloat64, "z": int64(0), "d": 0.0},
+		` {"i": 7, "m": -9007199254740993, "f": 1.5, "w": 1.0, "e": 1e2, "big": 9223372036854775808} `: {
+			"i": int64(7), "m": int64(-9007199254740993), "f": 1.5, "w": 1.0, "e": 100.0, "big": 9223372036854775808.0},
+		`{"s": "a\u00e9\n", "t": true, "n": null, "l": [1, [], {"o": {}}]}`: {
+			"s": "aé\n", "t": true, "n": nil, "l": []any{int64(1), []any{}, map[string]any{"o": map[string]any{}}}},
+	} {
+		var got inputs
+		if err := decode(text, &got); err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got\n%s", text, diff)
+		}
+	}
+	for _, text := range []string{``, `7`, `[]`, `"a"`, `{"a":1`, `{"a":[1}`, `{"a":1}{}`, `{"a":01}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}"} {
+		var got inputs
+		if err := decode(text, &got); err == nil {
+			t.Errorf("%s: no error, but %v", text, got)
+		}
+	}
+}
+
+func BenchmarkReadParams(b *testing.B) {
+	const body = `{"query":"mutation M($input: CreateCommentInput!) { createComment(input: $input) { comment { id content author { id username } } post { id commentCount } } }",` +
+		`"variables":{"input":{"postId":"UG9zdDoxMjM0NTY3ODkw","content":"A comment of some hundred bytes, as most of them are, or so it seems to those who read them."}}}`
+	b.ReportAllocs()
+	for b.Loop() {
+		var params graphql.RawParams
+		if err := readParams(body, &params); err != nil || len(params.Variables) == 0 {
+			b.Fatal(params, err)
+		}
 	}
 }
