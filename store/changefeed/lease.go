@@ -214,9 +214,11 @@ func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time
 
 // complete lists the leases, and makes those that are missing: for every feed
 // range, or what is left of it, that no lease covers. They begin at the beginning
-// of the feed.
+// of the feed. What it returns was listed after the last of them was made: one that
+// others have made, split and removed since it was found missing is listed with the
+// parts, and nobody works on it in a generation that it has had.
 func (l leases) complete(ctx context.Context, ranges []azcosmos.FeedRange) ([]*lease, error) {
-	for again := true; ; again = false {
+	for try := range 5 {
 		all, err := l.list(ctx)
 		if err != nil {
 			return nil, err
@@ -225,26 +227,19 @@ func (l leases) complete(ctx context.Context, ranges []azcosmos.FeedRange) ([]*l
 		for _, r := range ranges {
 			missing = append(missing, uncovered(r, feedRanges(all))...)
 		}
-		if len(missing) > 0 && len(all) > 0 && again {
+		if len(missing) == 0 {
+			return all, nil
+		}
+		if len(all) > 0 && try == 0 {
 			continue // a listing may have missed both a lease and what replaced it: look twice
 		}
 		for _, r := range missing {
-			v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive}
-			made, err := l.create(ctx, v)
-			if err != nil {
+			if _, err := l.create(ctx, &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive}); err != nil {
 				return nil, err
 			}
-			if !made {
-				if v, err = l.read(ctx, v.ID); err != nil {
-					return nil, err
-				}
-			}
-			if v != nil {
-				all = append(all, v)
-			}
 		}
-		return all, nil
 	}
+	return nil, errors.New("leases that were made are not listed yet")
 }
 
 func feedRanges(all []*lease) []azcosmos.FeedRange {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -25,6 +26,41 @@ func TestSplitsAreFollowed(t *testing.T) {
 	}
 	if n := len(strings.Fields(w.have())); n > 2*len(written) {
 		t.Errorf("%d changes were handled %d times: the continuations are not inherited", len(written), n)
+	}
+}
+
+// A process finds no lease of the range, and makes it after another has made it,
+// worked by it and split it: nobody works by it in the generation that it had.
+func TestLeaseMadeTooLate(t *testing.T) {
+	w := newWorld(t)
+	f := fences{t: t}
+	first := ids("a", 20)
+	w.write(first...)
+	late := w.process()
+	makes, made := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	late.answer(func(r *http.Request) *http.Response {
+		query := strings.Contains(r.Header.Get("Content-Type"), "query")
+		if r.Method == http.MethodPost && !query && strings.Contains(r.URL.Path, "/colls/leases/") {
+			once.Do(func() { close(makes); <-made })
+		}
+		return nil
+	})
+	w.runOn(late, "late", f.handle(w.handle), clusterExpiry)
+	<-makes
+	w.run("one", f.handle(w.handle), clusterExpiry)
+	w.wait(func() bool { return w.all(first) })
+	w.checkpoint()
+	w.split()
+	w.waitRanges(2)
+	close(made)
+	w.wait(func() bool { return w.owners()["late"] == 1 })
+	w.waitRanges(2)
+	more := ids("b", 20)
+	w.write(more...)
+	w.wait(func() bool { return w.all(more) })
+	if n := len(strings.Fields(w.have())); n > 80 {
+		t.Errorf("40 changes were handled %d times", n)
 	}
 }
 
