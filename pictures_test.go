@@ -50,7 +50,7 @@ func TestPictureOfThePlayground(t *testing.T) {
 	s.loaded()
 	p := openPage(t, "chromium", s.root)
 	p.do("size", chromedp.EmulateViewport(1200, 830))
-	p.write(`{ feed(first: 1) { edges { node { title } } } }`) // as much as the window shows
+	p.paste(`{ feed(first: 1) { edges { node { title } } } }`) // as much as the window shows
 	p.click(`//button[text()="Prettify"]`)
 	p.execute()
 	p.shows(`"predictedRU": `, `"actualRU": `, `"pattern": "Q6"`)

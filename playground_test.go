@@ -145,12 +145,28 @@ func (p *page) execute() {
 	p.click(`//div[starts-with(@title, "Execute Query")]`)
 }
 
-// write types over what is in the editor.
-func (p *page) write(text string) {
+// selectAll selects what is in the editor.
+func (p *page) selectAll() {
 	p.t.Helper()
 	p.click(`//div[contains(@class, "active")]//div[contains(@class, "CodeMirror-lines")]`)
 	p.do("select all", chromedp.KeyEvent("a", chromedp.KeyModifiers(kb.ModifierCtrl)))
+}
+
+// write types over what is in the editor.
+func (p *page) write(text string) {
+	p.t.Helper()
+	p.selectAll()
 	p.do("type", chromedp.KeyEvent(text))
+}
+
+// paste is write at once, so that the editor suggests nothing: it leaves suggestions lying
+// about, perhaps over the button, when one types as fast as write.
+func (p *page) paste(text string) {
+	p.t.Helper()
+	p.selectAll()
+	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](fmt.Sprintf(`document.execCommand("insertText", false, %q)`, text))); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // result is what can be read to the right of the button.
