@@ -73,7 +73,7 @@ func measurePeer(b *testing.B, client *http.Client, request int, sides []*peerSi
 	var shapes, sizes [2]string
 	for i, side := range sides {
 		if side.asked.Load() == 0 {
-			measure(side, 2000) // time for the compilers that learn as they go
+			measure(side, warmUp)
 		}
 		user, query := side.requests[request].make(int(side.asked.Add(1)))
 		answer := ask(b, client, side.root, user, query)
