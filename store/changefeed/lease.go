@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -214,32 +215,52 @@ func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time
 
 // complete lists the leases, and makes those that are missing: for every feed
 // range, or what is left of it, that no lease covers. They begin at the beginning
-// of the feed. What it returns was listed after the last of them was made: one that
-// others have made, split and removed since it was found missing is listed with the
-// parts, and nobody works on it in a generation that it has had.
+// of the feed. One that others have made, too, and split or merged and removed,
+// between the first listing and the making, is taken back if the last listing shows
+// what replaced it: it would be worked on from the beginning, in a generation that
+// it has had.
 func (l leases) complete(ctx context.Context, ranges []azcosmos.FeedRange) ([]*lease, error) {
-	for try := range 5 {
-		all, err := l.list(ctx)
-		if err != nil {
+	all, err := l.list(ctx)
+	missing := without(ranges, all)
+	if err == nil && len(missing) > 0 && len(all) > 0 {
+		// A listing may have missed both a lease and what replaced it: look twice.
+		all, err = l.list(ctx)
+		missing = without(ranges, all)
+	}
+	if err != nil || len(missing) == 0 {
+		return all, err
+	}
+	made := map[string]azcore.ETag{}
+	for _, r := range missing {
+		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive}
+		if ok, err := l.create(ctx, v); err != nil {
 			return nil, err
-		}
-		var missing []azcosmos.FeedRange
-		for _, r := range ranges {
-			missing = append(missing, uncovered(r, feedRanges(all))...)
-		}
-		if len(missing) == 0 {
-			return all, nil
-		}
-		if len(all) > 0 && try == 0 {
-			continue // a listing may have missed both a lease and what replaced it: look twice
-		}
-		for _, r := range missing {
-			if _, err := l.create(ctx, &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive}); err != nil {
-				return nil, err
-			}
+		} else if ok {
+			made[v.ID] = v.etag
 		}
 	}
-	return nil, errors.New("leases that were made are not listed yet")
+	if all, err = l.list(ctx); err != nil {
+		return nil, err
+	}
+	isMade := func(v *lease) bool { return made[v.ID] == v.etag }
+	others := feedRanges(slices.DeleteFunc(slices.Clone(all), isMade))
+	var rest []*lease
+	for _, v := range all {
+		if !isMade(v) || len(uncovered(v.feedRange(), others)) > 0 {
+			rest = append(rest, v)
+		} else if err := l.remove(ctx, v); err != nil && !errors.Is(err, ErrLeaseLost) {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// without returns what of the ranges has no lease.
+func without(ranges []azcosmos.FeedRange, all []*lease) (missing []azcosmos.FeedRange) {
+	for _, r := range ranges {
+		missing = append(missing, uncovered(r, feedRanges(all))...)
+	}
+	return missing
 }
 
 func feedRanges(all []*lease) []azcosmos.FeedRange {

@@ -45,9 +45,9 @@ type Lease struct {
 	Range azcosmos.FeedRange
 	Owner string // "" if nobody
 
-	// Generation is raised by every change of owner, and never used twice for one
-	// range: a handler that writes to where it can be compared passes it on as a
-	// fencing token.
+	// Generation is raised by every change of owner, and not used twice for one
+	// range unless its lease is lost: a handler that writes to where it can be
+	// compared passes it on as a fencing token.
 	Generation int64
 }
 
