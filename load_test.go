@@ -30,7 +30,11 @@ func TestBenchLoad(t *testing.T) {
 		if r.Errors > 0 || r.Requests == 0 || r.All.Requests != r.Requests || r.All.P50 <= 0 || r.All.P50 > r.All.Max {
 			t.Errorf("%s", &out)
 		}
-		if s := r.Server; s == nil || s.CPUMicros <= 0 || s.RUPerThousand <= 0 || s.HitRatio <= 0 || s.HitRatio > 1 || s.Kept < 0 || s.Kept > 1 {
+		s := r.Server
+		if s == nil || s.CPUMicros <= 0 || s.RUPerThousand <= 0 || s.HitRatio < 0 || s.HitRatio > 1 || s.Kept < 0 || s.Kept > 1 {
+			t.Fatalf("%+v", s)
+		}
+		if s.HitRatio == 0 {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil

@@ -164,8 +164,8 @@ func (p *page) write(text string) {
 func (p *page) paste(text string) {
 	p.t.Helper()
 	p.selectAll()
-	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](fmt.Sprintf(`document.execCommand("insertText", false, %q)`, text))); err != nil {
-		p.t.Fatal(err)
+	if ok, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](fmt.Sprintf(`document.execCommand("insertText", false, %q)`, text))); !ok || err != nil {
+		p.t.Fatalf("pasted: %v, %v", ok, err)
 	}
 }
 
