@@ -69,8 +69,8 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 		return err // renamed since
 	}
 	k := usernameKey(u.Username)
-	mine := &usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: u.ID, CreatedAt: u.CreatedAt}
-	_, err = s.users.CreateItem(ctx, key(k), encode(mine), nil)
+	mine := encode(reservationOf(u.ID, u.Username, u.CreatedAt))
+	_, err = s.users.CreateItem(ctx, key(k), mine, nil)
 	if hasStatus(err, http.StatusConflict) { // the sweep has missed it, too
 		have, etag, readErr := s.reservation(ctx, op, u.Username)
 		if readErr != nil {
@@ -80,7 +80,7 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 			if err := checkOwner(op, have, u); err != nil {
 				return err
 			}
-			_, err = s.users.ReplaceItem(ctx, key(k), k, encode(mine), ifMatch(etag))
+			_, err = s.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
 		}
 	}
 	return cosmosError(op, err)

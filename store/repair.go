@@ -144,7 +144,7 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 		return uerr
 	}
 	if u != nil && usernameKey(u.Username) == d.Partition {
-		return s.reserveUsername(ctx, op, u.ID, u.Username)
+		return s.repairReservation(ctx, u, &item, r.ETag)
 	}
 	if err != nil {
 		return nil // nobody has it
@@ -153,5 +153,29 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 		return nil
 	}
 	_, err = letGo(ctx, s.background.users, d.Partition, r.ETag)
+	return err
+}
+
+// repairReservation reserves the name that a user carries where there is no
+// reservation, or one that somebody else has left over. A reservation of the user's own
+// stays as it is, also one that is made meanwhile.
+func (s *Store) repairReservation(ctx context.Context, u *User, have *usernameItem, etag azcore.ETag) error {
+	mine := encode(reservationOf(u.ID, u.Username, s.now()))
+	k := usernameKey(u.Username)
+	switch {
+	case etag == "":
+		_, err := s.background.users.CreateItem(ctx, key(k), mine, nil)
+		return err
+	case have.OwnerID == u.ID:
+		return nil
+	}
+	held, err := s.held(ctx, have)
+	if err != nil {
+		return err
+	}
+	if held {
+		return errTaken("repair username")
+	}
+	_, err = s.background.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
 	return err
 }

@@ -39,6 +39,12 @@ type usernameItem struct {
 	Leaving   bool   `json:"leaving,omitempty"` // its owner is about to take another name
 }
 
+// reservationOf reserves a name.
+func reservationOf(ownerID, name string, date Date) *usernameItem {
+	k := usernameKey(name)
+	return &usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: ownerID, CreatedAt: date}
+}
+
 // usernameKey is the id and the partition of the reservation of a name.
 func usernameKey(name string) string { return "username:" + strings.ToLower(name) }
 
@@ -95,7 +101,7 @@ func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem
 func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) error {
 	k := usernameKey(name)
 	date := s.now()
-	mine := encode(usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: ownerID, CreatedAt: date})
+	mine := encode(reservationOf(ownerID, name, date))
 	for range 3 {
 		_, failed := s.users.CreateItem(ctx, key(k), mine, nil)
 		if !hasStatus(failed, http.StatusConflict) && !unanswered(ctx, failed) {
@@ -128,6 +134,10 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 			return cosmosError(op, err)
 		}
 	}
+	return errTaken(op)
+}
+
+func errTaken(op string) error {
 	return &Error{Code: Conflict, Op: op, Field: "username", Message: "this username is taken"}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -327,5 +328,42 @@ func TestRepairOfWhatIsWellDoesNothing(t *testing.T) {
 	}
 	if err := w.Repair(t.Context(), store.Difference{Kind: "nonsense"}); store.CodeOf(err) != store.Internal {
 		t.Error(errors.New("an unknown kind is accepted"))
+	}
+}
+
+// A name is reserved while it is looked at: whatever Repair has seen before, the
+// reservation stays as it was made.
+func TestRepairLeavesAReservationThatIsMadeMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	item := `{"id":"username:ada","userId":"username:ada","type":"username","ownerId":"` + ada.ID + `","creationDate":"2025-01-01T00:00:00.000Z"}`
+	moments := 0
+	for ; ; moments++ {
+		w.remove("users", "username:ada", "username:ada")
+		var requests atomic.Int64
+		w.wire.intercept(func(*http.Request) error {
+			if requests.Add(1) == int64(moments+1) {
+				w.upsert("users", "username:ada", item)
+			}
+			return nil
+		})
+		if err := w.Repair(t.Context(), store.Difference{Kind: store.Username, Partition: "username:ada", ID: ada.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.wire.intercept(nil)
+		if requests.Load() <= int64(moments) {
+			break // the repair was over before
+		}
+		users, err := w.client.NewContainer("blog", "users")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := users.ReadItem(t.Context(), azcosmos.NewPartitionKeyString("username:ada"), "username:ada", nil)
+		if err != nil || !strings.Contains(string(r.Value), "2025-01-01") {
+			t.Errorf("made before request %d, the reservation is now %s, %v", moments+1, r.Value, err)
+		}
+	}
+	if moments < 5 { // two reads to compare, two to repair, one write
+		t.Errorf("only %d moments", moments)
 	}
 }
