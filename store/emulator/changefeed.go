@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
@@ -191,7 +192,7 @@ func (f *feedReader) seekTime() (err error) {
 			return true
 		}
 		var r *record
-		if r, err = f.item(splitFeedValue(it.Value())); r == nil {
+		if r, err = f.item(it); r == nil {
 			return true
 		}
 		return r.ts >= f.since
@@ -232,15 +233,38 @@ func (f *feedReader) entries() (*pebble.Iterator, error) {
 
 // item returns the item of an entry, which it looks up unless the entry has it; nil
 // if there is none in this view. It is valid until the next one is read.
-func (f *feedReader) item(address, stored []byte) (*record, error) {
-	if len(stored) == 0 {
-		key := appendItemKey(f.room.item[:0], f.c.no, address)
-		if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
-			return nil, f.items.Error()
-		}
-		stored = f.items.Value()
+func (f *feedReader) item(entry *pebble.Iterator) (*record, error) {
+	address, stored := splitFeedValue(entry.Value())
+	if len(stored) > 0 {
+		r, err := f.c.readRecord(stored, &f.room.doc)
+		return &r, err
 	}
-	r, err := f.c.readRecord(stored, &f.room.doc)
+	key := appendItemKey(f.room.item[:0], f.c.no, address)
+	if r, err := f.newest(key, entry.Key()); r != nil || err != nil {
+		return r, err
+	}
+	if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
+		return nil, f.items.Error()
+	}
+	r, err := f.c.readRecord(f.items.Value(), &f.room.doc)
+	return &r, err
+}
+
+// newest returns an item that was not written again after the entry with the key at: the
+// view has the same. What was written a moment ago is found so without asking every level.
+func (f *feedReader) newest(key, at []byte) (*record, error) {
+	stored, closer, err := f.e.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	r, err := readHeader(stored)
+	if lsn, op := feedPosition(at); err != nil || r.lsn != lsn || r.op != op {
+		return nil, err
+	}
+	r, err = f.c.readRecord(stored, &f.room.doc)
 	return &r, err
 }
 
@@ -279,11 +303,10 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 			}
 		}
 		last = lsn
-		address, stored := splitFeedValue(it.Value())
-		if !f.holds(address) {
+		if address, _ := splitFeedValue(it.Value()); !f.holds(address) {
 			continue
 		}
-		r, err := f.item(address, stored)
+		r, err := f.item(it)
 		if err != nil {
 			return 0, err
 		}
