@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -32,16 +34,26 @@ type Bodies struct{}
 
 // exchange is a request and its response, as far as the Store encodes and decodes them.
 type exchange struct {
-	request []byte   // sent instead of what azcosmos encoded; nil: that is sent
-	taken   bool     // the policy has seen the request
-	body    []byte   // as it arrived; nil if azcosmos has it
-	items   [][]byte // parts of the body, of a page of the change feed
+	request []byte      // sent instead of what azcosmos encoded; nil: that is sent
+	paged   bool        // a response is a page, of which the items are wanted
+	taken   atomic.Bool // the policy has seen a request
+	body    []byte      // as it arrived; nil if azcosmos has it, or if it was a page
+
+	mu    sync.Mutex // azcosmos asks for many items side by side
+	items [][]byte   // guarded by mu; of the pages, whose bytes they share
 }
 
 type exchangeKey struct{}
 
 // receiving has the body of a successful response in ctx arrive in the exchange.
 func receiving(ctx context.Context) (context.Context, *exchange) { return sending(ctx, nil) }
+
+// receivingItems has the items of pages, of the change feed or of a query, arrive in the
+// exchange, in no order.
+func receivingItems(ctx context.Context) (context.Context, *exchange) {
+	x := &exchange{paged: true}
+	return context.WithValue(ctx, exchangeKey{}, x), x
+}
 
 // sending has body sent in ctx, too.
 func sending(ctx context.Context, body []byte) (context.Context, *exchange) {
@@ -53,7 +65,7 @@ func sending(ctx context.Context, body []byte) (context.Context, *exchange) {
 // policy: what stands in for a body is refused then.
 func (x *exchange) passed(err error) error {
 	var refused *azcore.ResponseError
-	if !x.taken && (err == nil || x.request != nil && errors.As(err, &refused)) {
+	if !x.taken.Load() && (err == nil || x.request != nil && errors.As(err, &refused)) {
 		return errNoBodies
 	}
 	return err
@@ -69,14 +81,13 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	if !ok || containerPath(r.URL.EscapedPath()) == "" {
 		return req.Next()
 	}
-	feed := r.Method == http.MethodGet && len(r.Header["A-Im"]) > 0
-	x.taken = true
+	x.taken.Store(true)
 	if x.request != nil {
 		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(x.request)), "application/json"); err != nil {
 			return nil, err
 		}
 	}
-	if r.Method != http.MethodPost && !feed {
+	if r.Method != http.MethodPost && len(r.Header["A-Im"]) == 0 { // no query, batch or change feed
 		return req.Next()
 	}
 	runtime.SkipBodyDownload(req)
@@ -84,19 +95,25 @@ func (Bodies) Do(req *policy.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return resp, err
 	}
-	if x.body, err = readBody(resp); err != nil {
+	body, err := readBody(resp)
+	if err != nil {
 		return nil, err
 	}
 	// The cache counts what arrived.
-	resp.Body, resp.ContentLength = http.NoBody, int64(len(x.body))
-	if feed { // azcosmos goes on to the next physical partition if there are none
-		rid, items, ok := parseFeedPage(x.body)
-		if !ok {
-			return nil, errNotPage
-		}
-		x.items = items
-		resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%s,"_count":%d}`, rid, len(items))))
+	resp.Body, resp.ContentLength = http.NoBody, int64(len(body))
+	if !x.paged {
+		x.body = body
+		return resp, nil
 	}
+	rid, items, ok := parsePage(body)
+	if !ok {
+		return nil, errNotPage
+	}
+	x.mu.Lock()
+	x.items = append(x.items, items...)
+	x.mu.Unlock()
+	// Of the change feed azcosmos goes on to the next physical partition if there are none.
+	resp.Body = io.NopCloser(strings.NewReader(fmt.Sprintf(`{"_rid":%s,"_count":%d}`, rid, len(items))))
 	return resp, nil
 }
 
@@ -114,9 +131,9 @@ func readBody(resp *http.Response) (body []byte, err error) {
 	return body, errors.Join(err, resp.Body.Close())
 }
 
-// parseFeedPage returns the items of a page of the change feed, which share its bytes, if it is
-// not cut off. Whether they are JSON is seen when they are decoded.
-func parseFeedPage(body []byte) (rid []byte, items [][]byte, ok bool) {
+// parsePage returns the items of a page, which share its bytes, if it is not cut off. Whether
+// they are JSON is seen when they are decoded.
+func parsePage(body []byte) (rid []byte, items [][]byte, ok bool) {
 	page := jsonpart.Members{Text: bytes.TrimSpace(body), At: 1}
 	list := []byte(nil)
 	if !bytes.HasPrefix(page.Text, []byte{'{'}) {
@@ -145,7 +162,7 @@ func parseFeedPage(body []byte) (rid []byte, items [][]byte, ok bool) {
 
 // readChangeFeed reads a page of a container's change feed.
 func readChangeFeed(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-	ctx, x := receiving(ctx)
+	ctx, x := receivingItems(ctx)
 	page, err := c.ReadChangeFeed(ctx, o)
 	page.Items = x.items
 	return page, x.passed(err)

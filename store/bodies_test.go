@@ -22,9 +22,9 @@ import (
 	"byline/store/emulator"
 )
 
-// TestChangeFeedArrives: pages of the change feed of several physical partitions, some
-// without news, are those that azcosmos reads.
-func TestChangeFeedArrives(t *testing.T) {
+// TestPagesArrive: pages of the change feed of several physical partitions, some
+// without news, are those that azcosmos reads. So are those of many items at once.
+func TestPagesArrive(t *testing.T) {
 	engine, err := emulator.Open("", emulator.Options{Partitions: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +89,28 @@ func TestChangeFeedArrives(t *testing.T) {
 	}
 	if n != 5 {
 		t.Errorf("%d changes", n)
+	}
+
+	var keys []azcosmos.ItemIdentity
+	for i := range 300 {
+		k := azcosmos.ItemIdentity{ID: fmt.Sprint(i), PartitionKey: key(fmt.Sprint("p", i))}
+		keys = append(keys, k, azcosmos.ItemIdentity{ID: "missing", PartitionKey: k.PartitionKey})
+		if _, err := plain.UpsertItem(t.Context(), k.PartitionKey, fmt.Appendf(nil, `{"id":"%d","postId":"p%[1]d","text":%q}`, i, strings.Repeat("]}", i)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	many, err := plain.ReadManyItems(t.Context(), keys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived, err := readMany(t.Context(), "test", arriving, keys)
+	slices.SortFunc(many.Items, bytes.Compare)
+	slices.SortFunc(arrived, bytes.Compare)
+	if err != nil || len(arrived) != 300 || !slices.EqualFunc(arrived, many.Items, bytes.Equal) {
+		t.Errorf("%d of %d items, or other ones: %v", len(arrived), len(many.Items), err)
+	}
+	if _, err := readMany(t.Context(), "test", plain, keys); !errors.Is(err, errNoBodies) {
+		t.Errorf("without the policy: %v", err)
 	}
 }
 
@@ -227,7 +249,7 @@ func TestFeedPage(t *testing.T) {
 		`null`:                        "",
 		``:                            "",
 	} {
-		rid, items, ok := parseFeedPage([]byte(page))
+		rid, items, ok := parsePage([]byte(page))
 		got := strings.TrimSpace(fmt.Sprintf("%s %s", rid, bytes.Join(items, []byte(" "))))
 		if ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %s %t", page, got, ok)

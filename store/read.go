@@ -31,11 +31,15 @@ func readMany(ctx context.Context, op string, c *azcosmos.ContainerClient, keys 
 		}
 		return [][]byte{item}, nil
 	}
-	r, err := c.ReadManyItems(ctx, keys, nil)
-	if err != nil {
+	ctx, x := receivingItems(ctx)
+	_, err := c.ReadManyItems(ctx, keys, nil)
+	if err == nil {
+		err = ctx.Err() // azcosmos does not say that it has left some out then
+	}
+	if err = x.passed(err); err != nil {
 		return nil, cosmosError(op, err)
 	}
-	return r.Items, nil
+	return x.items, nil
 }
 
 // readAll reads items by id in one request and returns them in the order of ids,
