@@ -21,12 +21,14 @@ const (
 // What is queued for a batch is a group of keys, not a key: a group that was
 // announced enters its batch as a whole, however busy the machine is.
 type loader[K comparable, V any] struct {
-	queue *dataloader.Loader[*group[K], []V]
+	ctx   context.Context // of the batches
+	fetch func(context.Context, []K) ([]V, error)
 
 	mu        sync.Mutex
-	known     map[K]func() (V, error) // guarded by mu; what was read, or is being read
-	announced []func() []K            // guarded by mu; groups that are not in groups yet
-	groups    map[K][]K               // guarded by mu; the group that a key was announced in
+	queue     *dataloader.Loader[*group[K], []V] // guarded by mu; nil until something is read
+	known     map[K]func() (V, error)            // guarded by mu; what was read, or is being read
+	announced []func() []K                       // guarded by mu; groups that are not in groups yet
+	groups    map[K][]K                          // guarded by mu; the group that a key was announced in
 }
 
 // group is some keys that are read together; its identity is its address.
@@ -38,29 +40,25 @@ type group[K comparable] struct {
 // newLoader makes a loader whose batches run on ctx. fetch gets distinct keys, at
 // most loaderBatch of them, and returns their values in the same order.
 func newLoader[K comparable, V any](ctx context.Context, fetch func(context.Context, []K) ([]V, error)) *loader[K, V] {
-	batch := func(_ context.Context, groups []*group[K]) []*dataloader.Result[[]V] {
-		var keys []K
-		for _, g := range groups {
-			keys = append(keys, g.keys...)
-		}
-		values, err := fetchAll(withAsker(ctx, groups[0].asker), keys, fetch)
-		results := make([]*dataloader.Result[[]V], len(groups))
-		for i, g := range groups {
-			results[i] = &dataloader.Result[[]V]{Error: err}
-			if err == nil {
-				n := len(g.keys)
-				results[i].Data, values = values[:n:n], values[n:]
-			}
-		}
-		return results
+	return &loader[K, V]{ctx: ctx, fetch: fetch}
+}
+
+// batch reads the keys of some groups.
+func (l *loader[K, V]) batch(_ context.Context, groups []*group[K]) []*dataloader.Result[[]V] {
+	var keys []K
+	for _, g := range groups {
+		keys = append(keys, g.keys...)
 	}
-	return &loader[K, V]{
-		queue: dataloader.NewBatchedLoader(batch, dataloader.WithWait[*group[K], []V](loaderWait),
-			dataloader.WithBatchCapacity[*group[K], []V](loaderBatch),
-			dataloader.WithCache[*group[K], []V](&dataloader.NoCache[*group[K], []V]{})),
-		known:  map[K]func() (V, error){},
-		groups: map[K][]K{},
+	values, err := fetchAll(withAsker(l.ctx, groups[0].asker), keys, l.fetch)
+	results := make([]*dataloader.Result[[]V], len(groups))
+	for i, g := range groups {
+		results[i] = &dataloader.Result[[]V]{Error: err}
+		if err == nil {
+			n := len(g.keys)
+			results[i].Data, values = values[:n:n], values[n:]
+		}
 	}
+	return results
 }
 
 // fetchAll fetches the values of any number of keys, loaderBatch at a time.
@@ -101,8 +99,15 @@ func (l *loader[K, V]) prime(key K, value V) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.known[key]; !ok {
-		l.known[key] = func() (V, error) { return value, nil }
+		l.knowLocked(key, func() (V, error) { return value, nil })
 	}
+}
+
+func (l *loader[K, V]) knowLocked(key K, value func() (V, error)) {
+	if l.known == nil {
+		l.known = map[K]func() (V, error){}
+	}
+	l.known[key] = value
 }
 
 // load returns the value of key, from memory or with the next batch.
@@ -139,6 +144,9 @@ func (l *loader[K, V]) loadMany(ctx context.Context, keys []K) ([]V, error) {
 // groupLocked returns the keys that were announced together with key, if it was.
 func (l *loader[K, V]) groupLocked(key K) []K {
 	for _, keys := range l.announced {
+		if l.groups == nil {
+			l.groups = map[K][]K{}
+		}
 		group := slices.Clip(keys())
 		for _, k := range group {
 			l.groups[k] = group
@@ -158,18 +166,24 @@ func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
 		}
 		i := len(g.keys)
 		g.keys = append(g.keys, k)
-		l.known[k] = func() (value V, err error) {
+		l.knowLocked(k, func() (value V, err error) {
 			values, err := read()
 			if err != nil {
 				l.forget(g)
 				return value, err
 			}
 			return values[i], nil
-		}
+		})
 	}
-	if len(g.keys) > 0 {
-		read = l.queue.Load(ctx, g)
+	if len(g.keys) == 0 {
+		return
 	}
+	if l.queue == nil { // most loaders of most responses are asked for nothing
+		l.queue = dataloader.NewBatchedLoader(l.batch, dataloader.WithWait[*group[K], []V](loaderWait),
+			dataloader.WithBatchCapacity[*group[K], []V](loaderBatch),
+			dataloader.WithCache[*group[K], []V](&dataloader.NoCache[*group[K], []V]{}))
+	}
+	read = l.queue.Load(ctx, g)
 }
 
 // forget makes keys whose read failed unknown again, once.
