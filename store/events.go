@@ -14,6 +14,7 @@ const (
 	streamPatience = 10 * time.Second // for the feed to be found, right after the start
 	rememberedNew  = 1 << 14          // items that were published, to tell them from their later changes
 	newFor         = 10 * time.Minute // after its creation, an item that was not seen yet may be new
+	streamRest     = 100              // polls after which the reader looks whether anybody still listens
 )
 
 // ErrTooSlow ends a stream whose reader let more than 64 events wait.
@@ -139,8 +140,11 @@ type events struct {
 	changed   topics[*Post]    // by post
 	comments  topics[*Comment] // by post
 
-	mu    sync.Mutex
-	ready chan struct{} // guarded by mu; closed while the place in the feed is known
+	wanted chan struct{} // has one after somebody came to open a stream
+
+	mu      sync.Mutex
+	ready   chan struct{} // guarded by mu; closed while the place in the feed is known
+	opening int           // guarded by mu; streams that are being opened
 
 	// Of the only reader.
 	since Date // what was created before is not new
@@ -149,7 +153,7 @@ type events struct {
 
 func newEvents(since Date) (*events, error) {
 	seen, err := lru.New[string, struct{}](rememberedNew)
-	return &events{ready: make(chan struct{}), since: since, seen: seen}, err
+	return &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since, seen: seen}, err
 }
 
 // placeKnown returns a channel that is closed while the place in the feed is known.
@@ -159,20 +163,74 @@ func (e *events) placeKnown() chan struct{} {
 	return e.ready
 }
 
-// forgetPlace is for the end of the reader: the next one has to find its own place.
+// forgetPlace is for the end of the reader, which next has to find its place again.
 func (e *events) forgetPlace() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ready = make(chan struct{})
+	e.forgetPlaceLocked()
+}
+
+func (e *events) forgetPlaceLocked() {
+	select {
+	case <-e.ready:
+		e.ready = make(chan struct{})
+	default: // somebody may be waiting for it
+	}
+}
+
+// rest forgets the place if nobody listens, and reports whether it did.
+func (e *events) rest() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listenersLocked() > 0 {
+		return false
+	}
+	e.forgetPlaceLocked()
+	return true
+}
+
+// listeners counts the streams and those that are being opened.
+func (e *events) listeners() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.listenersLocked()
+}
+
+func (e *events) listenersLocked() int { return e.opening + e.streams() }
+
+// awaitListener waits until somebody listens. It reports false if ctx ends first.
+func (e *events) awaitListener(ctx context.Context) bool {
+	for e.listeners() == 0 {
+		select {
+		case <-e.wanted:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// open keeps the reader from resting, or wakes it, until the function that it returns is
+// called.
+func (e *events) open() (opened func()) {
+	e.mu.Lock()
+	e.opening++
+	e.mu.Unlock()
+	select {
+	case e.wanted <- struct{}{}:
+	default:
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.opening--
+	}
 }
 
 // PublishedPosts streams the posts that are created. An event comes at most one
 // PollInterval after the write, as do those of the other streams.
 func (s *Store) PublishedPosts(ctx context.Context) (*Stream[*Post], error) {
-	if err := s.awaitEvents(ctx); err != nil {
-		return nil, err
-	}
-	return s.events.published.open(""), nil
+	return openStream(ctx, s, &s.events.published, "")
 }
 
 // PostChanges streams a post as it is after each change, likes and comments
@@ -188,14 +246,23 @@ func (s *Store) NewComments(ctx context.Context, postID string) (*Stream[*Commen
 	return openOfPost(ctx, s, &s.events.comments, postID)
 }
 
+// openStream opens a stream once the feed is being followed.
+func openStream[T any](ctx context.Context, s *Store, t *topics[T], subject string) (*Stream[T], error) {
+	defer s.events.open()()
+	if err := s.awaitEvents(ctx); err != nil {
+		return nil, err
+	}
+	return t.open(subject), nil
+}
+
 // openOfPost opens a stream about a post, which must exist: one point read.
 func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID string) (*Stream[T], error) {
 	const op = "follow post"
 	ctx = s.begin(ctx, Subscribe)
-	if err := s.awaitEvents(ctx); err != nil {
+	stream, err := openStream(ctx, s, t, postID) // before the read, so that a delete after it is noticed
+	if err != nil {
 		return nil, err
 	}
-	stream := t.open(postID) // before the read, so that a delete after it is noticed
 	post, err := s.readPost(ctx, postID)
 	if err == nil && post == nil {
 		err = noPost(op)
@@ -208,7 +275,7 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 }
 
 // awaitEvents waits for the reader to have found its place, as it has soon after
-// the start.
+// the start, or after somebody came to listen.
 func (s *Store) awaitEvents(ctx context.Context) error {
 	const op = "follow changes"
 	timeout := time.NewTimer(streamPatience)
@@ -223,21 +290,51 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 	}
 }
 
-// runEvents follows the change feed of posts until ctx ends.
+// runEvents follows the change feed of posts until ctx ends, while there is a stream, or
+// a cache, that wants to hear of changes.
 func (s *Store) runEvents(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if s.o.Cache == nil {
+			if !s.events.awaitListener(ctx) {
+				return nil
+			}
+			s.events.since = s.now() // nobody has seen what was new before
+		}
+		if err := s.followEvents(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followEvents follows the change feed of posts until ctx ends or nobody listens.
+func (s *Store) followEvents(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
 	tail := s.tail("events", s.posts, "postId", s.distribute)
-	defer s.events.forgetPlace()
-	known := make(chan struct{})
-	defer func() { <-known }()
-	go func() {
-		defer close(known)
+	var watch sync.WaitGroup
+	watch.Go(func() {
 		select {
 		case <-tail.Ready():
 			close(s.events.placeKnown())
 		case <-ctx.Done():
+			return
 		}
-	}()
-	return tail.Run(ctx)
+		for s.o.Cache == nil {
+			select {
+			case <-time.After(streamRest * s.o.PollInterval):
+				if s.events.rest() {
+					stop()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	err := tail.Run(ctx)
+	stop()
+	watch.Wait()
+	s.events.forgetPlace()
+	return err
 }
 
 // news is what an item of the change feed says of itself.
@@ -304,9 +401,9 @@ func (e *events) isNew(id string, created Date, written int64) bool {
 }
 
 // Streams returns how many streams are open.
-func (s *Store) Streams() int {
-	return s.events.published.count() + s.events.changed.count() + s.events.comments.count()
-}
+func (s *Store) Streams() int { return s.events.streams() }
+
+func (e *events) streams() int { return e.published.count() + e.changed.count() + e.comments.count() }
 
 func (t *topics[T]) count() int {
 	t.mu.Lock()

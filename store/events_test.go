@@ -4,9 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"byline/store"
 )
@@ -233,5 +239,96 @@ func TestStreamAwaited(t *testing.T) {
 	}
 	if len(told) > 0 {
 		t.Error("told twice")
+	}
+}
+
+// TestChangesAreReadForWhoListens: without a cache nobody reads the change feed for the
+// streams while there are none, and what happens meanwhile is not news afterwards.
+func TestChangesAreReadForWhoListens(t *testing.T) {
+	w := newWorld(t)
+	var starts atomic.Int64
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
+			starts.Add(1)
+		}
+		return nil
+	})
+	w.run()
+	ada := w.user("ada")
+	w.post(ada, "Before")
+	eventually(t, w.caughtUp)
+	if n := starts.Load(); n != 0 {
+		t.Errorf("the feed's end was looked for %d times, for nobody", n)
+	}
+	// rested opens a stream that the reader has to be woken for, and returns it with a post
+	// that was written before.
+	rested := func(times int) (*store.Stream[*store.Post], *store.Post) {
+		for range 100 {
+			old := w.post(ada, "Old")
+			published, err := w.PublishedPosts(t.Context())
+			open(t, published, err)
+			if starts.Load() > int64(times) {
+				return published, old
+			}
+			published.Close()
+			time.Sleep(250 * time.Millisecond) // the reader looks whether anybody listens every 100 ms
+		}
+		t.Fatal("the reader never rests")
+		return nil, nil
+	}
+	for times := range 3 {
+		published, old := rested(times)
+		w.like(ada, old)
+		for _, title := range []string{"New", "Newer"} {
+			p := w.post(ada, title)
+			if got, _ := next(t, published); got == nil || got.ID != p.ID {
+				t.Errorf("published %+v, want %s", got, p.ID)
+			}
+			time.Sleep(150 * time.Millisecond)
+		}
+		if n := starts.Load(); n != int64(times)+1 {
+			t.Errorf("the feed's end was looked for %d times, %d times for somebody", n, times+1)
+		}
+		published.Close()
+	}
+}
+
+// TestStreamsOpenedAtAnyMoment opens and closes streams as the reader comes to rest and
+// is woken: whatever happens after one was opened arrives.
+func TestStreamsOpenedAtAnyMoment(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	ada := w.user("ada")
+	var g errgroup.Group
+	for range 4 {
+		g.Go(func() error {
+			for range 8 {
+				time.Sleep(rand.N(250 * time.Millisecond))
+				stream, err := w.PublishedPosts(t.Context())
+				if err != nil {
+					return err
+				}
+				p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "New", Content: "new"})
+				if err != nil {
+					return err
+				}
+				for timeout := time.After(time.Minute); ; {
+					select {
+					case got := <-stream.Events():
+						if got.ID != p.ID {
+							continue
+						}
+					case <-timeout:
+						return errors.New("a post does not arrive")
+					}
+					break
+				}
+				stream.Close()
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
 	}
 }
