@@ -12,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/changefeed"
@@ -47,13 +48,9 @@ type feedEntry struct {
 // UnmarshalJSON takes whatever stands for the date: an entry that somebody has
 // spoilt has to be seen to be mended.
 func (e *feedEntry) UnmarshalJSON(b []byte) error {
-	var item struct {
-		ID        string `json:"id"`
-		CreatedAt any    `json:"creationDate"`
-	}
-	err := json.Unmarshal(b, &item)
-	*e = feedEntry{item.ID, Date(fmt.Sprint(item.CreatedAt))}
-	return err
+	values := gjson.GetManyBytes(b, "id", "creationDate")
+	*e = feedEntry{values[0].String(), Date(fmt.Sprint(values[1].Value()))}
+	return nil
 }
 
 func entryOf(p *Post) feedEntry { return feedEntry{p.ID, p.CreatedAt} }
@@ -74,11 +71,12 @@ func (s *Store) feedEntries(ctx context.Context, partition string) ([]feedEntry,
 func readPages[T any](ctx context.Context, op string, pager *runtime.Pager[azcosmos.QueryItemsResponse]) ([]T, error) {
 	var all []T
 	for pager.More() {
-		r, err := pager.NextPage(ctx)
-		if err != nil {
+		page, x := receivingItems(ctx)
+		_, err := pager.NextPage(page)
+		if err = x.passed(err); err != nil {
 			return nil, cosmosError(op, err)
 		}
-		for _, raw := range r.Items {
+		for _, raw := range x.items {
 			var v T
 			if err := json.Unmarshal(raw, &v); err != nil {
 				return nil, &Error{Code: Internal, Op: op, Err: err}
