@@ -45,6 +45,7 @@ func BenchmarkPeer(b *testing.B) {
 	if res, err := client.Post(peer.root+"/filled", "application/json", strings.NewReader("{}")); err != nil || res.StatusCode != http.StatusOK {
 		b.Fatal(res, err)
 	}
+	atRest(b, byline)
 	for i, r := range sides[0].requests {
 		for _, side := range sides {
 			side.asked.Store(0)
