@@ -21,8 +21,7 @@ const (
 // What is queued for a batch is a group of keys, not a key: a group that was
 // announced enters its batch as a whole, however busy the machine is.
 type loader[K comparable, V any] struct {
-	ctx   context.Context // of the batches
-	fetch func(context.Context, []K) ([]V, error)
+	read func(asker any, keys []K) ([]V, error)
 
 	mu        sync.Mutex
 	queue     *dataloader.Loader[*group[K], []V] // guarded by mu; nil until something is read
@@ -40,7 +39,7 @@ type group[K comparable] struct {
 // newLoader makes a loader whose batches run on ctx. fetch gets distinct keys, at
 // most loaderBatch of them, and returns their values in the same order.
 func newLoader[K comparable, V any](ctx context.Context, fetch func(context.Context, []K) ([]V, error)) *loader[K, V] {
-	return &loader[K, V]{ctx: ctx, fetch: fetch}
+	return &loader[K, V]{read: func(asker any, keys []K) ([]V, error) { return fetchAll(withAsker(ctx, asker), keys, fetch) }}
 }
 
 // batch reads the keys of some groups.
@@ -49,7 +48,7 @@ func (l *loader[K, V]) batch(_ context.Context, groups []*group[K]) []*dataloade
 	for _, g := range groups {
 		keys = append(keys, g.keys...)
 	}
-	values, err := fetchAll(withAsker(l.ctx, groups[0].asker), keys, l.fetch)
+	values, err := l.read(groups[0].asker, keys)
 	results := make([]*dataloader.Result[[]V], len(groups))
 	for i, g := range groups {
 		results[i] = &dataloader.Result[[]V]{Error: err}
