@@ -152,3 +152,41 @@ func TestReplicaFollows(t *testing.T) {
 		t.Errorf("%d snapshots", n)
 	}
 }
+
+// TestChangeFeedOfThePast: large items, which entries of the change feed do not carry, are
+// shown as they were, whatever they have become.
+func TestChangeFeedOfThePast(t *testing.T) {
+	e, c := lagging(t)
+	text := strings.Repeat("x", 2*maxInlineRecord)
+	put := func(id string, n int) {
+		t.Helper()
+		if _, err := c.UpsertItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":%q,"pk":"p","n":%d,"t":%q}`, id, n, text), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(id string) {
+		t.Helper()
+		if _, err := c.DeleteItem(t.Context(), pk("p"), id, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"as it was", "patched", "deleted", "made again"} {
+		put(id, 1)
+	}
+	e.replica.catchUp()
+	if _, err := c.PatchItem(t.Context(), pk("p"), "patched", patchOf("/n", 2), nil); err != nil {
+		t.Fatal(err)
+	}
+	remove("deleted")
+	remove("made again")
+	put("made again", 3)
+	r, err := c.ReadChangeFeed(t.Context(), &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+	if err != nil || len(r.Items) != 5 { // with the one that was there
+		t.Fatalf("%d items, %v", len(r.Items), err)
+	}
+	for _, item := range r.Items {
+		if !strings.Contains(string(item), `"n":1`) {
+			t.Errorf("not of the past: %s", strings.ReplaceAll(string(item), text, "..."))
+		}
+	}
+}
