@@ -37,7 +37,7 @@ type exchange struct {
 	request []byte      // sent instead of what azcosmos encoded; nil: that is sent
 	paged   bool        // a response is a page, of which the items are wanted
 	taken   atomic.Bool // the policy has seen a request
-	body    []byte      // as it arrived; nil if azcosmos has it, or if it was a page
+	body    []byte      // as it arrived; nil if azcosmos has it, or if it is paged
 
 	mu    sync.Mutex // azcosmos asks for many items side by side
 	items [][]byte   // guarded by mu; of the pages, whose bytes they share
@@ -49,7 +49,8 @@ type exchangeKey struct{}
 func receiving(ctx context.Context) (context.Context, *exchange) { return sending(ctx, nil) }
 
 // receivingItems has the items of pages, of the change feed or of a query, arrive in the
-// exchange, in no order.
+// exchange, in the order in which the pages arrive: azcosmos asks for some side by side, and
+// when a physical partition has been split, for some again.
 func receivingItems(ctx context.Context) (context.Context, *exchange) {
 	x := &exchange{paged: true}
 	return context.WithValue(ctx, exchangeKey{}, x), x

@@ -230,8 +230,8 @@ func TestLengthOfBodies(t *testing.T) {
 	}
 }
 
-// TestFeedPage: a page is whole, in whatever order, or none.
-func TestFeedPage(t *testing.T) {
+// TestPage: a page is whole, in whatever order, or none.
+func TestPage(t *testing.T) {
 	for page, want := range map[string]string{
 		`{"_rid":"r","Documents":[{"id":"1"},{"id":"2"}],"_count":2}`:                 `"r" {"id":"1"} {"id":"2"}`,
 		" { \"Documents\" : [ {\"id\" : \"]\"} ] , \"_count\" : 1,\n\"_rid\":\"r\"} ": `"r" {"id" : "]"}`,

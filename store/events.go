@@ -11,9 +11,10 @@ import (
 
 const (
 	streamBuffer   = 64               // events that wait for a stream's reader, at most
-	streamPatience = 10 * time.Second // for the feed to be found, right after the start
+	streamPatience = 10 * time.Second // for the place in the feed to be found
 	rememberedNew  = 1 << 14          // items that were published, to tell them from their later changes
 	newFor         = 10 * time.Minute // after its creation, an item that was not seen yet may be new
+	underWay       = time.Minute      // a write takes no longer, and clocks differ by no more
 	streamRest     = 100              // polls after which the reader looks whether anybody still listens
 )
 
@@ -146,12 +147,12 @@ type events struct {
 	ready   chan struct{} // guarded by mu; closed while the place in the feed is known
 	opening int           // guarded by mu; streams that are being opened
 
-	// Of the only reader.
-	since Date // what was created before is not new
-	seen  *lru.Cache[string, struct{}]
+	since time.Time // guarded by mu; of what was created before, not all is new: see isNew
+
+	seen *lru.Cache[string, struct{}] // of the only reader
 }
 
-func newEvents(since Date) (*events, error) {
+func newEvents(since time.Time) (*events, error) {
 	seen, err := lru.New[string, struct{}](rememberedNew)
 	return &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since, seen: seen}, err
 }
@@ -294,11 +295,8 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 // a cache, that wants to hear of changes.
 func (s *Store) runEvents(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if s.o.Cache == nil {
-			if !s.events.awaitListener(ctx) {
-				return nil
-			}
-			s.events.since = s.now() // nobody has seen what was new before
+		if s.o.Cache == nil && !s.events.awaitListener(ctx) {
+			return nil
 		}
 		if err := s.followEvents(ctx); err != nil {
 			return err
@@ -315,6 +313,9 @@ func (s *Store) followEvents(ctx context.Context) error {
 	watch.Go(func() {
 		select {
 		case <-tail.Ready():
+			if s.o.Cache == nil { // nobody has listened until now
+				s.events.listenSince(s.o.Clock())
+			}
 			close(s.events.placeKnown())
 		case <-ctx.Done():
 			return
@@ -340,15 +341,23 @@ func (s *Store) followEvents(ctx context.Context) error {
 // news is what an item of the change feed says of itself.
 type news struct {
 	authored
-	CreatedAt Date `json:"creationDate"`
+	CreatedAt Date  `json:"creationDate"`
+	EditedAt  Date  `json:"editDate"` // of those that were edited
+	Revision  int64 `json:"revision"` // of posts
 }
 
 func (n *news) plain(p *plain, name string) bool {
-	if name == "creationDate" {
+	switch name {
+	case "creationDate":
 		n.CreatedAt = p.day()
-		return true
+	case "editDate":
+		n.EditedAt = p.day()
+	case "revision":
+		n.Revision = p.integer(64)
+	default:
+		return n.authored.plain(p, name)
 	}
-	return n.authored.plain(p, name)
+	return true
 }
 
 // distribute hands the changes of a page to the streams. What cannot be read is
@@ -365,7 +374,7 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 			s.events.changed.end(item.ID)
 			s.events.comments.end(item.ID)
 		case item.Type == typePost:
-			isNew := s.events.isNew(item.ID, item.CreatedAt, item.Written)
+			isNew := s.events.isNew(&item)
 			if !s.events.changed.followed(item.ID) && !(isNew && s.events.published.followed("")) {
 				continue
 			}
@@ -378,7 +387,7 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 			}
 			s.events.changed.publish(p.ID, p)
 		case item.Type == typeComment && !item.Deleted:
-			if !s.events.isNew(item.ID, item.CreatedAt, item.Written) || !s.events.comments.followed(item.PostID) {
+			if !s.events.isNew(&item) || !s.events.comments.followed(item.PostID) {
 				continue
 			}
 			if c, err := decodeComment(op, raw); err == nil && c != nil {
@@ -391,13 +400,27 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 
 // isNew reports whether an item was created when it was written, at a moment of
 // Cosmos DB's clock in seconds, rather than written again: the feed shows the latest
-// state, which does not say.
-func (e *events) isNew(id string, created Date, written int64) bool {
-	if created < e.since || created < NewDate(time.Unix(written, 0).Add(-newFor)) {
+// state, which does not say. What has not been changed is new also if it was created
+// just before anybody listened: its write was still under way, or the clock of its
+// writer is behind.
+func (e *events) isNew(n *news) bool {
+	e.mu.Lock()
+	since := e.since
+	e.mu.Unlock()
+	if n.Revision <= 1 && n.EditedAt == "" {
+		since = since.Add(-underWay)
+	}
+	if n.CreatedAt < NewDate(since) || n.CreatedAt < NewDate(time.Unix(n.Written, 0).Add(-newFor)) {
 		return false
 	}
-	seen, _ := e.seen.ContainsOrAdd(id, struct{}{})
+	seen, _ := e.seen.ContainsOrAdd(n.ID, struct{}{})
 	return !seen
+}
+
+func (e *events) listenSince(t time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.since = t
 }
 
 // Streams returns how many streams are open.

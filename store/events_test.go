@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -330,5 +331,68 @@ func TestStreamsOpenedAtAnyMoment(t *testing.T) {
 	}
 	if err := g.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPostsUnderWay: a post whose write is under way as the first stream is opened is
+// news, and so is one of a process whose clock is behind.
+func TestPostsUnderWay(t *testing.T) {
+	w := newWorld(t)
+	behind := func() time.Time { return w.clock.now().Add(-2 * time.Second) }
+	other, err := store.New(w.client, w.client, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	ada := w.user("ada")
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("Content-Type") != "application/query+json" {
+			once.Do(func() { close(held); <-release })
+		}
+		return nil
+	})
+	done := make(chan *store.Post, 1)
+	go func() { done <- w.post(ada, "Under way") }()
+	<-held
+	published, err := w.PublishedPosts(t.Context())
+	open(t, published, err)
+	close(release)
+	expect := func(want *store.Post) {
+		t.Helper()
+		if got, _ := next(t, published); got.ID != want.ID {
+			t.Errorf("%q is published, not %q", got.Title, want.Title)
+		}
+	}
+	expect(<-done)
+	p, err := other.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Behind", Content: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(p)
+	expect(w.post(ada, "After"))
+}
+
+// TestPostWhileThePlaceIsFound: a post that is created just before the place in the feed
+// is known, and liked just after that, is not news.
+func TestPostWhileThePlaceIsFound(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	var old *store.Post
+	var once sync.Once
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
+			once.Do(func() { old = w.post(ada, "Old") })
+		}
+		return nil
+	})
+	w.run()
+	published, err := w.PublishedPosts(t.Context())
+	open(t, published, err)
+	w.like(ada, old)
+	p := w.post(ada, "New")
+	if got, _ := next(t, published); got.ID != p.ID {
+		t.Errorf("%q is published", got.Title)
 	}
 }

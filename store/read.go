@@ -19,7 +19,8 @@ func readItem(ctx context.Context, op string, c *azcosmos.ContainerClient, pk az
 }
 
 // readMany reads items by (id, partition) in one request, in no order; what does
-// not exist is left out. A single one is a point read, which costs less.
+// not exist is left out. A single one is a point read, which costs less. An item may
+// come twice, of which the later is as new or newer.
 func readMany(ctx context.Context, op string, c *azcosmos.ContainerClient, keys []azcosmos.ItemIdentity) ([][]byte, error) {
 	switch len(keys) {
 	case 0:

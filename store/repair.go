@@ -144,7 +144,7 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 		return uerr
 	}
 	if u != nil && usernameKey(u.Username) == d.Partition {
-		return s.repairReservation(ctx, u, &item, r.ETag)
+		return s.repairReservation(ctx, op, u, &item, r.ETag)
 	}
 	if err != nil {
 		return nil // nobody has it
@@ -159,7 +159,7 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 // repairReservation reserves the name that a user carries where there is no
 // reservation, or one that somebody else has left over. A reservation of the user's own
 // stays as it is, also one that is made meanwhile.
-func (s *Store) repairReservation(ctx context.Context, u *User, have *usernameItem, etag azcore.ETag) error {
+func (s *Store) repairReservation(ctx context.Context, op string, u *User, have *usernameItem, etag azcore.ETag) error {
 	mine := encode(reservationOf(u.ID, u.Username, s.now()))
 	k := usernameKey(u.Username)
 	switch {
@@ -174,7 +174,7 @@ func (s *Store) repairReservation(ctx context.Context, u *User, have *usernameIt
 		return err
 	}
 	if held {
-		return errTaken("repair username")
+		return errTaken(op)
 	}
 	_, err = s.background.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
 	return err

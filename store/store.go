@@ -95,7 +95,7 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	}
 	s := &Store{o: o, client: client, realm: sessionRealm(client.Endpoint(), o.Database), feedPartitions: FeedPartitionKeys(o.FeedPartitions)}
 	var err error
-	if s.events, err = newEvents(s.now()); err != nil {
+	if s.events, err = newEvents(o.Clock()); err != nil {
 		return nil, &Error{Code: Internal, Op: "open store", Err: err}
 	}
 	if s.database, err = client.NewDatabase(o.Database); err != nil {
