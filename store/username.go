@@ -39,7 +39,7 @@ type usernameItem struct {
 	Leaving   bool   `json:"leaving,omitempty"` // its owner is about to take another name
 }
 
-// reservationOf reserves a name.
+// reservationOf is the reservation of a name, to be written.
 func reservationOf(ownerID, name string, date Date) *usernameItem {
 	k := usernameKey(name)
 	return &usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: ownerID, CreatedAt: date}
