@@ -155,8 +155,13 @@ var bylineFields = fields[byline]{
 }
 
 func userField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
+	return objectField("User", bylineFields, of)
+}
+
+// objectField is a field that is an object, which is never null.
+func objectField[T, V any](typeName string, known fields[V], of func(T) V) func(*compiler, graphql.CollectedField) encoder[T] {
 	return func(c *compiler, f graphql.CollectedField) encoder[T] {
-		encode := compile(c, "User", f.Selections, bylineFields)
+		encode := compile(c, typeName, f.Selections, known)
 		return func(dst []byte, a *gathered, v T) []byte { return encode(dst, a, of(v)) }
 	}
 }
@@ -174,7 +179,8 @@ var postFields = fields[*store.Post]{
 	"id":      idField(func(p *store.Post) globalid.ID { return idOfPost(p.ID) }),
 	"title":   textField(func(p *store.Post) string { return p.Title }),
 	"excerpt": textField((*store.Post).Excerpt),
-	"content": func(*compiler, graphql.CollectedField) encoder[*store.Post] {
+	"content": func(c *compiler, _ graphql.CollectedField) encoder[*store.Post] {
+		c.object.partial = true
 		return func(dst []byte, a *gathered, p *store.Post) []byte {
 			a.gap = a.gap || p.Truncated
 			return appendText(dst, p.Content)
@@ -296,6 +302,17 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 		"Comment": object("Comment", commentFields),
 		"Like":    object("Like", likeFields),
 	},
+	"CreateCommentPayload": {"CreateCommentPayload": object("CreateCommentPayload", fields[*model.CreateCommentPayload]{
+		"comment": objectField("Comment", commentFields, func(p *model.CreateCommentPayload) *store.Comment { return p.Comment }),
+		"post":    objectField("Post", postFields, func(p *model.CreateCommentPayload) *store.Post { return p.Post }),
+	})},
+	"LikePostPayload": {"LikePostPayload": object("LikePostPayload", fields[*model.LikePostPayload]{
+		"like": objectField("Like", likeFields, func(p *model.LikePostPayload) *store.Like { return p.Like }),
+		"post": objectField("Post", postFields, func(p *model.LikePostPayload) *store.Post { return p.Post }),
+	})},
+	"UnlikePostPayload": {"UnlikePostPayload": object("UnlikePostPayload", fields[*model.UnlikePostPayload]{
+		"post": objectField("Post", postFields, func(p *model.UnlikePostPayload) *store.Post { return p.Post }),
+	})},
 }
 
 func object[T any](typeName string, of fields[T]) func(*compiler, ast.SelectionSet) encoder[any] {

@@ -173,10 +173,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 		return nil, err
 	}
 	cache, resolver := newQueryCache(), &Resolver{store: o.Store}
-	exec := executor.New(generated.NewExecutableSchema(generated.Config{
-		Schema:    schema,
-		Resolvers: resolver,
-	}))
+	served := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
 	rates, bodies := newRates(o), newBodies()
 	metrics := newMetrics(o.Metrics)
 	loaders := freshLoaders{store: o.Store}
@@ -185,6 +182,11 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 		traced.tracer = o.Tracing.Tracer(tracerName)
 		loaders.tracer = traced.tracer
 	}
+	plans := planned{ExecutableSchema: served, resolver: resolver, documents: cache, tracing: traced}
+	if !o.unplanned {
+		served = plans
+	}
+	exec := executor.New(served)
 	answers := newAnswers(o, metrics, traced)
 	e := &endpoint{exec: exec}
 	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: o.Origins}
@@ -210,7 +212,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 	exec.Use(accounting{metrics, budgets}) // within tracing, so that an event's cost comes to the event's span
 	exec.Use(loaders)
 	if !o.unplanned {
-		exec.Use(planned{resolver: resolver, documents: cache, tracing: traced})
+		exec.Use(plans)
 	}
 	if o.Development {
 		exec.Use(extension.Introspection{})

@@ -20,17 +20,10 @@ type queryCache struct {
 	documents *byteCache[*cachedDocument]
 }
 
-// cachedDocument is a document and the plans of its root fields.
+// cachedDocument is a document and the plans of its operations' root fields.
 type cachedDocument struct {
 	*ast.QueryDocument
-	plans sync.Map // of *plan by planKey; nil for what has no plan
-}
-
-// planKey names a root field: several operations may have it from one fragment, each
-// merged with other fields.
-type planKey struct {
-	operation *ast.OperationDefinition
-	field     *ast.Field
+	plans sync.Map // of []*plan by *ast.OperationDefinition
 }
 
 var _ graphql.Cache[*ast.QueryDocument] = queryCache{}
@@ -55,19 +48,18 @@ func (c queryCache) Add(_ context.Context, query string, document *ast.QueryDocu
 	}
 }
 
-// planOf returns the plan of a root field of the operation, nil if it has none.
-func (c queryCache) planOf(op *graphql.OperationContext, field graphql.CollectedField) *plan {
+// plansOf returns the plans of an operation's root fields: see newPlans.
+func (c queryCache) plansOf(op *graphql.OperationContext) []*plan {
 	d, ok := c.documents.get(op.RawQuery)
 	if !ok || d.QueryDocument != op.Doc { // too large to be kept, or kept once more by another request
-		return newPlan(op, field)
+		return newPlans(op)
 	}
-	key := planKey{op.Operation, field.Field}
-	if p, ok := d.plans.Load(key); ok {
-		return p.(*plan)
+	if plans, ok := d.plans.Load(op.Operation); ok {
+		return plans.([]*plan)
 	}
-	p := newPlan(op, field)
-	d.plans.Store(key, p)
-	return p
+	plans := newPlans(op)
+	d.plans.Store(op.Operation, plans)
+	return plans
 }
 
 // documentBytes is the memory that a document takes at most: its text, which its names

@@ -68,9 +68,7 @@ func TestQueryCacheIsBoundedInMemory(t *testing.T) {
 				}
 				c.Add(t.Context(), query, document)
 				op := &graphql.OperationContext{RawQuery: query, Doc: document, Operation: document.Operations[0]}
-				for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, nil) {
-					c.planOf(op, field)
-				}
+				c.plansOf(op)
 			}
 			if c.documents.entries.Len() != documents {
 				t.Fatalf("%d documents are kept", c.documents.entries.Len())

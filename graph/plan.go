@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,8 +8,11 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"byline/graph/generated"
+	"byline/graph/model"
 	"byline/store"
 )
 
@@ -23,36 +25,95 @@ import (
 // A plan answers all or nothing. Where it cannot (a directive, a list inside a list, a
 // field that a copy lacks), and where reading fails, the executor resolves the root
 // field as if there were no plans, and says what is wrong: what was read it finds in
-// the memos of the response.
+// the memos of the response. A mutation has a plan only if nothing is read after it, since
+// the executor would write again.
 
-// planned answers root fields of queries by plan.
+// planned answers by plan: root fields, and whole operations that have but one.
 type planned struct {
-	resolver  *Resolver
-	documents queryCache
-	tracing   tracing
+	graphql.ExecutableSchema // the executor's
+	resolver                 *Resolver
+	documents                queryCache
+	tracing                  tracing
 }
 
-var _ graphql.RootFieldInterceptor = planned{}
+var _ interface {
+	graphql.ExecutableSchema
+	graphql.RootFieldInterceptor
+} = planned{}
 
 func (planned) ExtensionName() string                   { return "Planned" }
 func (planned) Validate(graphql.ExecutableSchema) error { return nil }
 
-func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
-	op, field := graphql.GetOperationContext(ctx), graphql.GetRootFieldContext(ctx).Field
-	if op.Operation.Operation != ast.Query {
-		return next(ctx)
+// Exec implements graphql.ExecutableSchema. What the executor makes for each operation, a
+// plan has no use for.
+func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
+	op := graphql.GetOperationContext(ctx)
+	plans := p.documents.plansOf(op)
+	if len(plans) != 1 || plans[0] == nil {
+		return p.ExecutableSchema.Exec(ctx)
 	}
-	plan := p.documents.planOf(op, field)
+	field, begun := plans[0].field, false
+	return func(ctx context.Context) *graphql.Response {
+		if begun {
+			return nil
+		}
+		begun = true
+		var executed *graphql.Response
+		root := graphql.WithRootFieldContext(ctx, &graphql.RootFieldContext{Object: field.Name, Field: field})
+		answer := op.RootResolverMiddleware(root, func(context.Context) graphql.Marshaler {
+			executed = p.ExecutableSchema.Exec(ctx)(context.WithValue(ctx, unplannedKey{}, true))
+			return graphql.Null
+		})
+		if executed != nil {
+			return executed
+		}
+		value, ok := answer.(*encoded)
+		if !ok { // an error, where null may not be
+			return &graphql.Response{Data: []byte("null")}
+		}
+		data := make([]byte, 0, len(*value.json)+len(field.Alias)+64) // and what encode has around it
+		data = append(append(append(data, `{"`...), field.Alias...), `":`...)
+		return &graphql.Response{Data: append(value.appendTo(data), '}')}
+	}
+}
+
+// unplannedKey marks the context of what a plan was not able to answer.
+type unplannedKey struct{}
+
+// InterceptRootField implements graphql.RootFieldInterceptor.
+func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
+	plan := p.planOf(ctx)
 	if plan == nil {
 		return next(ctx)
 	}
 	// As the executor would have it: resolvers look at the field that they resolve.
-	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Query", Field: field, IsMethod: true})
+	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: plan.object, Field: plan.field, IsMethod: true})
 	answer, err := guarded(func() (*encoded, error) { return plan.run(within, p.resolver, p.tracing) })
-	if err != nil {
-		return next(ctx)
+	switch {
+	case err == nil:
+		return answer
+	case plan.object == "Mutation" && !errors.Is(err, errInput):
+		if span, ok := trace.SpanFromContext(ctx).(*lateSpan); ok {
+			span.fail(err)
+		}
+		graphql.GetOperationContext(ctx).Error(within, graphql.AddFieldLocationToError(within, err))
+		return graphql.Null
 	}
-	return answer
+	return next(ctx)
+}
+
+// planOf returns the plan of the root field that ctx is about, nil if it has none.
+func (p planned) planOf(ctx context.Context) *plan {
+	op, field := graphql.GetOperationContext(ctx), graphql.GetRootFieldContext(ctx).Field
+	if ctx.Value(unplannedKey{}) != nil {
+		return nil
+	}
+	for _, plan := range p.documents.plansOf(op) {
+		if plan != nil && plan.field.Field == field.Field {
+			return plan
+		}
+	}
+	return nil
 }
 
 // encoded is a value as JSON. It is written once, and others are encoded into its memory
@@ -62,27 +123,33 @@ type encoded struct{ json *[]byte }
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
 // MarshalGQL implements graphql.Marshaler.
-func (e *encoded) MarshalGQL(w io.Writer) {
-	if b, ok := w.(*bytes.Buffer); ok {
-		b.Grow(len(*e.json) + 64) // and what encode has around it
-	}
-	_, _ = w.Write(*e.json)
+func (e *encoded) MarshalGQL(w io.Writer) { _, _ = w.Write(e.appendTo(nil)) }
+
+func (e *encoded) appendTo(dst []byte) []byte {
+	dst = append(dst, *e.json...)
 	encodings.Put(e.json)
 	e.json = nil
+	return dst
 }
 
 // plan is how to answer one root field.
 type plan struct {
-	read    func(context.Context, *queryResolver, *ast.Field) (any, error) // the field's value; nil: null
-	objects map[string]*objectPlan                                         // by the value's type
+	object  string // Query or Mutation
+	field   graphql.CollectedField
+	resolve func(context.Context, *Resolver, *ast.Field) (any, error) // the field's value; nil: null
+	objects map[string]*objectPlan                                    // by the value's type
 }
 
 // objectPlan is what becomes of a value of a root field.
 type objectPlan struct {
-	lists  []plannedList
-	liked  string // the path of viewerHasLiked; "" if it is not selected
-	encode encoder[any]
+	lists   []plannedList
+	liked   string // the path of viewerHasLiked; "" if it is not selected
+	partial bool   // the value may lack something
+	encode  encoder[any]
 }
+
+// settled reports whether nothing is needed beside the value.
+func (o *objectPlan) settled() bool { return len(o.lists) == 0 && o.liked == "" && !o.partial }
 
 // plannedList is a list that the value has.
 type plannedList struct {
@@ -110,13 +177,16 @@ type gathered struct {
 	gap   bool            // something that an encoder needs was not read
 }
 
-// errGap says that the executor is needed.
-var errGap = errors.New("the plan does not cover this")
+// These say that the executor is needed.
+var (
+	errGap   = errors.New("the plan does not cover this")
+	errInput = errors.New("an input for the executor to read") // nothing has been written
+)
 
 // run reads what is needed and encodes it. If the error is not nil, the executor will
 // find out why.
 func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error) {
-	value, err := p.read(ctx, &queryResolver{r}, graphql.GetFieldContext(ctx).Field.Field)
+	value, err := p.resolve(ctx, r, p.field.Field)
 	if err != nil {
 		return nil, err
 	}
@@ -199,20 +269,45 @@ func typeOf(value any) string {
 		return "Like"
 	case *store.Page[*store.Post]:
 		return "PostConnection"
+	case *model.CreateCommentPayload:
+		return "CreateCommentPayload"
+	case *model.LikePostPayload:
+		return "LikePostPayload"
+	case *model.UnlikePostPayload:
+		return "UnlikePostPayload"
 	}
 	return ""
 }
 
-// newPlan makes a plan for a root field; nil if it needs the executor.
-func newPlan(op *graphql.OperationContext, field graphql.CollectedField) *plan {
-	read, ok := rootFields[field.Name]
-	if !ok || (&conditions{op: op}).in(op.Operation.SelectionSet) {
+// newPlans makes the plans of an operation's root fields, in their order: nil for what needs
+// the executor, and none at all if everything does.
+func newPlans(op *graphql.OperationContext) (plans []*plan) {
+	object := ""
+	switch op.Operation.Operation {
+	case ast.Query:
+		object = "Query"
+	case ast.Mutation:
+		object = "Mutation"
+	}
+	if object == "" || (&conditions{op: op}).in(op.Operation.SelectionSet) {
 		return nil
 	}
-	p := &plan{read: read, objects: map[string]*objectPlan{}}
+	for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{object}) {
+		plans = append(plans, newPlan(op, object, field))
+	}
+	return plans
+}
+
+func newPlan(op *graphql.OperationContext, object string, field graphql.CollectedField) *plan {
+	resolve, ok := rootFields[object+"."+field.Name]
+	if !ok {
+		return nil
+	}
+	p := &plan{object: object, field: field, resolve: resolve, objects: map[string]*objectPlan{}}
 	for name, compile := range rootTypes[field.Definition.Type.Name()] {
 		c := &compiler{op: op, object: &objectPlan{}, path: []string{field.Alias}}
-		if c.object.encode = compile(c, field.Selections); !c.gap {
+		c.object.encode = compile(c, field.Selections)
+		if !c.gap && (object == "Query" || c.object.settled()) {
 			p.objects[name] = c.object
 		}
 	}
@@ -254,39 +349,89 @@ func (c *conditions) in(selections ast.SelectionSet) bool {
 	return false
 }
 
-// rootFields are the root fields that there are plans for, and how they are resolved.
-var rootFields = map[string]func(context.Context, *queryResolver, *ast.Field) (any, error){
-	"feed": func(ctx context.Context, r *queryResolver, f *ast.Field) (any, error) {
+// rootFields are the root fields that there are plans for, and how they are resolved. Of the
+// mutations they are those that readers send all the time.
+var rootFields = map[string]func(context.Context, *Resolver, *ast.Field) (any, error){
+	"Query.feed": func(ctx context.Context, r *Resolver, f *ast.Field) (any, error) {
 		p, err := pagingOfField(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		return nodeOrNil(r.feedPage(ctx, p))
 	},
-	"viewer": func(ctx context.Context, r *queryResolver, _ *ast.Field) (any, error) {
-		return nodeOrNil(r.Viewer(ctx))
+	"Query.viewer": func(ctx context.Context, r *Resolver, _ *ast.Field) (any, error) {
+		return nodeOrNil(r.Query().Viewer(ctx))
 	},
-	"user": withText("id", func(ctx context.Context, r *queryResolver, id string) (any, error) {
-		return nodeOrNil(r.User(ctx, id))
+	"Query.user": withText("id", func(ctx context.Context, r *Resolver, id string) (any, error) {
+		return nodeOrNil(r.Query().User(ctx, id))
 	}),
-	"userByUsername": withText("username", func(ctx context.Context, r *queryResolver, name string) (any, error) {
-		return nodeOrNil(r.UserByUsername(ctx, name))
+	"Query.userByUsername": withText("username", func(ctx context.Context, r *Resolver, name string) (any, error) {
+		return nodeOrNil(r.Query().UserByUsername(ctx, name))
 	}),
-	"post": withText("id", func(ctx context.Context, r *queryResolver, id string) (any, error) {
-		return nodeOrNil(r.Post(ctx, id))
+	"Query.post": withText("id", func(ctx context.Context, r *Resolver, id string) (any, error) {
+		return nodeOrNil(r.Query().Post(ctx, id))
 	}),
-	"node": withText("id", func(ctx context.Context, r *queryResolver, id string) (any, error) {
-		return r.Node(ctx, id)
+	"Query.node": withText("id", func(ctx context.Context, r *Resolver, id string) (any, error) {
+		return r.Query().Node(ctx, id)
 	}),
+	"Mutation.createComment": withInput(func(in *planInput) model.CreateCommentInput {
+		return model.CreateCommentInput{PostID: in.text("postId"), Content: in.text("content"), IdempotencyKey: in.optional("idempotencyKey")}
+	}, generated.MutationResolver.CreateComment),
+	"Mutation.likePost": withInput(func(in *planInput) model.LikePostInput {
+		return model.LikePostInput{PostID: in.text("postId")}
+	}, generated.MutationResolver.LikePost),
+	"Mutation.unlikePost": withInput(func(in *planInput) model.UnlikePostInput {
+		return model.UnlikePostInput{PostID: in.text("postId")}
+	}, generated.MutationResolver.UnlikePost),
 }
 
 // withText resolves a field whose only argument is a text.
-func withText(argument string, read func(context.Context, *queryResolver, string) (any, error)) func(context.Context, *queryResolver, *ast.Field) (any, error) {
-	return func(ctx context.Context, r *queryResolver, f *ast.Field) (any, error) {
+func withText(argument string, read func(context.Context, *Resolver, string) (any, error)) func(context.Context, *Resolver, *ast.Field) (any, error) {
+	return func(ctx context.Context, r *Resolver, f *ast.Field) (any, error) {
 		text, err := graphql.UnmarshalString(f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)[argument])
 		if err != nil {
 			return nil, err
 		}
 		return read(ctx, r, text)
 	}
+}
+
+// withInput resolves a mutation.
+func withInput[I, P any](read func(*planInput) I, write func(generated.MutationResolver, context.Context, I) (*P, error)) func(context.Context, *Resolver, *ast.Field) (any, error) {
+	return func(ctx context.Context, r *Resolver, f *ast.Field) (any, error) {
+		members, _ := f.ArgumentMap(graphql.GetOperationContext(ctx).Variables)["input"].(map[string]any)
+		in := planInput{members: members}
+		input := read(&in)
+		if in.bad {
+			return nil, errInput
+		}
+		payload, err := write(r.Mutation(), ctx, input)
+		if err != nil {
+			return nil, err
+		}
+		return payload, nil
+	}
+}
+
+// planInput reads the input of a mutation, of members that are texts.
+type planInput struct {
+	members map[string]any
+	bad     bool // something is no text, though it may stand for one
+}
+
+func (in *planInput) text(name string) string {
+	s, ok := in.members[name].(string)
+	in.bad = in.bad || !ok
+	return s
+}
+
+func (in *planInput) optional(name string) graphql.Omittable[*string] {
+	switch v, given := in.members[name]; {
+	case !given:
+		return graphql.Omittable[*string]{}
+	case v == nil:
+		return graphql.OmittableOf[*string](nil)
+	}
+	s := in.text(name)
+	return graphql.OmittableOf(&s)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 	"pgregory.net/rapid"
+
+	"byline/graph/globalid"
 )
 
 // unplanned is the edge over the same store without plans.
@@ -32,8 +34,8 @@ func plansOf(t rapid.TB, schema *ast.Schema, query string) (plans []*plan) {
 		t.Fatalf("%s: %v", query, err)
 	}
 	op := &graphql.OperationContext{RawQuery: query, Doc: document, Operation: document.Operations[0], Variables: map[string]any{}}
-	for _, field := range graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Query"}) {
-		plans = append(plans, newPlan(op, field))
+	if plans = newPlans(op); plans == nil {
+		plans = make([]*plan, len(graphql.CollectFields(op, op.Operation.SelectionSet, nil)))
 	}
 	return plans
 }
@@ -107,6 +109,85 @@ func TestPlans(t *testing.T) {
 			for _, token := range []string{"", "demo:ada", "demo:grace"} {
 				for range 2 { // with a plan that is made, and with one that is kept
 					sameAnswer(t, post(t, b, token, query, nil), post(t, executor, token, query, nil))
+				}
+			}
+		})
+	}
+}
+
+// What there is a plan for, that the answer is the executor's, and that what is refused is
+// written no more often than what is not.
+func TestPlansOfMutations(t *testing.T) {
+	b := smallBlog(t, Options{})
+	executor, schema := unplanned(t, b), readSchema(t)
+	engines, err := parseIDOf(globalid.Post, "id", b.names["post:engines"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	comments := func() int32 {
+		p, err := b.store.Post(t.Context(), engines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.CommentCount
+	}
+	const comment = `mutation { createComment(input: {postId: "<post:engines>", content: "Two.\n", idempotencyKey: "%s"}) `
+	for name, tt := range map[string]struct {
+		query     string
+		variables map[string]any
+		planned   bool
+		comments  int32 // that it makes when it is sent
+	}{
+		"comment":          {comment + `{ comment { id content author { id username } createdAt updatedAt __typename } post { id commentCount title } __typename } }`, nil, true, 1},
+		"merged":           {comment + `{ post { id } ...F } } fragment F on CreateCommentPayload { post { commentCount } comment { id } }`, nil, true, 1},
+		"alias":            {`mutation { mine: createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { is: comment { id } } }`, nil, true, 1},
+		"variables":        {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>", "content": "x", "idempotencyKey": "%s"}, true, 1},
+		"a variable":       {`mutation($in: String = "x") { createComment(input: {postId: "<post:engines>", content: $in, idempotencyKey: "%s"}) { comment { id } } }`, nil, true, 1},
+		"two":              {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { comment { id } } likePost(input: {postId: "<post:moths>"}) { post { likeCount } } }`, nil, true, 1},
+		"two, one refused": {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: "%s"}) { comment { id } } likePost(input: {postId: "x"}) { post { likeCount } } }`, nil, true, 1},
+		"its comment":      {comment + `{ comment { post { id } } } }`, nil, false, 1},
+		"its list":         {comment + `{ post { comments(first: 1) { edges { cursor } } } } }`, nil, false, 1},
+		"its likes":        {comment + `{ post { viewerHasLiked } } }`, nil, false, 1},
+		"its text":         {comment + `{ post { content } } }`, nil, false, 1},
+		"skip":             {comment + `{ comment { id @skip(if: true) content } } }`, nil, false, 1},
+		"nothing to say":   {`mutation { createComment(input: {postId: "<post:engines>", content: " "}) { comment { id } } }`, nil, true, 0},
+		"an empty key":     {`mutation { createComment(input: {postId: "<post:engines>", content: "x", idempotencyKey: ""}) { comment { id } } }`, nil, true, 0},
+		"a bad id":         {`mutation { createComment(input: {postId: "x", content: "x", idempotencyKey: null}) { comment { id } } }`, nil, true, 0},
+		"a number":         {`mutation { createComment(input: {postId: 5, content: "x"}) { comment { id } } }`, nil, true, 0},
+		"no post":          {`mutation { createComment(input: {postId: "<no post>", content: "x"}) { comment { id } } }`, nil, true, 0},
+		"no input":         {`mutation($in: CreateCommentInput!) { createComment(input: $in) { comment { id } } }`, map[string]any{"postId": "<post:engines>"}, true, 0},
+		"like":             {`mutation { likePost(input: {postId: "<post:moths>"}) { like { id user { username } createdAt } post { likeCount } } }`, nil, true, 0},
+		"like, and tell":   {`mutation { likePost(input: {postId: "<post:moths>"}) { post { viewerHasLiked } } }`, nil, false, 0},
+		"unlike":           {`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { id likeCount } } }`, nil, true, 0},
+		"unlike nothing":   {`mutation { unlikePost(input: {postId: "<no post>"}) { post { id likeCount } } }`, nil, true, 0},
+		"a post":           {`mutation { createPost(input: {title: "x", content: "x", idempotencyKey: "%s"}) { post { id } } }`, nil, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, token := range []string{"demo:ada", "demo:nobody", ""} {
+				key := fmt.Sprint(name, token)
+				fill := strings.NewReplacer("<no post>", postGlobalID("none"), "%s", key)
+				query := fill.Replace(b.fill(tt.query))
+				var variables map[string]any
+				if tt.variables != nil {
+					in := map[string]any{}
+					for k, v := range tt.variables {
+						in[k] = fill.Replace(b.fill(v.(string)))
+					}
+					variables = map[string]any{"in": in}
+				}
+				for _, p := range plansOf(t, schema, query) {
+					if (p != nil) != tt.planned {
+						t.Errorf("planned: %t", p != nil)
+					}
+				}
+				want := comments()
+				if token == "demo:ada" {
+					want += tt.comments
+				}
+				answer := post(t, b, token, query, variables)
+				sameAnswer(t, answer, post(t, executor, token, query, variables)) // again, with the same key
+				if got := comments(); got != want {
+					t.Errorf("%d comments, want %d", got, want)
 				}
 			}
 		})
