@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -49,8 +50,12 @@ func (planned) Validate(graphql.ExecutableSchema) error { return nil }
 func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 	op := graphql.GetOperationContext(ctx)
 	plans := p.documents.plansOf(op)
-	if len(plans) != 1 || plans[0] == nil {
+	if plans == nil {
 		return p.ExecutableSchema.Exec(ctx)
+	}
+	if len(plans) > 1 || plans[0] == nil {
+		respond := p.ExecutableSchema.Exec(ctx)
+		return func(ctx context.Context) *graphql.Response { return respond(withPlans(ctx, plans)) }
 	}
 	field, begun := plans[0].field, false
 	return func(ctx context.Context) *graphql.Response {
@@ -59,9 +64,9 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 		}
 		begun = true
 		var executed *graphql.Response
-		root := graphql.WithRootFieldContext(ctx, &graphql.RootFieldContext{Object: field.Name, Field: field})
+		root := graphql.WithRootFieldContext(withPlans(ctx, plans), &graphql.RootFieldContext{Object: field.Name, Field: field})
 		answer := op.RootResolverMiddleware(root, func(context.Context) graphql.Marshaler {
-			executed = p.ExecutableSchema.Exec(ctx)(context.WithValue(ctx, unplannedKey{}, true))
+			executed = p.ExecutableSchema.Exec(ctx)(ctx) // without plans
 			return graphql.Null
 		})
 		if executed != nil {
@@ -77,17 +82,24 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 	}
 }
 
-// unplannedKey marks the context of what a plan was not able to answer.
-type unplannedKey struct{}
+type plansKey struct{}
+
+// withPlans returns a context whose root fields are answered by plan, as far as they have one.
+func withPlans(ctx context.Context, plans []*plan) context.Context {
+	return context.WithValue(ctx, plansKey{}, plans)
+}
 
 // InterceptRootField implements graphql.RootFieldInterceptor.
 func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
-	plan := p.planOf(ctx)
-	if plan == nil {
+	plans, _ := ctx.Value(plansKey{}).([]*plan)
+	field := graphql.GetRootFieldContext(ctx).Field
+	i := slices.IndexFunc(plans, func(p *plan) bool { return p != nil && p.field.Field == field.Field })
+	if i < 0 {
 		return next(ctx)
 	}
+	plan := plans[i]
 	// As the executor would have it: resolvers look at the field that they resolve.
-	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: plan.object, Field: plan.field, IsMethod: true})
+	within := graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: plan.object, Field: field, IsMethod: true})
 	answer, err := guarded(func() (*encoded, error) { return plan.run(within, p.resolver, p.tracing) })
 	switch {
 	case err == nil:
@@ -100,20 +112,6 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 		return graphql.Null
 	}
 	return next(ctx)
-}
-
-// planOf returns the plan of the root field that ctx is about, nil if it has none.
-func (p planned) planOf(ctx context.Context) *plan {
-	op, field := graphql.GetOperationContext(ctx), graphql.GetRootFieldContext(ctx).Field
-	if ctx.Value(unplannedKey{}) != nil {
-		return nil
-	}
-	for _, plan := range p.documents.plansOf(op) {
-		if plan != nil && plan.field.Field == field.Field {
-			return plan
-		}
-	}
-	return nil
 }
 
 // encoded is a value as JSON. It is written once, and others are encoded into its memory
