@@ -31,6 +31,7 @@ type queryRun struct {
 
 	item    *sql.Evaluator // on the item that was offered last
 	rec     record         // that was read last; its document is in room, or where it is stored
+	ahead   int            // how many entries of an index may be looked up together
 	bare    int            // unless 0, documents need no system properties; how long these are but for _ts
 	room    *scratch
 	out     []byte // the answer as far as it is made
@@ -203,6 +204,9 @@ func (r *queryRun) runStream() error {
 	if end >= 0 && emitted >= uint64(end) {
 		return nil
 	}
+	if r.ahead = r.size + 1; end >= 0 { // what the page has room for, and one more, if all match
+		r.ahead = min(r.ahead, int(uint64(end)-emitted))
+	}
 	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *record) (bool, error) {
 		if full {
 			return false, nil
@@ -302,72 +306,181 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	default:
 		valid = it.SeekGE(append(position, 0))
 	}
-	seen := 0
-	for valid {
-		key := it.Key()
-		seen++
-		r.entries++
-		if seen%16 == 0 {
-			if err := r.q.ctx.Err(); err != nil {
-				return false, err
-			}
+	next := it.Next
+	if reverse {
+		next = it.Prev
+	}
+	if r.plan.kind&^(planSorted|planRows) != planPartition {
+		return r.visitEntries(it, valid, next, common, fn, pause)
+	}
+	for seen := 1; valid; seen++ {
+		position := it.Key()[common:]
+		if err := r.enter(); err != nil {
+			return false, err
 		}
-		more, err := r.visitEntry(it, key[common:], fn)
+		more, err := r.visitItem(position, it.Value(), fn)
 		if err != nil || !more {
 			return true, err
 		}
 		if pause != nil && seen >= maxPageScan {
-			pause(key[common:])
+			pause(position)
 			return true, nil
 		}
-		if reverse {
-			valid = it.Prev()
-		} else {
-			valid = it.Next()
+		valid = next()
+	}
+	return false, it.Error()
+}
+
+// enter counts an entry that the run has come to.
+func (r *queryRun) enter() error {
+	if r.entries++; r.entries%16 == 0 {
+		return r.q.ctx.Err()
+	}
+	return nil
+}
+
+// visitItem looks at an item that a scan over items has come to.
+func (r *queryRun) visitItem(position, stored []byte, fn visitor) (more bool, err error) {
+	if !r.scope.holds(&r.def.key, position) {
+		return true, nil
+	}
+	if err := r.readRecord(stored); err != nil {
+		return false, err
+	}
+	return r.offer(&r.rec, position, position, fn)
+}
+
+// entry is an index entry that a scan has come to.
+type entry struct {
+	position []byte
+	key      []byte // of its item; nil if that is of no concern
+	stored   []byte // the item; nil if there is none, or if it has not been looked up
+	looked   bool   // it has
+}
+
+// How many entries are looked up together at most, and how many bytes of items are kept for
+// them, of which the last may have more.
+const (
+	maxAhead      = 128
+	maxAheadBytes = 256 << 10
+)
+
+// visitEntries goes on with a scan over an index. It looks the items of some entries up in the order of
+// their keys: a lookup that begins where the last one ended takes a fraction of one that
+// does not. Items that this finds and the page has no room for are no concern of the charge.
+func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+	seen := 0
+	for valid {
+		entries, room := r.room.entries[:0], r.room.ahead[:0]
+		for ; valid && len(entries) < min(r.ahead, maxAhead); valid = next() {
+			var e entry
+			e, room = r.entryAt(it, common, room)
+			entries = append(entries, e)
+		}
+		if err := it.Error(); err != nil {
+			return false, err
+		}
+		if room, err = r.lookAhead(entries, room); err != nil {
+			return false, err
+		}
+		r.room.entries, r.room.ahead = entries, room
+		for i := range entries {
+			seen++
+			if err := r.enter(); err != nil {
+				return false, err
+			}
+			more, err := r.visitEntry(&entries[i], fn)
+			if err != nil || !more {
+				return true, err
+			}
+			if pause != nil && seen >= maxPageScan {
+				pause(entries[i].position)
+				return true, nil
+			}
 		}
 	}
 	return false, it.Error()
 }
 
-// visitEntry looks at one entry of a scan.
-func (r *queryRun) visitEntry(it *pebble.Iterator, position []byte, fn visitor) (more bool, err error) {
-	kind := r.plan.kind &^ (planSorted | planRows)
-	if kind == planPartition {
-		if !r.scope.holds(&r.def.key, position) {
-			return true, nil
-		}
-		if err := r.readRecord(it.Value()); err != nil {
-			return false, err
-		}
-		return r.offer(&r.rec, position, position, fn)
-	}
-	key := appendKind(r.room.item[:0], kindItem, r.c.no)
-	switch kind {
+// entryAt reads the entry that an iterator is at. Its bytes are appended to room.
+func (r *queryRun) entryAt(it *pebble.Iterator, common int, room []byte) (entry, []byte) {
+	at := len(room)
+	room = append(room, it.Key()[common:]...)
+	position := room[at:len(room):len(room)]
+	at = len(room)
+	room = appendKind(room, kindItem, r.c.no)
+	switch r.plan.kind &^ (planSorted | planRows) {
 	case planOrder:
-		if !r.inScope(it.Value()) {
-			return true, nil
-		}
-		key = append(key, it.Value()...)
+		room = append(room, it.Value()...)
 	case planRange, planInterval:
 		n := int(binary.BigEndian.Uint16(it.Value()))
-		address := position[len(position)-n:]
-		if !r.inScope(address) {
-			return true, nil
-		}
-		key = append(key, address...)
+		room = append(room, position[len(position)-n:]...)
 	case planComposite:
 		n := int(binary.BigEndian.Uint16(it.Value()))
-		key = append(append(key, r.scope.prefix...), position[len(position)-n:]...)
+		room = append(append(room, r.scope.prefix...), position[len(position)-n:]...)
+		return entry{position: position, key: room[at:len(room):len(room)]}, room
 	}
-	rec, err := r.lookup(key)
-	if err != nil || rec == nil {
-		return true, err
+	key := room[at:len(room):len(room)]
+	if !r.inScope(key[positionOffset:]) {
+		return entry{position: position}, room[:at]
 	}
-	address := key[positionOffset:]
-	if kind == planInterval && !r.plan.indexes(rec.doc, position[:len(position)-len(address)]) {
+	return entry{position: position, key: key}, room
+}
+
+// lookAhead looks the items of entries up, and appends them to room.
+func (r *queryRun) lookAhead(entries []entry, room []byte) ([]byte, error) {
+	if len(entries) < 2 {
+		return room, nil
+	}
+	var order [maxAhead]uint8
+	n := 0
+	for i := range entries {
+		if entries[i].key != nil {
+			order[n] = uint8(i)
+			n++
+		}
+	}
+	slices.SortFunc(order[:n], func(a, b uint8) int { return bytes.Compare(entries[a].key, entries[b].key) })
+	begin := len(room)
+	for _, i := range order[:n] {
+		if len(room)-begin >= maxAheadBytes {
+			break
+		}
+		e := &entries[i]
+		stored, err := r.stored(e.key)
+		if err != nil {
+			return room, err
+		}
+		if e.looked = true; stored != nil {
+			at := len(room)
+			room = append(room, stored...)
+			e.stored = room[at:len(room):len(room)]
+		}
+	}
+	return room, nil
+}
+
+// visitEntry looks at one entry of a scan over an index.
+func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
+	if e.key == nil {
 		return true, nil
 	}
-	return r.offer(rec, position, address, fn)
+	if !e.looked {
+		if e.stored, err = r.stored(e.key); err != nil {
+			return false, err
+		}
+	}
+	if e.stored == nil {
+		return true, nil
+	}
+	if err := r.readRecord(e.stored); err != nil {
+		return false, err
+	}
+	address := e.key[positionOffset:]
+	if r.plan.kind&^(planSorted|planRows) == planInterval && !r.plan.indexes(r.rec.doc, e.position[:len(e.position)-len(address)]) {
+		return true, nil
+	}
+	return r.offer(&r.rec, e.position, address, fn)
 }
 
 // inScope reports whether an address that was found is of the query.
@@ -404,6 +517,16 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 // lookup reads an item in this run's view, nil if there is none. It is valid until the
 // next one is read.
 func (r *queryRun) lookup(key []byte) (rec *record, err error) {
+	stored, err := r.stored(key)
+	if stored == nil {
+		return nil, err
+	}
+	return &r.rec, r.readRecord(stored)
+}
+
+// stored is what is stored of an item in this run's view, nil if there is none. It is valid
+// until the next one is looked up.
+func (r *queryRun) stored(key []byte) (value []byte, err error) {
 	if r.items == nil {
 		if r.items, err = r.iterator(appendKind(make([]byte, 0, 5), kindItem, r.c.no), appendKind(make([]byte, 0, 5), kindItem, r.c.no+1)); err != nil {
 			return nil, err
@@ -412,7 +535,7 @@ func (r *queryRun) lookup(key []byte) (rec *record, err error) {
 	if !r.items.SeekPrefixGE(key) || !bytes.Equal(r.items.Key(), key) {
 		return nil, r.items.Error()
 	}
-	return &r.rec, r.readRecord(r.items.Value())
+	return r.items.Value(), nil
 }
 
 // readRecord reads a stored value, which must stay as it is until the next one is read.
@@ -461,6 +584,7 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 
 // eachItem visits every item of every span that matches.
 func (r *queryRun) eachItem(fn visitor) error {
+	r.ahead = maxAhead
 	for i := range r.plan.spans {
 		if _, err := r.visit(&r.plan.spans[i], continuation{}, fn, nil); err != nil {
 			return err

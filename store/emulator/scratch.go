@@ -15,6 +15,9 @@ type scratch struct {
 	to    [512]byte
 	doc   []byte // of the item that was read last
 	value []byte // of an entry, or the answer as far as it is made
+
+	entries []entry // of an index, and what they are made of
+	ahead   []byte
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -42,5 +45,9 @@ func (s *scratch) release() {
 	if cap(s.value) > scratchKept {
 		s.value = nil
 	}
+	if cap(s.ahead) > scratchKept {
+		s.ahead = nil
+	}
+	clear(s.entries[:cap(s.entries)])
 	scratches.Put(s)
 }
