@@ -26,8 +26,8 @@ import (
 // A plan answers all or nothing. Where it cannot (a directive, a list inside a list, a
 // field that a copy lacks), and where reading fails, the executor resolves the root
 // field as if there were no plans, and says what is wrong: what was read it finds in
-// the memos of the response. A mutation has a plan only if nothing is read after it, since
-// the executor would write again.
+// the memos of the response. Not so a mutation, which the executor would do again: it has a
+// plan only if nothing need be read after it, and its error is the answer.
 
 // planned answers by plan: root fields, and whole operations that have but one.
 type planned struct {
@@ -65,20 +65,22 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 		begun = true
 		var executed *graphql.Response
 		root := graphql.WithRootFieldContext(withPlans(ctx, plans), &graphql.RootFieldContext{Object: field.Name, Field: field})
-		answer := op.RootResolverMiddleware(root, func(context.Context) graphql.Marshaler {
-			executed = p.ExecutableSchema.Exec(ctx)(ctx) // without plans
+		answer := op.RootResolverMiddleware(root, func(ctx context.Context) graphql.Marshaler {
+			executed = p.ExecutableSchema.Exec(ctx)(withPlans(ctx, nil))
 			return graphql.Null
 		})
 		if executed != nil {
 			return executed
 		}
 		value, ok := answer.(*encoded)
-		if !ok { // an error, where null may not be
+		if !ok { // an error, of a mutation, none of which may be null
 			return &graphql.Response{Data: []byte("null")}
 		}
 		data := make([]byte, 0, len(*value.json)+len(field.Alias)+64) // and what encode has around it
 		data = append(append(append(data, `{"`...), field.Alias...), `":`...)
-		return &graphql.Response{Data: append(value.appendTo(data), '}')}
+		data = append(append(data, *value.json...), '}')
+		value.release()
+		return &graphql.Response{Data: data}
 	}
 }
 
@@ -121,13 +123,14 @@ type encoded struct{ json *[]byte }
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
 // MarshalGQL implements graphql.Marshaler.
-func (e *encoded) MarshalGQL(w io.Writer) { _, _ = w.Write(e.appendTo(nil)) }
+func (e *encoded) MarshalGQL(w io.Writer) {
+	_, _ = w.Write(*e.json)
+	e.release()
+}
 
-func (e *encoded) appendTo(dst []byte) []byte {
-	dst = append(dst, *e.json...)
+func (e *encoded) release() {
 	encodings.Put(e.json)
 	e.json = nil
-	return dst
 }
 
 // plan is how to answer one root field.
@@ -181,8 +184,7 @@ var (
 	errInput = errors.New("an input for the executor to read") // nothing has been written
 )
 
-// run reads what is needed and encodes it. If the error is not nil, the executor will
-// find out why.
+// run reads what is needed and encodes it. What becomes of an error, InterceptRootField says.
 func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error) {
 	value, err := p.resolve(ctx, r, p.field.Field)
 	if err != nil {

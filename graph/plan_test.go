@@ -1,19 +1,23 @@
 package graph
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 	"pgregory.net/rapid"
 
 	"byline/graph/globalid"
+	"byline/internal/secrettest"
 )
 
 // unplanned is the edge over the same store without plans.
@@ -191,6 +195,75 @@ func TestPlansOfMutations(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A mutation that fails is sent no more often than the executor sends it, wherever it fails.
+func TestPlansOfMutationsThatFail(t *testing.T) {
+	b := smallBlog(t, Options{})
+	executor := unplanned(t, b)
+	for _, what := range []string{"read users", "batch posts"} {
+		b.wire.fail = func(r *http.Request) (*http.Response, error) {
+			if describeRequest(r).what == what {
+				return newResponse(http.StatusServiceUnavailable, ""), nil
+			}
+			return nil, nil
+		}
+		for _, query := range []string{
+			`mutation { createComment(input: {postId: "<post:engines>", content: "x"}) { comment { id } } }`,
+			`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`,
+		} {
+			b.wire.reset()
+			got := post(t, b, "demo:ada", b.fill(query), nil)
+			sent := fmt.Sprint(b.wire.seen())
+			b.wire.reset()
+			sameAnswer(t, got, post(t, executor, "demo:ada", b.fill(query), nil))
+			if want := fmt.Sprint(b.wire.seen()); sent != want || !strings.Contains(sent, what) {
+				t.Errorf("%s: %s is sent, by the executor %s", query, sent, want)
+			}
+		}
+	}
+}
+
+// A plan that does not answer has cost one read, and the executor does the rest once.
+func TestAQueryThatFailsIsSentOnceMore(t *testing.T) {
+	b := smallBlog(t, Options{})
+	b.wire.fail = func(*http.Request) (*http.Response, error) {
+		return newResponse(http.StatusServiceUnavailable, ""), nil
+	}
+	b.wire.reset()
+	if a := post(t, b, "", b.fill(`{ post(id: "<post:notes>") { title } }`), nil); a.code() != "UNAVAILABLE" || len(b.wire.seen()) != 2 {
+		t.Errorf("%v %s", b.wire.seen(), a.body)
+	}
+}
+
+// askingAgain asks for one more response than there is.
+type askingAgain struct {
+	graphql.GraphExecutor
+	more **graphql.Response
+}
+
+func (a askingAgain) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+	next, ctx := a.GraphExecutor.DispatchOperation(ctx, op)
+	return func(ctx context.Context) *graphql.Response {
+		first := next(ctx)
+		*a.more = next(ctx)
+		return first
+	}, ctx
+}
+
+func TestAnOperationHasOneResponse(t *testing.T) {
+	b := smallBlog(t, Options{})
+	e, err := newEndpoint(Options{Store: b.store, Verifier: DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry()}, &sync.WaitGroup{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{`{ feed { edges { cursor } } }`, `mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
+		more := &graphql.Response{}
+		h := identify(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.http.Do(w, r, askingAgain{e.exec, &more}) }), nil)
+		if a := post(t, h, "demo:ada", b.fill(query), nil); a.code() != "" || more != nil {
+			t.Errorf("%s, and then %v", a.body, more)
+		}
 	}
 }
 

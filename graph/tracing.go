@@ -123,6 +123,9 @@ func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 // InterceptRootField makes the spans of root fields, which need not come to a resolver
 // of their own (see planned).
 func (t tracing) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
+	if outer, ok := trace.SpanFromContext(ctx).(*lateSpan); ok && outer.resolver {
+		return next(ctx) // a plan has not answered, and the executor is within the field already
+	}
 	field := graphql.GetRootFieldContext(ctx).Field
 	within, span := t.resolving(ctx, field.ObjectDefinition.Name+"."+field.Name)
 	defer span.finish()

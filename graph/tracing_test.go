@@ -43,19 +43,59 @@ func TestTracesOfFailures(t *testing.T) {
 	b.wire.fail = func(*http.Request) (*http.Response, error) {
 		return newResponse(http.StatusServiceUnavailable, ""), nil
 	}
-	if a := post(t, b, "", b.fill(`{ post(id: "<post:notes>") { title } }`), nil); a.code() != "UNAVAILABLE" {
-		t.Fatal(a.body)
+	for query, name := range map[string]string{
+		`{ post(id: "<post:notes>") { title } }`:                                 "query",
+		`{ post(id: "<post:notes>") { title } __typename }`:                      "query", // which the executor answers
+		`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`: "mutation",
+		`mutation { deletePost(input: {id: "<post:notes>"}) { deletedPostId } }`: "mutation",
+	} {
+		log.traces = nil
+		since := len(spans.Ended())
+		if a := post(t, b, "demo:ada", b.fill(query), nil); a.code() != "UNAVAILABLE" {
+			t.Fatal(a.body)
+		}
+		if len(log.traces) != 1 {
+			t.Fatalf("%d lines", len(log.traces))
+		}
+		ended := spans.Ended()[since:]
+		field := map[string]string{"query": "Query.post", "mutation": "Mutation."}[name]
+		if len(ended) != 2 || !strings.HasPrefix(ended[0].Name(), field) || ended[1].Name() != name {
+			t.Errorf("%s: %v", query, ended)
+		}
+		for _, s := range ended {
+			if s.Status().Code != codes.Error || s.SpanContext().TraceID() != log.traces[0].TraceID() {
+				t.Errorf("%s: %s: %v, in %v", query, s.Name(), s.Status(), s.SpanContext().TraceID())
+			}
+		}
 	}
-	if len(log.traces) != 1 {
-		t.Fatalf("%d lines", len(log.traces))
+}
+
+// A field whose plan does not answer has one span, with what the plan read and what the
+// executor did, and fails if they do.
+func TestSpanOfAPlanThatFails(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
+	b := smallBlog(t, Options{Tracing: provider})
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
+		span.End()
+		return newResponse(http.StatusServiceUnavailable, ""), nil
 	}
-	ended := spans.Ended()
-	if len(ended) != 2 || ended[0].Name() != "Query.post" || ended[1].Name() != "query" {
-		t.Errorf("%v", ended)
-	}
-	for _, s := range ended {
-		if s.Status().Code != codes.Error || s.SpanContext().TraceID() != log.traces[0].TraceID() {
-			t.Errorf("%s: %v, in %v", s.Name(), s.Status(), s.SpanContext().TraceID())
+	for _, query := range []string{`{ post(id: "<post:notes>") { title } }`, `mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`} {
+		since := len(spans.Ended())
+		if a := post(t, b, "demo:ada", b.fill(query), nil); a.code() != "UNAVAILABLE" {
+			t.Fatal(a.body)
+		}
+		fields := 0
+		for _, s := range spans.Ended()[since:] {
+			if strings.Contains(s.Name(), ".") {
+				if fields++; s.Status().Code != codes.Error {
+					t.Errorf("%s: %s: %v", query, s.Name(), s.Status())
+				}
+			}
+		}
+		if fields != 1 {
+			t.Errorf("%s: %d spans of fields: %v", query, fields, paths(spans.Ended()[since:]))
 		}
 	}
 }
