@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -127,6 +128,82 @@ func TestKeysetPaging(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A list is the same whatever the pages' size: items are looked up together, as many as a
+// page has room for, and as memory has.
+func TestPagesOfAnySize(t *testing.T) {
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
+	const count = 300
+	for i := range count { // ids in an order that is not that of the dates
+		size := 10
+		if i%50 == 0 {
+			size = 100 << 10
+		}
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"c%05d","pk":"p","type":"comment","creationDate":"2024-01-01T00:%02d:%02d.000Z","text":%q}`,
+			i*7919%count, i/60, i%60, strings.Repeat("x", size)))
+	}
+	for _, text := range []string{strings.Replace(keyset, "*", "c.id", 1), strings.Replace(keyset, "*", "c.id, c.text", 1)} {
+		for _, size := range []int32{1, 2, 100, 127, 128, 129, 130, 200, 256, 257, 300, 301} {
+			var got, want []string
+			pager := c.NewQueryItemsPager(text, pk("p"), &azcosmos.QueryOptions{PageSizeHint: size,
+				QueryParameters: params("@t", "comment", "@d", "2024-12-31", "@id", "z")})
+			for pager.More() {
+				page, err := pager.NextPage(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(page.Items) > int(size) {
+					t.Errorf("%d items on a page of %d", len(page.Items), size)
+				}
+				for _, i := range page.Items {
+					var d struct{ ID string }
+					mustUnmarshal(t, i, &d)
+					got = append(got, d.ID)
+				}
+			}
+			for i := count - 1; i >= 0; i-- {
+				want = append(want, fmt.Sprintf("c%05d", i*7919%count))
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("pages of %d: %s", size, d)
+			}
+		}
+	}
+}
+
+// What is kept of items that are looked up together is bounded, however long the keys of the
+// index are.
+func TestRoomOfLookupsIsBounded(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
+		IncludedPaths:    []azcosmos.IncludedPath{{Path: "/*"}},
+		CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/name", Order: azcosmos.CompositeIndexAscending}, {Path: "/id", Order: azcosmos.CompositeIndexAscending}}}}})
+	for i := range 20 {
+		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p","name":%q}`, i, strings.Repeat("x", 512<<10)))
+	}
+	read := func() (items int) {
+		for pager := c.NewQueryItemsPager("SELECT c.id FROM c ORDER BY c.name, c.id", pk("p"), nil); pager.More(); {
+			page, err := pager.NextPage(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			items += len(page.Items)
+		}
+		return items
+	}
+	read()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	items := read()
+	runtime.ReadMemStats(&after)
+	took := (after.TotalAlloc - before.TotalAlloc) >> 20
+	if t.Logf("%d MB", took); took > 24 { // together they would take 60 and more
+		t.Errorf("%d MB are allocated for 20 keys of 512 KB", took)
+	}
+	if items != 20 {
+		t.Errorf("%d items", items)
 	}
 }
 

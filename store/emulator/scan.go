@@ -31,7 +31,7 @@ type queryRun struct {
 
 	item    *sql.Evaluator // on the item that was offered last
 	rec     record         // that was read last; its document is in room, or where it is stored
-	ahead   int            // how many entries of an index may be looked up together
+	ahead   int            // how many entries of an index the page has room for, if all match
 	bare    int            // unless 0, documents need no system properties; how long these are but for _ts
 	room    *scratch
 	out     []byte // the answer as far as it is made
@@ -204,7 +204,10 @@ func (r *queryRun) runStream() error {
 	if end >= 0 && emitted >= uint64(end) {
 		return nil
 	}
-	if r.ahead = r.size + 1; end >= 0 { // what the page has room for, and one more, if all match
+	if r.ahead = r.size; look {
+		r.ahead++
+	}
+	if end >= 0 {
 		r.ahead = min(r.ahead, int(uint64(end)-emitted))
 	}
 	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *record) (bool, error) {
@@ -350,139 +353,6 @@ func (r *queryRun) visitItem(position, stored []byte, fn visitor) (more bool, er
 	return r.offer(&r.rec, position, position, fn)
 }
 
-// entry is an index entry that a scan has come to.
-type entry struct {
-	position []byte
-	key      []byte // of its item; nil if that is of no concern
-	stored   []byte // the item; nil if there is none, or if it has not been looked up
-	looked   bool   // it has
-}
-
-// How many entries are looked up together at most, and how many bytes of items are kept for
-// them, of which the last may have more.
-const (
-	maxAhead      = 128
-	maxAheadBytes = 256 << 10
-)
-
-// visitEntries goes on with a scan over an index. It looks the items of some entries up in the order of
-// their keys: a lookup that begins where the last one ended takes a fraction of one that
-// does not. Items that this finds and the page has no room for are no concern of the charge.
-func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
-	seen := 0
-	for valid {
-		entries, room := r.room.entries[:0], r.room.ahead[:0]
-		for ; valid && len(entries) < min(r.ahead, maxAhead); valid = next() {
-			var e entry
-			e, room = r.entryAt(it, common, room)
-			entries = append(entries, e)
-		}
-		if err := it.Error(); err != nil {
-			return false, err
-		}
-		if room, err = r.lookAhead(entries, room); err != nil {
-			return false, err
-		}
-		r.room.entries, r.room.ahead = entries, room
-		for i := range entries {
-			seen++
-			if err := r.enter(); err != nil {
-				return false, err
-			}
-			more, err := r.visitEntry(&entries[i], fn)
-			if err != nil || !more {
-				return true, err
-			}
-			if pause != nil && seen >= maxPageScan {
-				pause(entries[i].position)
-				return true, nil
-			}
-		}
-	}
-	return false, it.Error()
-}
-
-// entryAt reads the entry that an iterator is at. Its bytes are appended to room.
-func (r *queryRun) entryAt(it *pebble.Iterator, common int, room []byte) (entry, []byte) {
-	at := len(room)
-	room = append(room, it.Key()[common:]...)
-	position := room[at:len(room):len(room)]
-	at = len(room)
-	room = appendKind(room, kindItem, r.c.no)
-	switch r.plan.kind &^ (planSorted | planRows) {
-	case planOrder:
-		room = append(room, it.Value()...)
-	case planRange, planInterval:
-		n := int(binary.BigEndian.Uint16(it.Value()))
-		room = append(room, position[len(position)-n:]...)
-	case planComposite:
-		n := int(binary.BigEndian.Uint16(it.Value()))
-		room = append(append(room, r.scope.prefix...), position[len(position)-n:]...)
-		return entry{position: position, key: room[at:len(room):len(room)]}, room
-	}
-	key := room[at:len(room):len(room)]
-	if !r.inScope(key[positionOffset:]) {
-		return entry{position: position}, room[:at]
-	}
-	return entry{position: position, key: key}, room
-}
-
-// lookAhead looks the items of entries up, and appends them to room.
-func (r *queryRun) lookAhead(entries []entry, room []byte) ([]byte, error) {
-	if len(entries) < 2 {
-		return room, nil
-	}
-	var order [maxAhead]uint8
-	n := 0
-	for i := range entries {
-		if entries[i].key != nil {
-			order[n] = uint8(i)
-			n++
-		}
-	}
-	slices.SortFunc(order[:n], func(a, b uint8) int { return bytes.Compare(entries[a].key, entries[b].key) })
-	begin := len(room)
-	for _, i := range order[:n] {
-		if len(room)-begin >= maxAheadBytes {
-			break
-		}
-		e := &entries[i]
-		stored, err := r.stored(e.key)
-		if err != nil {
-			return room, err
-		}
-		if e.looked = true; stored != nil {
-			at := len(room)
-			room = append(room, stored...)
-			e.stored = room[at:len(room):len(room)]
-		}
-	}
-	return room, nil
-}
-
-// visitEntry looks at one entry of a scan over an index.
-func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
-	if e.key == nil {
-		return true, nil
-	}
-	if !e.looked {
-		if e.stored, err = r.stored(e.key); err != nil {
-			return false, err
-		}
-	}
-	if e.stored == nil {
-		return true, nil
-	}
-	if err := r.readRecord(e.stored); err != nil {
-		return false, err
-	}
-	address := e.key[positionOffset:]
-	if r.plan.kind&^(planSorted|planRows) == planInterval && !r.plan.indexes(r.rec.doc, e.position[:len(e.position)-len(address)]) {
-		return true, nil
-	}
-	return r.offer(&r.rec, e.position, address, fn)
-}
-
 // inScope reports whether an address that was found is of the query.
 func (r *queryRun) inScope(address []byte) bool {
 	return r.scope.holds(&r.def.key, address) && (!r.plan.outside || r.scope.contains(address))
@@ -512,30 +382,6 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 		}
 	}
 	return fn(position, address, rec)
-}
-
-// lookup reads an item in this run's view, nil if there is none. It is valid until the
-// next one is read.
-func (r *queryRun) lookup(key []byte) (rec *record, err error) {
-	stored, err := r.stored(key)
-	if stored == nil {
-		return nil, err
-	}
-	return &r.rec, r.readRecord(stored)
-}
-
-// stored is what is stored of an item in this run's view, nil if there is none. It is valid
-// until the next one is looked up.
-func (r *queryRun) stored(key []byte) (value []byte, err error) {
-	if r.items == nil {
-		if r.items, err = r.iterator(appendKind(make([]byte, 0, 5), kindItem, r.c.no), appendKind(make([]byte, 0, 5), kindItem, r.c.no+1)); err != nil {
-			return nil, err
-		}
-	}
-	if !r.items.SeekPrefixGE(key) || !bytes.Equal(r.items.Key(), key) {
-		return nil, r.items.Error()
-	}
-	return r.items.Value(), nil
 }
 
 // readRecord reads a stored value, which must stay as it is until the next one is read.

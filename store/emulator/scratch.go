@@ -48,6 +48,9 @@ func (s *scratch) release() {
 	if cap(s.ahead) > scratchKept {
 		s.ahead = nil
 	}
-	clear(s.entries[:cap(s.entries)])
+	if len(s.entries) > 0 {
+		clear(s.entries[:cap(s.entries)])
+		s.entries = s.entries[:0]
+	}
 	scratches.Put(s)
 }

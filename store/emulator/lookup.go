@@ -1,0 +1,164 @@
+package emulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// entry is an entry of an index.
+type entry struct {
+	position []byte
+	key      []byte // of its item; nil if that is of no concern
+	looked   bool   // the item has been looked up
+	stored   []byte // and this is what is stored of it; nil if there is none
+}
+
+// How many entries are looked up together at most, and how many bytes they take with their
+// items, beside the last one's.
+const (
+	maxAhead      = 128
+	maxAheadBytes = scratchKept / 2
+)
+
+// visitEntries goes on with a scan over an index. It looks the items of some entries up in the order of
+// their keys: a lookup that begins where the last one ended takes a fraction of one that
+// does not. Items that this finds and the page has no room for are no concern of the charge.
+func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+	seen := 0
+	for valid {
+		entries, room := r.room.entries[:0], r.room.ahead[:0]
+		most := max(1, min(r.ahead-r.rows, maxAhead))
+		for ; valid && len(entries) < most && len(room) < maxAheadBytes; valid = next() {
+			var e entry
+			e, room = r.entryAt(it, common, room)
+			entries = append(entries, e)
+		}
+		room = r.lookAhead(entries, room)
+		r.room.entries, r.room.ahead = entries, room
+		for i := range entries {
+			seen++
+			if err := r.enter(); err != nil {
+				return false, err
+			}
+			more, err := r.visitEntry(&entries[i], fn)
+			if err != nil || !more {
+				return true, err
+			}
+			if pause != nil && seen >= maxPageScan {
+				pause(entries[i].position)
+				return true, nil
+			}
+		}
+	}
+	return false, it.Error()
+}
+
+// entryAt reads the entry that an iterator is at. Its bytes are appended to room.
+func (r *queryRun) entryAt(it *pebble.Iterator, common int, room []byte) (entry, []byte) {
+	at := len(room)
+	room = append(room, it.Key()[common:]...)
+	position := room[at:len(room):len(room)]
+	at = len(room)
+	room = appendKind(room, kindItem, r.c.no)
+	switch r.plan.kind &^ (planSorted | planRows) {
+	case planOrder:
+		room = append(room, it.Value()...)
+	case planRange, planInterval:
+		n := int(binary.BigEndian.Uint16(it.Value()))
+		room = append(room, position[len(position)-n:]...)
+	case planComposite:
+		n := int(binary.BigEndian.Uint16(it.Value()))
+		room = append(append(room, r.scope.prefix...), position[len(position)-n:]...)
+		return entry{position: position, key: room[at:len(room):len(room)]}, room
+	}
+	key := room[at:len(room):len(room)]
+	if !r.inScope(key[positionOffset:]) {
+		return entry{position: position}, room[:at]
+	}
+	return entry{position: position, key: key}, room
+}
+
+// lookAhead looks the items of entries up, and appends them to room. What cannot be looked up
+// is left for visitEntry, which may not come to it.
+func (r *queryRun) lookAhead(entries []entry, room []byte) []byte {
+	if len(entries) < 2 {
+		return room
+	}
+	var order [maxAhead]uint8
+	n := 0
+	for i := range entries {
+		if entries[i].key != nil {
+			order[n] = uint8(i)
+			n++
+		}
+	}
+	slices.SortFunc(order[:n], func(a, b uint8) int { return bytes.Compare(entries[a].key, entries[b].key) })
+	for _, i := range order[:n] {
+		if len(room) >= maxAheadBytes {
+			break
+		}
+		e := &entries[i]
+		stored, found, err := r.stored(e.key)
+		if err != nil {
+			break
+		}
+		if e.looked = true; found {
+			at := len(room)
+			room = append(room, stored...)
+			e.stored = room[at:len(room):len(room)]
+		}
+	}
+	return room
+}
+
+// visitEntry looks at one entry of a scan over an index.
+func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
+	if e.key == nil {
+		return true, nil
+	}
+	stored, found := e.stored, e.stored != nil
+	if !e.looked {
+		if stored, found, err = r.stored(e.key); err != nil {
+			return false, err
+		}
+	}
+	if !found {
+		return true, nil
+	}
+	if err := r.readRecord(stored); err != nil {
+		return false, err
+	}
+	address := e.key[positionOffset:]
+	if r.plan.kind&^(planSorted|planRows) == planInterval && !r.plan.indexes(r.rec.doc, e.position[:len(e.position)-len(address)]) {
+		return true, nil
+	}
+	return r.offer(&r.rec, e.position, address, fn)
+}
+
+// lookup reads an item in this run's view, nil if there is none. It is valid until the
+// next one is read.
+func (r *queryRun) lookup(key []byte) (rec *record, err error) {
+	stored, found, err := r.stored(key)
+	if !found || err != nil {
+		return nil, err
+	}
+	return &r.rec, r.readRecord(stored)
+}
+
+// stored is what is stored of an item in this run's view, if there is one. It is valid until
+// the next one is looked up.
+func (r *queryRun) stored(key []byte) (value []byte, found bool, err error) {
+	if r.items == nil {
+		if r.items, err = r.iterator(appendKind(make([]byte, 0, 5), kindItem, r.c.no), appendKind(make([]byte, 0, 5), kindItem, r.c.no+1)); err != nil {
+			return nil, false, err
+		}
+	}
+	if !r.items.SeekPrefixGE(key) || !bytes.Equal(r.items.Key(), key) {
+		return nil, false, r.items.Error()
+	}
+	value, err = r.items.ValueAndErr()
+	return value, err == nil, err
+}
