@@ -19,9 +19,9 @@ var maxExecuting, maxWaiting = 1000, 1000
 // How admission decides.
 const (
 	// A server is overloaded when manyRunnable goroutines wait for each processor for as
-	// long as standing, or for as long as growing and then are no fewer: a burst is over
-	// sooner. Then operations are admitted where no more than fewRunnable do, until none
-	// has had to be refused for calm.
+	// long as standing, or for as long as growing and then are as many as ever: a burst is
+	// over sooner, though it may take its time to come. Then operations are admitted where
+	// no more than fewRunnable do, until none has had to be refused for calm.
 	manyRunnable, fewRunnable = 100, 2
 	growing, standing, calm   = 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond
 
@@ -52,7 +52,7 @@ type admission struct {
 	mu       sync.Mutex
 	lookedAt time.Time // guarded by mu, as is all below
 	behind   time.Time // since when too many wait; zero if they do not
-	first    int       // how many waited then
+	most     int       // how many have waited since, at most
 	shedding bool      // the server is overloaded
 	shedAt   time.Time // when it last had to refuse an operation
 	refused  int       // since the operator was told
@@ -102,9 +102,10 @@ func (a *admission) overloaded(now time.Time) bool {
 		a.behind = time.Time{}
 		return false
 	case a.behind.IsZero():
-		a.behind, a.first = now, runnable
+		a.behind, a.most = now, runnable
 		return false
-	case now.Sub(a.behind) < growing, now.Sub(a.behind) < standing && runnable < a.first:
+	case now.Sub(a.behind) < growing, now.Sub(a.behind) < standing && runnable < a.most:
+		a.most = max(a.most, runnable)
 		return false
 	}
 	if runnable > fewRunnable*a.procs {

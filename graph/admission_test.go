@@ -249,11 +249,14 @@ func TestOverloadIsOfNow(t *testing.T) {
 	if look(time.Hour) {
 		t.Error("after an hour it still is not")
 	}
-	runnable = 3 * manyRunnable
+	runnable = 2 * manyRunnable
 	if look(calm) {
 		t.Error("a burst is refused")
 	}
-	if runnable--; look(growing) {
+	if runnable *= 2; look(growing / 2) {
+		t.Error("a burst of which the first half has come is refused")
+	}
+	if runnable--; look(growing / 2) {
 		t.Error("what becomes less is refused at once")
 	}
 	if !look(standing - growing) {
