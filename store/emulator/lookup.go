@@ -23,9 +23,10 @@ const (
 	maxAheadBytes = scratchKept / 2
 )
 
-// visitEntries goes on with a scan over an index. It looks the items of some entries up in the order of
-// their keys: a lookup that begins where the last one ended takes a fraction of one that
-// does not. Items that this finds and the page has no room for are no concern of the charge.
+// visitEntries goes on with a scan over an index. It looks the items of some entries up in
+// the order of their keys: a lookup that begins where the last one ended takes a fraction
+// of one that does not. Items that this finds and the page has no room for are no concern
+// of the charge.
 func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	seen := 0
 	for valid {
