@@ -194,8 +194,44 @@ func (s *Store) refillFeed(ctx context.Context, partition string, entries []feed
 				return err
 			}
 		}
+		changed, err := s.changedSince(ctx, s.background.posts, posts)
+		if err != nil {
+			return err
+		}
+		for _, p := range changed {
+			if err := writeCopy(ctx, s.background.feed, partition, p); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// changedSince reads posts again, nil ones aside, and returns those that have changed, deleted
+// ones too. Who has written copies of them writes these as well: the change may have been
+// handled, in another feed range, while the copy was not there yet, and so been passed over.
+func (s *Store) changedSince(ctx context.Context, c *azcosmos.ContainerClient, posts []*Post) (changed []*Post, err error) {
+	var ids []string
+	revisions := map[string]int64{}
+	for _, p := range posts {
+		if p != nil {
+			ids, revisions[p.ID] = append(ids, p.ID), p.Revision
+		}
+	}
+	now, err := readPosts(ctx, c, ids, func(op string, raw []byte) (*Post, error) {
+		p, err := decodeChangedPost(op, raw)
+		if err != nil {
+			s.setAside(postsContainer, raw, err)
+			return nil, nil
+		}
+		return p, nil
+	})
+	for _, p := range now {
+		if p != nil && p.Revision != revisions[p.ID] {
+			changed = append(changed, p)
+		}
+	}
+	return changed, err
 }
 
 // olderPosts finds the newest posts that are older than the feed's last entry: as

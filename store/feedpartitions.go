@@ -104,6 +104,21 @@ func (f feedContent) newest() (ids []string) {
 	return ids[:min(len(ids), FeedKept)]
 }
 
+// fills reports whether there are just these partitions, and the same in all of them. An
+// interrupted FillFeed, or a number from before that was gone back to, leaves them unlike.
+func (f feedContent) fills(partitions []string) bool {
+	for _, partition := range partitions {
+		if !maps.EqualFunc(f[partition], f[partitions[0]], placedEntry.alike) {
+			return false
+		}
+	}
+	return len(f) == len(partitions)
+}
+
+func (e placedEntry) alike(o placedEntry) bool {
+	return fmt.Sprint(e.CreatedAt, e.Revision) == fmt.Sprint(o.CreatedAt, o.Revision)
+}
+
 // FillFeed brings what is in any of the feed's partitions into all of them, if their
 // number was changed: it comes before serving, so that nobody reads one that is empty.
 // If it was not changed, that costs a query. Partitions that are not needed any more
@@ -117,7 +132,7 @@ func (s *Store) FillFeed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(feed) == 0 || slices.Equal(slices.Sorted(maps.Keys(feed)), slices.Sorted(slices.Values(s.feedPartitions))) {
+	if len(feed) == 0 || feed.fills(s.feedPartitions) {
 		return nil
 	}
 	var written atomic.Int64
@@ -129,6 +144,12 @@ func (s *Store) FillFeed(ctx context.Context) error {
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(projectionWorkers)
+		write := func(partition string, p *Post) {
+			g.Go(func() error {
+				written.Add(1)
+				return writeCopy(gctx, s.feed, partition, p)
+			})
+		}
 		for _, partition := range s.feedPartitions {
 			for i, id := range ids {
 				have, there := feed[partition][id]
@@ -137,15 +158,23 @@ func (s *Store) FillFeed(ctx context.Context) error {
 				case p == nil && there:
 					gone = append(gone, Difference{Kind: FeedEntry, Partition: partition, ID: id})
 				case p != nil && int64(revision) < p.Revision:
-					g.Go(func() error {
-						written.Add(1)
-						return writeCopy(gctx, s.feed, partition, p)
-					})
+					write(partition, p)
 				}
 			}
 		}
 		if err := g.Wait(); err != nil {
 			return cosmosError(op, err)
+		}
+		changed, err := s.changedSince(ctx, s.posts, posts)
+		if err != nil {
+			return err
+		}
+		for _, p := range changed {
+			for _, partition := range s.feedPartitions {
+				if err := writeCopy(ctx, s.feed, partition, p); err != nil {
+					return cosmosError(op, err)
+				}
+			}
 		}
 	}
 	if err := s.mend(ctx, gone); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -414,4 +415,107 @@ func TestAPartitionOfTheFeedIsLateAlone(t *testing.T) {
 	}
 	w.wire.intercept(nil)
 	eventually(t, func() error { return entry(1) })
+}
+
+// A start that was interrupted while it filled new partitions is gone on with by the next.
+func TestFillFeedInterrupted(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	two := w.spread(2)
+	for i := range 40 {
+		two.post(ada, fmt.Sprintf("post %d", i))
+	}
+	var written atomic.Int32 // in the last partition
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.3"]` && r.Method == http.MethodPost && written.Add(1) > 1 {
+			return errors.New("killed")
+		}
+		return nil
+	})
+	if err := w.spread(4).FillFeed(t.Context()); err == nil {
+		t.Fatal("not interrupted")
+	}
+	w.wire.intercept(nil)
+	again := w.spread(4)
+	if err := again.FillFeed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.inAll(4, newestTitles(40, 40)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Partitions that the feed had long ago, and that nobody has removed, are brought up to date.
+func TestFillFeedWithWhatItWas(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	four := w.spread(4)
+	var posts []*store.Post
+	for i := range 10 {
+		posts = append(posts, four.post(ada, fmt.Sprintf("post %d", i)))
+	}
+	two := w.spread(2)
+	if err := two.FillFeed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop := two.run()
+	if err := two.DeletePost(t.Context(), ada.ID, posts[3].ID); err != nil {
+		t.Fatal(err)
+	}
+	two.post(ada, "post 10")
+	eventually(t, two.caughtUp)
+	stop()
+	back := w.spread(4)
+	if err := back.FillFeed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.DeleteFunc(newestTitles(11, 11), func(title string) bool { return title == "post 3" })
+	if err := back.inAll(4, want); err != nil {
+		t.Error(err)
+	}
+	reads := 0
+	w.wire.intercept(func(r *http.Request) error {
+		reads++
+		return nil
+	})
+	if err := back.FillFeed(t.Context()); err != nil || reads > 3 {
+		t.Errorf("%d requests when nothing has changed, %v", reads, err)
+	}
+}
+
+// A post that is deleted or changed while new partitions are filled is so in them, too.
+func TestFillFeedBesideADelete(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	two := w.spread(2)
+	var posts []*store.Post
+	for i := range 10 {
+		posts = append(posts, two.post(ada, fmt.Sprintf("post %d", i)))
+	}
+	var met sync.Once
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.2"]` && r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "" {
+			met.Do(func() {
+				if err := two.DeletePost(t.Context(), ada.ID, posts[0].ID); err != nil {
+					t.Error(err)
+				}
+				two.like(ada, posts[1])
+				stop := two.run()
+				eventually(t, two.caughtUp)
+				stop()
+			})
+		}
+		return nil
+	})
+	four := w.spread(4)
+	if err := four.FillFeed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wire.intercept(nil)
+	if err := four.inAll(4, newestTitles(10, 9)); err != nil {
+		t.Error(err)
+	}
+	for _, d := range four.verify(0) {
+		t.Errorf("%+v", d)
+	}
 }
