@@ -13,6 +13,10 @@ import (
 
 // compare looks at one suspect as things are now. It returns nil if all is well.
 func (s *Store) compare(ctx context.Context, d Difference) (*Difference, error) {
+	if !d.addressable() {
+		d.Have, d.Want = "", "unknown: such an id cannot be read"
+		return &d, nil
+	}
 	wrong, err := s.compareAs(ctx, d)
 	switch {
 	case errors.Is(err, errMalformed):
@@ -23,6 +27,11 @@ func (s *Store) compare(ctx context.Context, d Difference) (*Difference, error) 
 		return &d, nil
 	}
 	return wrong, err
+}
+
+// addressable reports whether what differs can be asked for.
+func (d *Difference) addressable() bool {
+	return addressable(d.Partition) && (d.Kind == Username || addressable(d.ID)) // a name's ID is its owner
 }
 
 func (s *Store) compareAs(ctx context.Context, d Difference) (*Difference, error) {

@@ -151,6 +151,9 @@ func (s *Store) projectFeedPartition(ctx context.Context, partition string, post
 
 func (s *Store) trimFeed(ctx context.Context, partition string, entries []feedEntry) error {
 	for i := FeedKept; i < len(entries); i++ {
+		if !addressable(entries[i].ID) {
+			continue // somebody else's
+		}
 		_, err := s.background.feed.DeleteItem(ctx, key(partition), entries[i].ID, nil)
 		if err != nil && !hasStatus(err, http.StatusNotFound) {
 			return cosmosError("trim feed", err)

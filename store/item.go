@@ -173,10 +173,25 @@ func validID(id string) bool {
 		return false
 	}
 	for i := range len(id) {
-		c := id[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+		if !ofID(id[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+func ofID(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+}
+
+// addressable reports whether an item can be asked for that others may have written: by id or
+// partition key, which may be one of ours, or as "post.2" or "username:ada". Many others Cosmos
+// DB, or azcosmos, does not take in a request for one item.
+func addressable(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; !ofID(c) && c != '.' && c != ':' {
+			return false
+		}
+	}
+	return len(name) <= 255
 }

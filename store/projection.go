@@ -411,7 +411,7 @@ func (s *Store) projectUsers(ctx context.Context, items [][]byte) error {
 // It is done when a sweep finds nothing and the user has not been renamed since.
 func (s *Store) sweepName(ctx context.Context, userID string) error {
 	const op = "sweep name"
-	count := 0
+	count, aside := 0, map[authored]bool{}
 	for {
 		u, err := readUser(ctx, op, s.background.users, userID)
 		if u == nil || errors.Is(err, errMalformed) {
@@ -420,7 +420,7 @@ func (s *Store) sweepName(ctx context.Context, userID string) error {
 		if err != nil {
 			return err
 		}
-		items, err := s.misnamed(ctx, u)
+		items, err := s.misnamed(ctx, u, aside)
 		if err != nil {
 			return err
 		}
@@ -432,19 +432,33 @@ func (s *Store) sweepName(ctx context.Context, userID string) error {
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(projectionWorkers)
-		for _, item := range items {
-			g.Go(func() error { return s.renameItem(gctx, item, u.Username) })
+		refused := make([]error, len(items))
+		for i, item := range items {
+			g.Go(func() error {
+				err := s.renameItem(gctx, item, u.Username)
+				if hasStatus(err, http.StatusBadRequest) { // such as a revision that is no number
+					refused[i], err = err, nil
+				}
+				return err
+			})
 		}
 		if err := g.Wait(); err != nil {
 			return err
+		}
+		for i, item := range items {
+			if refused[i] != nil {
+				aside[item] = true
+				s.setAside(postsContainer, encode(item), refused[i])
+			}
 		}
 		count += len(items)
 	}
 }
 
 // misnamed returns items of the user that carry another name, at most some
-// hundreds of them. It looks in all partitions: never on the request path.
-func (s *Store) misnamed(ctx context.Context, u *User) ([]authored, error) {
+// hundreds of them, without those that were set aside. It looks in all partitions:
+// never on the request path.
+func (s *Store) misnamed(ctx context.Context, u *User, aside map[authored]bool) ([]authored, error) {
 	const op = "find misnamed items"
 	pager := s.background.posts.NewQueryItemsPager(
 		"SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
@@ -457,12 +471,9 @@ func (s *Store) misnamed(ctx context.Context, u *User) ([]authored, error) {
 			return nil, cosmosError(op, err)
 		}
 		for _, raw := range r.Items {
-			var item authored
-			if err := json.Unmarshal(raw, &item); err != nil {
-				s.setAside(postsContainer, raw, err)
-				continue
+			if item, ok := s.decodeChange(postsContainer, raw); ok && !aside[item] {
+				items = append(items, item)
 			}
-			items = append(items, item)
 		}
 	}
 	return items, nil

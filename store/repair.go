@@ -26,6 +26,9 @@ func (s *Store) Repair(ctx context.Context, d Difference) error {
 			return err
 		}
 		d = *now
+		if !d.addressable() {
+			return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("%s %q cannot be asked for", d.Kind, d.ID)}
+		}
 		switch d.Kind {
 		case CopyOfPost:
 			err = s.repairCopy(ctx, s.background.users, d)

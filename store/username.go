@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -258,6 +259,10 @@ func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
 		var r reservedName
 		if err := json.Unmarshal(raw, &r); err != nil {
 			s.setAside(usersContainer, raw, err)
+			continue
+		}
+		if r.ID != r.Partition || !addressable(r.ID) {
+			s.setAside(usersContainer, raw, errors.New("malformed id or userId"))
 			continue
 		}
 		all = append(all, r)
