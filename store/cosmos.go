@@ -9,6 +9,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
+// retryWith is the status of a write that met another of the same item at that moment: it was
+// not done.
+const retryWith = 449
+
 // ownerMissing is the substatus of a 404 that means: no such database or container.
 const ownerMissing = "1003"
 
@@ -74,9 +78,9 @@ func codeOfStatus(status int) Code {
 	switch status {
 	case http.StatusTooManyRequests:
 		return Throttled
-	case 449, http.StatusConflict, http.StatusPreconditionFailed:
+	case http.StatusConflict, http.StatusPreconditionFailed:
 		return Conflict
-	case http.StatusRequestTimeout, http.StatusGone, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case retryWith, http.StatusRequestTimeout, http.StatusGone, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return Unavailable
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return Unavailable // a wrong key or a missing role: the account does not serve us

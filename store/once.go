@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -16,10 +18,17 @@ import (
 // may have been done without an answer to say so (a connection that broke, a gateway
 // that gave up) is not sent again, as azcore would: an increment would count twice,
 // and a condition that held the first time would fail. The Store reads instead what
-// became of it.
+// became of it. One that was not done, since it met another of the same item (449), is
+// sent again, as azcosmos would not.
 func WriteOnce() policy.Policy { return writeOnce{} }
 
 type writeOnce struct{}
+
+// The pauses before a write that met another is sent again: each is twice the one before.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 32 * firstPause
+)
 
 // unclear are the statuses after which a write may have been done.
 var unclear = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
@@ -28,6 +37,16 @@ func (writeOnce) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	if !isWrite(req.Raw()) {
 		return resp, err
+	}
+	for pause := firstPause; err == nil && resp.StatusCode == retryWith && pause <= lastPause; pause *= 2 {
+		runtime.Drain(resp)
+		if !sleep(req.Raw().Context(), pause/2+rand.N(pause/2+1)) {
+			return nil, finalError{req.Raw().Context().Err()}
+		}
+		if err := req.RewindBody(); err != nil {
+			return nil, finalError{err}
+		}
+		resp, err = req.Next()
 	}
 	if err == nil && slices.Contains(unclear, resp.StatusCode) {
 		err = runtime.NewResponseError(resp)

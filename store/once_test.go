@@ -178,3 +178,46 @@ func expect(ok bool, got any, err error) error {
 	}
 	return nil
 }
+
+// busyTo answers writes with 449, as Cosmos DB does when they meet another of the same item.
+type busyTo struct {
+	policy.Transporter
+	meets func(*http.Request) bool
+	left  atomic.Int32 // writes to answer so
+}
+
+func (b *busyTo) Do(r *http.Request) (*http.Response, error) {
+	if b.meets(r) && b.left.Add(-1) >= 0 {
+		return &http.Response{StatusCode: 449, Status: "449 ", Header: http.Header{}, Request: r,
+			Body: io.NopCloser(strings.NewReader(`{"code":"RetryWith","message":"Retry the request"}`))}, nil
+	}
+	return b.Transporter.Do(r)
+}
+
+// A write that meets another of the same item is sent again, not for ever.
+func TestWritesThatMeetOthers(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "popular")
+	b := &busyTo{Transporter: w.engine, meets: changes}
+	s, err := store.New(newClient(t, w.engine, b), w.client, store.Options{Clock: w.clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.left.Store(2)
+	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+		t.Errorf("like: %v", err)
+	}
+	b.left.Store(2)
+	title := "edited"
+	if _, err := s.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil {
+		t.Errorf("edit: %v", err)
+	}
+	b.left.Store(1000)
+	if _, err := s.RenameUser(t.Context(), ada.ID, "lovelace"); store.CodeOf(err) != store.Unavailable {
+		t.Errorf("rename: %v", err)
+	}
+	if n := 1000 - b.left.Load(); n < 2 || n > 20 {
+		t.Errorf("sent %d times", n)
+	}
+}

@@ -212,3 +212,38 @@ func TestRebuildGoesOnPastWhatCannotBeMended(t *testing.T) {
 		return nil
 	})
 }
+
+// A rebuild leaves nothing out because its write meets another.
+func TestRebuildMeetsAnotherWrite(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "one")
+	w.like(ada, p)
+	stop := w.run()
+	eventually(t, w.caughtUp)
+	stop()
+	w.corrupt("posts", p.ID, p.ID, "/likeCount", 17)
+	stop = w.run()
+	eventually(t, w.caughtUp)
+	stop()
+	b := &busyTo{Transporter: w.engine, meets: func(r *http.Request) bool {
+		return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/")
+	}}
+	b.left.Store(1)
+	v := *w
+	var err error
+	if v.Store, err = store.New(w.client, newClient(t, w.engine, b), store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer v.run()()
+	v.rebuilt()
+	if b.left.Load() > 0 {
+		t.Fatal("it has written nothing")
+	}
+	for _, d := range v.verify(0) {
+		t.Errorf("%+v", d)
+	}
+}
