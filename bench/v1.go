@@ -68,7 +68,7 @@ func (m *v1) load(ctx context.Context, u *store.User, threads iter.Seq[store.Thr
 		for _, i := range itemsOf(t) {
 			items = append(items, encode(i))
 		}
-		if _, err := store.CreateAll(ctx, m.posts, t.Post.ID, items); err != nil {
+		if _, _, err := store.CreateAll(ctx, m.posts, t.Post.ID, items); err != nil {
 			return err
 		}
 	}

@@ -43,15 +43,22 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 	var posts []*Post
 	items := [][]byte{encode(userItem{envelope: envelope{Type: typeUser}, ItemID: u.ID, User: *u})}
 	for t := range threads {
-		if _, err := CreateAll(ctx, s.posts, t.Post.ID, t.items()); err != nil {
+		below := t.items()
+		there, conflict, err := CreateAll(ctx, s.posts, t.Post.ID, below)
+		if err != nil {
 			return cosmosError("import post", err)
+		}
+		if (there || conflict) && len(below) > maxBatch { // somebody may have met the post between the batches
+			if err := s.mend(ctx, []Difference{{Kind: Count, Partition: t.Post.ID, ID: t.Post.ID}}); err != nil {
+				return err
+			}
 		}
 		posts = append(posts, t.Post)
 		items = append(items, encode(t.Post.short()))
 	}
 	oneByOne := reservation != nil // the user was here before, without these posts
 	if !oneByOne {
-		if oneByOne, err = CreateAll(ctx, s.users, u.ID, items); err != nil { // the projections are at work, too
+		if _, oneByOne, err = CreateAll(ctx, s.users, u.ID, items); err != nil { // the projections are at work, too
 			return cosmosError(op, err)
 		}
 	}
@@ -61,7 +68,7 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 				return err
 			}
 		}
-		if _, err := CreateAll(ctx, s.users, u.ID, items[:1]); err != nil {
+		if _, _, err := CreateAll(ctx, s.users, u.ID, items[:1]); err != nil {
 			return cosmosError(op, err)
 		}
 	}
@@ -135,10 +142,10 @@ func (s *Store) ImportFeed(ctx context.Context, posts []*Post) error {
 
 // CreateAll creates the items of one logical partition, which are JSON objects, in
 // transactional batches. A batch whose first item is there already was executed
-// before, and is passed over; conflict says that another of its items is, and that
-// nothing of the batch was done. Errors are those of azcosmos. The client has the policy
-// Bodies.
-func CreateAll(ctx context.Context, c *azcosmos.ContainerClient, partition string, items [][]byte) (conflict bool, err error) {
+// before, and is passed over, which there tells; conflict says that another of its items
+// is, and that nothing of the batch was done. Errors are those of azcosmos. The client has
+// the policy Bodies.
+func CreateAll(ctx context.Context, c *azcosmos.ContainerClient, partition string, items [][]byte) (there, conflict bool, err error) {
 	for len(items) > 0 {
 		n := min(len(items), maxBatch)
 		var b operations
@@ -148,16 +155,18 @@ func CreateAll(ctx context.Context, c *azcosmos.ContainerClient, partition strin
 		items = items[n:]
 		r, _, err := b.execute(ctx, c, partition, nil)
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		failed, status := failure(r)
 		switch {
-		case failed < 0 || failed == 0 && status == http.StatusConflict:
+		case failed < 0:
+		case failed == 0 && status == http.StatusConflict:
+			there = true
 		case status == http.StatusConflict:
 			conflict = true
 		default:
-			return false, &Error{Code: codeOfStatus(status), Op: "create items"}
+			return false, false, &Error{Code: codeOfStatus(status), Op: "create items"}
 		}
 	}
-	return conflict, nil
+	return there, conflict, nil
 }

@@ -61,7 +61,7 @@ func TestClientWithoutBodies(t *testing.T) {
 	}
 	for name, do := range map[string]func() error{
 		"batch": func() error {
-			_, err := CreateAll(t.Context(), s.posts, "p", [][]byte{[]byte(`{"id":"other","postId":"p"}`)})
+			_, _, err := CreateAll(t.Context(), s.posts, "p", [][]byte{[]byte(`{"id":"other","postId":"p"}`)})
 			return err
 		},
 		"patch": func() error {

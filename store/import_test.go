@@ -1,0 +1,68 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"byline/store"
+)
+
+// An import that was interrupted between the batches of a thread, and repeated after people
+// have met the post, leaves counts that are true.
+func TestImportRepeated(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *world, author *store.User) error{
+		"somebody has liked": func(w *world, _ *store.User) error {
+			_, _, err := w.LikePost(t.Context(), w.user("fan80").ID, "imported") // whose like is in the second batch
+			return err
+		},
+		"the author has deleted": func(w *world, author *store.User) error {
+			return w.DeletePost(t.Context(), author.ID, "imported")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			date := store.NewDate(epoch().Add(-time.Hour))
+			u := &store.User{ID: store.UserID("test", "ada"), Username: "ada", CreatedAt: date, Revision: 1}
+			thread := store.Thread{Post: &store.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 126, CommentCount: 25, LikeCount: 100}}
+			for i := range 25 {
+				thread.Comments = append(thread.Comments, &store.Comment{ID: fmt.Sprint("c", i), PostID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Content: "x", CreatedAt: date})
+			}
+			for i := range 100 {
+				fan := fmt.Sprint("fan", i)
+				thread.Likes = append(thread.Likes, &store.Like{PostID: "imported", UserID: store.UserID("test", fan), Username: fan, CreatedAt: date})
+			}
+			var batches atomic.Int32
+			w.wire.intercept(func(r *http.Request) error {
+				if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && batches.Add(1) > 1 {
+					return errors.New("killed")
+				}
+				return nil
+			})
+			if err := w.Import(t.Context(), u, slices.Values([]store.Thread{thread})); err == nil {
+				t.Fatal("not interrupted")
+			}
+			w.wire.intercept(nil)
+			caughtUp := func() {
+				stop := w.run()
+				eventually(t, w.caughtUp)
+				stop()
+			}
+			if err := meanwhile(w, u); err != nil {
+				t.Fatal(err)
+			}
+			caughtUp()
+			if err := w.Import(t.Context(), u, slices.Values([]store.Thread{thread})); err != nil {
+				t.Fatal(err)
+			}
+			caughtUp()
+			for _, d := range w.verify(0) {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
