@@ -261,7 +261,11 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
 			CreatedAt: s.now(), Version: 1, Revision: 1}}
 	_, err = s.posts.CreateItem(ctx, key(id), encode(item), nil)
 	if hasStatus(err, http.StatusConflict) {
-		return s.firstPost(ctx, op, item)
+		first, err := s.firstPost(ctx, op, item)
+		if first != nil {
+			s.showNow(ctx, first) // who made it may not have come so far
+		}
+		return first, err
 	}
 	if unanswered(ctx, err) {
 		if _, readErr := s.firstPost(ctx, op, item); readErr == nil {

@@ -210,3 +210,26 @@ func TestExcerpt(t *testing.T) {
 		})
 	}
 }
+
+// What a repeated create finds shows at once, whatever became of the attempt that made it.
+func TestRepeatedCreateShows(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.wire.intercept(func(r *http.Request) error {
+		if strings.Contains(r.URL.Path, "/colls/feed/") || strings.Contains(r.URL.Path, "/colls/users/") && r.Method == http.MethodPost {
+			return errors.New("killed")
+		}
+		return nil
+	})
+	n := store.NewPost{AuthorID: ada.ID, Title: "one", Content: "x", Key: "k"}
+	if _, err := w.CreatePost(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	w.wire.intercept(nil)
+	if _, err := w.CreatePost(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.feed()) != 1 || len(w.userPosts(ada)) != 1 {
+		t.Errorf("%d in the feed, %d of the user", len(w.feed()), len(w.userPosts(ada)))
+	}
+}
