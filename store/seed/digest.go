@@ -53,19 +53,19 @@ func (d *Digest) addItem(container string, raw []byte) {
 // with the number of items read so far, by one goroutine at a time.
 func DigestOf(ctx context.Context, client *azcosmos.Client, database string, containers []string, progress func(items int)) (Digest, error) {
 	var mu sync.Mutex
-	var total Digest
-	g, gctx := errgroup.WithContext(ctx)
+	var total Digest // guarded by mu until the goroutines have ended
+	var g errgroup.Group
 	g.SetLimit(workers)
-	for _, name := range containers {
+	read := func(name string) error {
 		c, err := client.NewContainer(database, name)
 		if err != nil {
-			return total, err
+			return err
 		}
 		pager := c.NewQueryItemsPager("SELECT * FROM c", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1000})
 		for pager.More() {
-			page, err := pager.NextPage(gctx)
+			page, err := pager.NextPage(ctx)
 			if err != nil {
-				return total, fmt.Errorf("read %s: %w", name, err)
+				return fmt.Errorf("read %s: %w", name, err)
 			}
 			g.Go(func() error {
 				var d Digest
@@ -81,7 +81,14 @@ func DigestOf(ctx context.Context, client *azcosmos.Client, database string, con
 				return nil
 			})
 		}
+		return nil
 	}
-	err := g.Wait()
+	var err error
+	for _, name := range containers {
+		if err = read(name); err != nil {
+			break
+		}
+	}
+	_ = g.Wait() // which have no errors
 	return total, err
 }

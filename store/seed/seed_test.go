@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -216,6 +217,32 @@ func TestInterrupted(t *testing.T) {
 			if d := w.digest(t); d != want {
 				t.Errorf("%d items, digest %s; uninterrupted %d, %s", d.Items, d, want.Items, want)
 			}
+		})
+	}
+}
+
+// TestDigestOfWhatCannotBeRead fails if progress is told after DigestOf has returned. Time
+// is the bubble's: it passes only while everybody waits.
+func TestDigestOfWhatCannotBeRead(t *testing.T) {
+	for name, container := range map[string]string{"no such container": "nowhere", "no name": ""} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				if _, err := w.CreateUser(t.Context(), store.NewUser{ID: userID("ada"), Username: "ada"}); err != nil {
+					t.Fatal(err)
+				}
+				var told atomic.Bool
+				_, err := seed.DigestOf(t.Context(), w.client, "blog", []string{"users", container}, func(int) {
+					time.Sleep(time.Minute)
+					told.Store(true)
+				})
+				if err == nil {
+					t.Error("no error")
+				}
+				if !told.Load() {
+					t.Error("returned before it had told the progress")
+				}
+			})
 		})
 	}
 }
