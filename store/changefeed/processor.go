@@ -30,7 +30,8 @@ type Options struct {
 	Owner string
 
 	// PollInterval is how long to wait after a page that was not full, so that the
-	// changes of that time come together. Default 1 s.
+	// changes of that time come together. A page is full that has MaxItems changes,
+	// or 2 MB of them. Default 1 s.
 	PollInterval time.Duration
 
 	// MaxItems is how many changes a page has at most. Default 100.

@@ -164,8 +164,12 @@ func (w *world) run(owner string, handle changefeed.Handler, expiry time.Duratio
 
 func (w *world) runOn(c *client, owner string, handle changefeed.Handler, expiry time.Duration) (stop func()) {
 	w.t.Helper()
-	p, err := changefeed.New(c.source, c.leases, handle, changefeed.Options{Name: "test", Owner: owner, MaxItems: 2,
-		PollInterval: time.Millisecond, Expiry: expiry})
+	return w.runWith(c, handle, changefeed.Options{Name: "test", Owner: owner, MaxItems: 2, PollInterval: time.Millisecond, Expiry: expiry})
+}
+
+func (w *world) runWith(c *client, handle changefeed.Handler, o changefeed.Options) (stop func()) {
+	w.t.Helper()
+	p, err := changefeed.New(c.source, c.leases, handle, o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -262,6 +266,33 @@ func TestCrashBeforeTheCheckpointBringsThePageAgain(t *testing.T) {
 	w.answer(nil)
 	w.run("one", w.handle, 0)
 	w.waitFor("a b a b c")
+}
+
+// A page may also be full by its bytes. The next poll is an hour away.
+func TestFullPagesFollowEachOther(t *testing.T) {
+	for name, c := range map[string]struct{ items, bytes int }{
+		"by changes": {200, 10},
+		"by bytes":   {8, 1_500_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			text, written := strings.Repeat("x", c.bytes), ids("a", c.items)
+			for _, id := range written {
+				if _, err := w.source.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(`{"id":"`+id+`","text":"`+text+`"}`), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var pages atomic.Int64
+			w.runWith(w.client, func(ctx context.Context, items [][]byte) error {
+				pages.Add(1)
+				return w.handle(ctx, items)
+			}, changefeed.Options{Name: "test", Owner: "one", PollInterval: time.Hour})
+			w.wait(func() bool { return w.all(written) })
+			if n := pages.Load(); n < 2 {
+				t.Errorf("%d pages", n)
+			}
+		})
+	}
 }
 
 func TestOnlyOneOwnerWorks(t *testing.T) {

@@ -55,19 +55,29 @@ func (r reader) end(ctx context.Context) (continuation, error) {
 	return at, err
 }
 
-// step reads a page and has it handled. It returns the continuation after it and
-// what was done.
-func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, handle Handler) (string, Progress, error) {
+// fullPage is how many bytes of changes make a page full. Cosmos DB ends a page at
+// 4 MB, and an item has 2 MB at most: a page that it has ended has more than this.
+const fullPage = 2 << 20
+
+// handled is a page that was handled.
+type handled struct {
+	Progress
+	at   string // the continuation after it
+	full bool   // more is to be expected at once
+}
+
+// step reads a page and has it handled.
+func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, handle Handler) (handled, error) {
 	progress := Progress{Range: of, Asked: r.o.Clock()}
 	page, err := r.read(ctx, of, continuation, r.o.MaxItems)
 	if err != nil {
-		return "", Progress{}, err
+		return handled{}, err
 	}
 	progress.Items = len(page.Items)
 	if progress.Items > 0 {
 		began := r.o.Clock()
 		if err := handle(ctx, page.Items); err != nil {
-			return "", Progress{}, err
+			return handled{}, err
 		}
 		progress.Took = r.o.Clock().Sub(began)
 		progress.Lag = lag(page, page.Items[progress.Items-1])
@@ -76,7 +86,16 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 		page.ContinuationToken = continuation
 	}
 	r.o.Observe(progress)
-	return page.ContinuationToken, progress, nil
+	return handled{progress, page.ContinuationToken, r.full(page.Items)}, nil
+}
+
+// full reports whether a page has as much as a page may have.
+func (r reader) full(items [][]byte) bool {
+	size := 0
+	for _, item := range items {
+		size += len(item)
+	}
+	return len(items) >= int(r.o.MaxItems) || size >= fullPage
 }
 
 // failed logs a failure and waits before the next try. It reports false if ctx

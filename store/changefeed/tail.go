@@ -99,10 +99,10 @@ func (t *Tail) follow(ctx context.Context, at continuation, changed *atomic.Bool
 	var retry backoff
 	r := at.Positions[0].feedRange()
 	for ctx.Err() == nil && !changed.Load() {
-		token, done, err := t.reader.step(ctx, r, at.String(), t.handle)
+		done, err := t.reader.step(ctx, r, at.String(), t.handle)
 		if err == nil {
 			var c continuation
-			if c, err = parseContinuation(token); err == nil {
+			if c, err = parseContinuation(done.at); err == nil {
 				at = c
 			}
 		}
@@ -111,7 +111,7 @@ func (t *Tail) follow(ctx context.Context, at continuation, changed *atomic.Bool
 			continue
 		}
 		retry.reset()
-		if done.Lag == 0 && done.Items < int(t.reader.o.MaxItems) { // what is written meanwhile comes together
+		if done.Lag == 0 && !done.full { // what is written meanwhile comes together
 			sleep(ctx, t.reader.o.PollInterval)
 		}
 	}

@@ -230,16 +230,15 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 	if replayTo > 0 {
 		ctx = context.WithValue(ctx, replayKey{}, true)
 	}
-	at, done, err := p.reader.step(ctx, h.r, w.at, p.handle)
+	done, err := p.reader.step(ctx, h.r, w.at, p.handle)
 	if err != nil {
 		return false, err
 	}
-	w.at = at
+	w.at = done.at
 	w.lag.Store(done.Lag)
 	w.unsaved = w.unsaved || done.Items > 0
-	full := done.Items >= int(p.o.MaxItems)
-	replayed := replayTo > 0 && (done.Items == 0 || reached(at, replayTo))
-	if replayed || w.unsaved && (!full || p.o.Clock().Sub(w.saved) >= checkpointEvery) {
+	replayed := replayTo > 0 && (done.Items == 0 || reached(w.at, replayTo))
+	if replayed || w.unsaved && (!done.full || p.o.Clock().Sub(w.saved) >= checkpointEvery) {
 		// A checkpoint only after the handler.
 		if err := h.write(ctx, func(v *lease) {
 			v.Continuation = w.at
@@ -251,5 +250,5 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 		}
 		w.unsaved, w.saved = false, p.o.Clock()
 	}
-	return !full, nil
+	return !done.full, nil
 }
