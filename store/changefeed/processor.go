@@ -58,7 +58,9 @@ type Options struct {
 	Observe func(Progress)
 }
 
-// Progress is one step of the work on a feed range.
+// Progress is one step of the work on a feed range. If the range was just split, a
+// page has changes of one of its parts, and says nothing of the others: then Range
+// is that part.
 type Progress struct {
 	Range azcosmos.FeedRange
 	Asked time.Time     // when the page was asked for; zero after a failure

@@ -81,6 +81,9 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 		}
 		progress.Took = r.o.Clock().Sub(began)
 		progress.Lag = lag(page, page.Items[progress.Items-1])
+		if page.FeedRange != nil {
+			progress.Range = *page.FeedRange
+		}
 	}
 	if page.ContinuationToken == "" {
 		page.ContinuationToken = continuation

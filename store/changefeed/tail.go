@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -77,15 +76,21 @@ func (t *Tail) now(ctx context.Context) (continuation, bool) {
 // followAll reads on at every position until ctx ends, or the feed ranges are no
 // longer those of the positions, and returns the positions then.
 func (t *Tail) followAll(ctx context.Context, at continuation) continuation {
-	var changed atomic.Bool
+	same, change := context.WithCancel(ctx) // ends when the ranges change
+	defer change()
 	var wg sync.WaitGroup
 	ends := make([]continuation, len(at.Positions))
 	for i, p := range at.Positions {
-		wg.Go(func() { ends[i] = t.follow(ctx, continuation{at.Version, at.ResourceID, []position{p}}, &changed) })
+		wg.Go(func() {
+			ends[i] = t.follow(ctx, same, continuation{at.Version, at.ResourceID, []position{p}})
+			change()
+		})
 	}
-	for !changed.Load() && sleep(ctx, t.reader.o.Expiry) {
+	for sleep(same, t.reader.o.Expiry) {
 		ranges, err := t.reader.source.ReadFeedRanges(ctx, nil)
-		changed.Store(err == nil && !slices.Equal(ranges, feedRangesOf(at.Positions)))
+		if err == nil && !slices.Equal(ranges, feedRangesOf(at.Positions)) {
+			change()
+		}
 	}
 	wg.Wait()
 	at.Positions = nil
@@ -95,10 +100,12 @@ func (t *Tail) followAll(ctx context.Context, at continuation) continuation {
 	return at
 }
 
-func (t *Tail) follow(ctx context.Context, at continuation, changed *atomic.Bool) continuation {
+// follow reads on at one position until same ends, or its range is seen to have
+// been split.
+func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 	var retry backoff
 	r := at.Positions[0].feedRange()
-	for ctx.Err() == nil && !changed.Load() {
+	for same.Err() == nil {
 		done, err := t.reader.step(ctx, r, at.String(), t.handle)
 		if err == nil {
 			var c continuation
@@ -110,9 +117,12 @@ func (t *Tail) follow(ctx context.Context, at continuation, changed *atomic.Bool
 			t.reader.failed(ctx, &retry, r, err)
 			continue
 		}
+		if len(at.Positions) > 1 {
+			return at
+		}
 		retry.reset()
 		if done.Lag == 0 && !done.full { // what is written meanwhile comes together
-			sleep(ctx, t.reader.o.PollInterval)
+			sleep(same, t.reader.o.PollInterval)
 		}
 	}
 	return at

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/changefeed"
 )
@@ -95,6 +98,58 @@ func TestTailFollowsSplitsWithoutRepeats(t *testing.T) {
 	if n := len(strings.Fields(w.have())); n != len(written) {
 		t.Errorf("%d changes were handled %d times", len(written), n)
 	}
+}
+
+// While a full page is handled, its range is split, and both parts are written to. Of
+// neither is it told that it is known before it was read, and neither waits for the
+// next poll, which is an hour away.
+func TestTailTellsWhatItHasReadOfASplitRange(t *testing.T) {
+	w := newWorld(t)
+	read, handling, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var reads, handled atomic.Int64
+	var mu sync.Mutex
+	var written time.Time                 // guarded by mu
+	told := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges of which what was written is said to be known
+	before, after := ids("a", 20), ids("b", 20)
+	whole := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
+	w.tailWith(w.client, func(ctx context.Context, items [][]byte) error {
+		if handled.Add(1) == 1 {
+			close(handling)
+			<-goOn
+		}
+		return w.handle(ctx, items)
+	}, changefeed.Options{PollInterval: time.Hour, Expiry: time.Hour, MaxItems: int32(len(before)),
+		Read: func(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+			if reads.Add(1) == 2 { // the first asks where the feed ends
+				<-read
+			}
+			return c.ReadChangeFeed(ctx, o)
+		},
+		Observe: func(p changefeed.Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			if p.Err != nil || p.Lag > 0 || written.IsZero() || !p.Asked.After(written) {
+				return
+			}
+			if told[p.Range] = true; p.Range == whole && !w.all(after) {
+				t.Error("all is said to be known, and a part has not been read")
+			}
+		}})
+	w.write(before...)
+	close(read)
+	<-handling
+	w.split()
+	w.write(after...)
+	mu.Lock()
+	written = time.Now()
+	mu.Unlock()
+	close(goOn)
+	w.wait(func() bool { return w.all(after) })
+	w.wait(func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(told) == 2 && !told[whole]
+	})
 }
 
 func TestTailFollowsMerges(t *testing.T) {
