@@ -713,3 +713,44 @@ func TestCheckpointsPersist(t *testing.T) {
 		t.Errorf("%d reads from the start of the feed, %d from a checkpoint", fromStart.Load(), resumed.Load())
 	}
 }
+
+// TestContainerMadeAnew deletes the posts beside the leases. What is written then is
+// copied; what is left of the copies of others goes in a rebuild.
+func TestContainerMadeAnew(t *testing.T) {
+	dir := t.TempDir()
+	w := openWorld(t, dir)
+	ada, grace := w.user("ada"), w.user("grace")
+	w.like(grace, w.post(ada, "before"))
+	stop := w.run()
+	eventually(t, w.caughtUp)
+	stop()
+	posts, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := posts.Delete(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w = openWorld(t, dir)
+	p := w.post(ada, "after")
+	w.like(grace, p)
+	defer w.run()()
+	eventually(t, func() error {
+		for _, have := range w.feed() {
+			if have.ID == p.ID && have.LikeCount == 1 {
+				return nil
+			}
+		}
+		return errors.New("the like has not arrived")
+	})
+	if err := w.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.rebuilt()
+	for _, d := range w.verify(0) {
+		t.Errorf("%+v", d)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
@@ -71,6 +72,9 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 	progress := Progress{Range: of, Asked: r.o.Clock()}
 	page, err := r.read(ctx, of, continuation, r.o.MaxItems)
 	if err != nil {
+		if r.madeAnew(ctx, continuation, err) {
+			err = errMadeAnew
+		}
 		return handled{}, err
 	}
 	progress.Items = len(page.Items)
@@ -90,6 +94,22 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 	}
 	r.o.Observe(progress)
 	return handled{progress, page.ContinuationToken, r.full(page.Items)}, nil
+}
+
+// errMadeAnew says that a continuation is of a container that is gone, and that
+// another has its name.
+var errMadeAnew = errors.New("the container was made anew")
+
+// madeAnew reports whether that is why a page could not be read: azcosmos refuses the
+// continuation then, without asking Cosmos DB, by an error of no type.
+func (r reader) madeAnew(ctx context.Context, at string, err error) bool {
+	var answered *azcore.ResponseError
+	c, malformed := parseContinuation(at)
+	if malformed != nil || c.ResourceID == "" || errors.As(err, &answered) {
+		return false
+	}
+	now, err := r.source.Read(ctx, nil)
+	return err == nil && now.ContainerProperties.ResourceID != c.ResourceID
 }
 
 // full reports whether a page has as much as a page may have.

@@ -153,6 +153,9 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 		if err != nil {
 			return err
 		}
+		if merged.ResourceID != "" && merged.ResourceID != c.ResourceID {
+			beginning = true // positions in two containers, of which one is gone, cannot be compared
+		}
 		merged.Version, merged.ResourceID = c.Version, c.ResourceID
 		merged.Positions = append(merged.Positions, c.Positions...)
 	}

@@ -231,6 +231,11 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 		ctx = context.WithValue(ctx, replayKey{}, true)
 	}
 	done, err := p.reader.step(ctx, h.r, w.at, p.handle)
+	if errors.Is(err, errMadeAnew) {
+		p.o.Logger.Warn("container made anew: its change feed is read from the beginning", logRange, h.r)
+		w.at = ""
+		return false, h.checkpoint(ctx, "")
+	}
 	if err != nil {
 		return false, err
 	}
