@@ -350,13 +350,7 @@ func (w *costWalk) load(f *fieldCost, batch *batchCost, keys float64) {
 
 // nodes charges for the field nodes, and returns how many there are.
 func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) float64 {
-	var ids []any
-	switch v := f.ArgumentMap(w.variables)["ids"].(type) {
-	case []any:
-		ids = v
-	default: // a list of one may be written as the one
-		ids = []any{v}
-	}
+	ids := graphql.CoerceList(f.ArgumentMap(w.variables)["ids"]) // as the executor does: one may stand for a list of it
 	if len(ids) > maxNodes {
 		return 0 // it will be refused
 	}

@@ -258,6 +258,25 @@ func TestCostLimit(t *testing.T) {
 			t.Errorf("does not say %q: %s", says, a.Errors[0].Message)
 		}
 	}
+	const nodes = `(ids: $ids) { ... on User { posts(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } } } }`
+	for name, tt := range map[string]struct {
+		query string
+		ids   any
+	}{
+		"a list of one":           {`query($ids: [ID!]!) { nodes` + nodes, []any{userGlobalID("u")}},
+		"one for a list of it":    {`query($ids: [ID!]!) { nodes` + nodes, userGlobalID("u")},
+		"one for a list, default": {`query($ids: [ID!]! = "` + userGlobalID("u") + `") { nodes` + nodes, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			variables := map[string]any{}
+			if tt.ids != nil {
+				variables["ids"] = tt.ids
+			}
+			if a := post(t, deaf(t, Options{}), "", tt.query, variables); a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != "nodes.posts.edges.node.comments" {
+				t.Error(a.body)
+			}
+		})
+	}
 	long := strings.Repeat("a", maxAlias)
 	a = post(t, deaf(t, Options{}), "", `{ `+long+`: feed(first: 100) { `+long+`: edges { `+long+`: node { comments(first: 100) { edges { cursor } } } } } }`, nil)
 	if a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != (long + "." + long)[:maxMessage]+"..." || len(a.body) > 3*maxMessage {

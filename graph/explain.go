@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"github.com/vektah/gqlparser/v2/parser"
@@ -192,11 +193,7 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 		e.objects(&out, f, store.Q1, store.Q2, f.field.ArgumentMap(e.variables)["id"])
 		return out
 	case "Query.nodes":
-		ids, ok := f.field.ArgumentMap(e.variables)["ids"].([]any)
-		if !ok { // a list of one may be written as the one
-			ids = []any{f.field.ArgumentMap(e.variables)["ids"]}
-		}
-		e.objects(&out, f, store.ManyUsers, store.ManyPosts, ids...)
+		e.objects(&out, f, store.ManyUsers, store.ManyPosts, graphql.CoerceList(f.field.ArgumentMap(e.variables)["ids"])...)
 		return out
 	}
 	a := accesses[name]
