@@ -33,8 +33,10 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	var leave func()
 	in, err := t.receive(w, r)
 	if err == nil {
-		op, leave, err = t.operation(r, exec, in)
-		in.done() // what is kept of it is what the document and its variables need
+		func() {
+			defer in.done() // what is kept of it is what the document and its variables need
+			op, leave, err = t.operation(r, exec, in)
+		}()
 	}
 	var errs gqlerror.List
 	if err != nil && !errors.As(err, &errs) {

@@ -88,3 +88,31 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 		}
 	})
 }
+
+// A request that ends in a panic gives back its turn to execute, and the room that its
+// body has taken.
+func TestAPanicTakesNothingAlong(t *testing.T) {
+	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
+	for _, accept := range []string{mediaJSON, mediaEvents} {
+		t.Run(accept, func(t *testing.T) {
+			transport := httpTransport{streams: t.Context(), bodies: newBodies(), admission: newAdmission(slog.New(slog.DiscardHandler)), answers: &answers{}}
+			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", smallBody)+"}"))
+			r.Header.Set("Content-Type", mediaJSON)
+			r.Header.Set("Accept", accept)
+			func() {
+				defer func() {
+					if v := recover(); v != "boom" {
+						t.Errorf("recovered %v", v)
+					}
+				}()
+				transport.Do(httptest.NewRecorder(), r, crashing{exec, true})
+			}()
+			if n := len(transport.admission.turns); n != 0 {
+				t.Errorf("%d execute for ever", n)
+			}
+			if !transport.bodies.large.TryAcquire(largeBodies) {
+				t.Error("the body's room is taken for ever")
+			}
+		})
+	}
+}
