@@ -9,6 +9,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"github.com/vektah/gqlparser/v2/parser"
+	"github.com/vektah/gqlparser/v2/validator/core"
 	"github.com/vektah/gqlparser/v2/validator/rules"
 )
 
@@ -198,9 +199,23 @@ func valueSize(v *ast.Value) int {
 }
 
 // validationRules are those of the specification, with a mergeRule that takes time
-// by the length of the document rather than by its square.
+// by the length of the document rather than by its square, and with noObjectRule.
 func validationRules() *rules.Rules {
 	all := rules.NewDefaultRules()
 	all.ReplaceRule(mergeRule.Name, mergeRule.RuleFunc)
+	all.AddRule(noObjectRule.Name, noObjectRule.RuleFunc)
 	return all
+}
+
+// noObjectRule refuses {} where no object may stand: of objects, "Values of Correct Type"
+// (GraphQL, section 5.6.1) is implemented as a rule on what is in them.
+var noObjectRule = core.Rule{
+	Name: "EmptyObjectsAreInputObjects",
+	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
+		observers.OnValue(func(_ *core.Walker, v *ast.Value) {
+			if v.Kind == ast.ObjectValue && len(v.Children) == 0 && v.Definition != nil && v.Definition.Kind != ast.InputObject {
+				addError(core.Message("Expected value of type %q, found {}.", v.ExpectedType), core.At(v.Position))
+			}
+		})
+	},
 }

@@ -165,6 +165,63 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
+// Null for a variable that has a default is refused where nothing may be null, before
+// anything is read or written, and is null elsewhere.
+func TestNullForAVariableWithADefault(t *testing.T) {
+	const refused = "BAD_USER_INPUT"
+	for name, tt := range map[string]struct{ query, code string }{
+		"@include":                 {`query($v: Boolean = true) { __typename @include(if: $v) }`, refused},
+		"@skip in an object":       {`query($v: Boolean = true) { post(id: "<post:engines>") { title commentCount @skip(if: $v) } }`, refused},
+		"@include of a fragment":   {`query($v: Boolean = true) { feed { edges { node { title ...F @include(if: $v) } } } } fragment F on Post { id }`, refused},
+		"in a fragment":            {`query($v: Boolean = true) { feed { edges { node { ...F } } } } fragment F on Post { ... { ... @include(if: $v) { id } } }`, refused},
+		"of a mutation":            {`mutation($v: Boolean = true) { likePost(input: {postId: "<post:engines>"}) @include(if: $v) { post { title } } }`, refused},
+		"below a mutation":         {`mutation($v: Boolean = true) { likePost(input: {postId: "<post:engines>"}) { post { title @include(if: $v) } } }`, refused},
+		"an id":                    {`query($v: ID = "x") { post(id: $v) { title } }`, refused},
+		"a list of ids":            {`query($v: [ID!] = ["x"]) { nodes(ids: $v) { id } }`, refused},
+		"an id in a list":          {`query($v: ID = "x") { nodes(ids: ["<user:ada>", $v]) { id } }`, refused},
+		"an input":                 {`mutation($v: LikePostInput = {postId: "x"}) { likePost(input: $v) { post { id } } }`, refused},
+		"a field of an input":      {`mutation($v: String = "x") { createComment(input: {postId: "<post:notes>", content: $v}) { comment { id } } }`, refused},
+		"one that may be null":     {`mutation($v: String = "k") { createComment(input: {postId: "<post:notes>", content: "c", idempotencyKey: $v}) { comment { content } } }`, ""},
+		"a page of the usual size": {`query($v: Int = 0) { feed(first: $v) { edges { cursor } } }`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, unplanned := range []bool{false, true} {
+				b := smallBlog(t, Options{unplanned: unplanned})
+				b.wire.reset()
+				a := post(t, b, "demo:ada", b.fill(tt.query), map[string]any{"v": nil})
+				if a.code() != tt.code || tt.code == refused && (a.field() != "v" || a.Data != nil || len(b.wire.seen()) > 0) {
+					t.Errorf("sent %v: %s", b.wire.seen(), a.body)
+				}
+			}
+		})
+	}
+	_, server := live(t, Options{})
+	p := dial(t, server, modern, nil).init()
+	p.send(`{"id":"1","type":"subscribe","payload":{"query":"subscription($v: Boolean = true) { postPublished @include(if: $v) { id } }","variables":{"v":null}}}`)
+	if got := p.receive(); !strings.Contains(got, refused) {
+		t.Errorf("a subscription: %s", got)
+	}
+}
+
+// {} is no value of a scalar or an enum.
+func TestEmptyObjects(t *testing.T) {
+	h := deaf(t, Options{})
+	for _, query := range []string{
+		`{ __typename @include(if: {}) }`,
+		`query($v: Boolean = {}) { __typename @include(if: $v) }`,
+		`{ post(id: {}) { id } }`,
+		`{ nodes(ids: [{}]) { id } }`,
+		`{ nodes(ids: {}) { id } }`,
+		`{ feed(first: {}) { edges { cursor } } }`,
+		`{ post(id: "x") { comments(order: {}) { edges { cursor } } } }`,
+		`mutation { likePost(input: {postId: {}}) { post { id } } }`,
+	} {
+		if a := post(t, h, "demo:ada", query, nil); a.code() != "GRAPHQL_VALIDATION_FAILED" {
+			t.Errorf("%s: %s", query, a.body)
+		}
+	}
+}
+
 func cursorOf(t *testing.T, b *blog, query string) string {
 	t.Helper()
 	a := post(t, b, "", b.fill(query), nil)
