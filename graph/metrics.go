@@ -30,7 +30,7 @@ func newMetrics(r prometheus.Registerer) metrics {
 	}
 	m := metrics{
 		responses: counter("byline_graphql_responses_total",
-			"Responses: of a query or mutation one, of a subscription each event. The code is that of the first error.", "type", "code"),
+			"Responses: of a query or mutation one, of a subscription each event, or that it cannot be opened. The code is that of the first error.", "type", "code"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_graphql_seconds",
 			Help:    "How long queries and mutations took, from the request to the response.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"type"}),

@@ -42,6 +42,15 @@ func follow[T any](ctx context.Context, events *store.Stream[T], err error) (<-c
 	return events.Events(), nil
 }
 
+// hasStream reports whether the subscription that ctx is of has been opened. If not, it has
+// one response, which says why.
+func hasStream(ctx context.Context) bool {
+	s := ctx.Value(subscriptionKey{}).(*subscription)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stream != nil
+}
+
 // await reports whether there is no event yet: then f is called when there is, or when
 // there will be none.
 func (s *subscription) await(f func()) bool {

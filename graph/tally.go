@@ -196,10 +196,23 @@ type accounting struct {
 	budgets budgets
 }
 
-var _ graphql.ResponseInterceptor = accounting{}
+var _ interface {
+	graphql.OperationInterceptor
+	graphql.ResponseInterceptor
+} = accounting{}
 
 func (accounting) ExtensionName() string                   { return "Accounting" }
 func (accounting) Validate(graphql.ExecutableSchema) error { return nil }
+
+// InterceptOperation accounts for a subscription that cannot be opened: the executor makes
+// its one response past InterceptResponse.
+func (a accounting) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	responses := next(ctx)
+	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription || hasStream(ctx) {
+		return responses
+	}
+	return func(ctx context.Context) *graphql.Response { return a.InterceptResponse(ctx, responses) }
+}
 
 func (a accounting) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	response := next(ctx)

@@ -362,3 +362,30 @@ func TestCostOfEvents(t *testing.T) {
 		}
 	})
 }
+
+// A subscription that cannot be opened is a response as any other: it is counted, told
+// what it has cost, and charged no more than that.
+func TestCostOfASubscriptionThatCannotBeOpened(t *testing.T) {
+	b, server := live(t, Options{RUPerViewer: Budget{RU: 500}, Development: true})
+	const query = `subscription { postChanged(id: %q) { comments(first: 100) { edges { node { author { createdAt } } } } } }`
+	before := metricOf(t, b.metrics, "byline_graphql_responses_total")
+	const n = 100 // each of which is predicted to cost more than a hundredth of the budget
+	for range n {
+		e := openEvents(t, server, http.MethodPost, mediaEvents, "demo:ada", fmt.Sprintf(query, postGlobalID("nothing")))
+		got := e.next()
+		if c := costOf(t, strings.TrimPrefix(got, "next ")); !strings.Contains(got, "NOT_FOUND") || c.Requests != 1 || c.ActualRU != 1 || c.PredictedRU < 6 {
+			t.Fatal(got)
+		}
+		e.expect(t, "complete ", "")
+	}
+	if got := metricOf(t, b.metrics, "byline_graphql_responses_total") - before; got != n {
+		t.Errorf("%.0f responses, want %d", got, n)
+	}
+	e := openEvents(t, server, http.MethodPost, mediaEvents, "demo:ada", fmt.Sprintf(query, b.names["post:notes"]))
+	opened(t, b, 1)
+	b.comment(t, "ada", b.postID(t, "notes"), "one")
+	e.next()
+	if got := metricOf(t, b.metrics, "byline_graphql_responses_total") - before; got != n+1 {
+		t.Errorf("%.0f responses with an event, want %d", got, n+1)
+	}
+}

@@ -61,7 +61,7 @@ func (t tracing) InterceptOperation(ctx context.Context, next graphql.OperationH
 	op := graphql.GetOperationContext(ctx).Operation
 	ctx, span := t.operation(ctx, op.Operation, op.Name)
 	responses := next(ctx)
-	if op.Operation == ast.Subscription {
+	if op.Operation == ast.Subscription && hasStream(ctx) {
 		span.End()
 		return responses
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -222,7 +223,7 @@ func paths(spans []sdk.ReadOnlySpan) (all []string) {
 }
 
 // The span of an operation or an event says what extensions.cost says; what it took to
-// subscribe is the first event's.
+// subscribe is the first event's, or the subscription's own if it cannot be opened.
 func TestSpansHaveTheCost(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
@@ -270,7 +271,15 @@ func TestSpansHaveTheCost(t *testing.T) {
 	a = post(t, b, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), nil)
 	check("mutation", a.body)
 
-	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { author { createdAt } } }`))
+	e := openEvents(t, server, "POST", "text/event-stream", "", `subscription { commentAdded(postId: "`+postGlobalID("nothing")+`") { id } }`)
+	check("subscription", strings.TrimPrefix(e.next(), "next "))
+	for _, s := range spans.Ended() {
+		if s.Name() == "subscription" && !slices.Contains(s.Attributes(), attribute.String(attrErrorType, "NOT_FOUND")) {
+			t.Errorf("a subscription that cannot be opened: %v", s.Attributes())
+		}
+	}
+
+	e = openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { author { createdAt } } }`))
 	opened(t, b, 1)
 	b.comment(t, "ada", b.postID(t, "notes"), "one")
 	event := e.next()
