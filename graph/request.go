@@ -26,6 +26,7 @@ type request struct {
 	basis     *store.Basis   // what the answer to a query over HTTP rests on; nil for all others
 	operation string         // the name of such a query
 	registers bool           // it brings a document to be known by its hash
+	size      int            // bytes that the operation came in
 	moderator bool           // whether the viewer moderates
 	expires   time.Time      // when the viewer is no longer signed in; zero: never
 

@@ -154,6 +154,9 @@ func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.Opera
 			leave()
 		}
 	}()
+	if kind == ast.Subscription {
+		op.Extensions = nil // nobody looks at them any more, and they may be long
+	}
 	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
 	begun = true
 	if kind == ast.Subscription {

@@ -17,6 +17,10 @@ var (
 	maxSubscriptionsEach = 500    // of a viewer, or of an address that nobody is signed in at
 )
 
+// subscriptionBytes is how much memory a subscription may hold for what it came in, as long as
+// it lasts, before it counts as one more.
+const subscriptionBytes = 64 << 10
+
 // subscriptionLimit refuses subscriptions beyond what there may be at a time. It is the
 // last to refuse an operation, so that what others refuse does not count.
 type subscriptionLimit struct {
@@ -43,6 +47,7 @@ func (l *subscriptionLimit) MutateOperationContext(ctx context.Context, op *grap
 		return nil
 	}
 	r := requestFrom(ctx)
+	n := 1 + (r.size+documentBytes(op.RawQuery))/subscriptionBytes
 	key := r.address
 	if r.viewer != "" {
 		key = "viewer " + r.viewer
@@ -50,18 +55,18 @@ func (l *subscriptionLimit) MutateOperationContext(ctx context.Context, op *grap
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.total >= l.all:
+	case l.total+n > l.all:
 		return gqlerror.Wrap(&refusal{code: unavailable, message: "the server has as many subscriptions as it can bear; try again later", retryAfter: defaultRetryAfter})
-	case key != "" && l.by[key] >= l.each:
-		return gqlerror.Wrap(&refusal{code: throttled, message: fmt.Sprintf("you have %d subscriptions, and may have no more at a time", l.each)})
+	case key != "" && l.by[key]+n > l.each:
+		return gqlerror.Wrap(&refusal{code: throttled, message: fmt.Sprintf("you may have %d subscriptions at a time, of which long ones count as several", l.each)})
 	}
-	l.total++
-	l.by[key]++
+	l.total += n
+	l.by[key] += n
 	context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.total--
-		if l.by[key]--; l.by[key] == 0 {
+		l.total -= n
+		if l.by[key] -= n; l.by[key] == 0 {
 			delete(l.by, key)
 		}
 	})

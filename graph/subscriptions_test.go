@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,59 @@ func TestSubscriptionLimit(t *testing.T) {
 			t.Fatalf("%d streams", b.store.Streams())
 		}
 		ada.subscribe("subscribe", fmt.Sprint("again ", n), query)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A subscription holds its document, and more of what it came in: one that is long counts as
+// several.
+func TestLongSubscriptionsCountAsSeveral(t *testing.T) {
+	before := maxSubscriptionsEach
+	t.Cleanup(func() { maxSubscriptionsEach = before })
+	maxSubscriptionsEach = 2
+	const short = `subscription { postPublished { title } }`
+	long := strings.Repeat("x", subscriptionBytes)
+	ada := http.Header{"Authorization": {"Bearer demo:ada"}}
+	for name, subscribe := range map[string]func(*testing.T, *httptest.Server){
+		"by its id": func(t *testing.T, s *httptest.Server) {
+			dial(t, s, modern, ada).init().subscribe("subscribe", long, short)
+		},
+		"by its text": func(t *testing.T, s *httptest.Server) {
+			dial(t, s, modern, ada).init().subscribe("subscribe", "1", short+" #"+long[subscriptionBytes/2:])
+		},
+		"by its document": func(t *testing.T, s *httptest.Server) {
+			dial(t, s, modern, ada).init().subscribe("subscribe", "1", `subscription { postPublished { `+strings.Repeat("id ", subscriptionBytes/bytesPerToken)+`} }`)
+		},
+		"by what comes with it": func(t *testing.T, s *httptest.Server) {
+			dial(t, s, modern, ada).init().send(`{"id":"1","type":"subscribe","payload":{"query":%q,"extensions":{"x":%q}}}`, short, long)
+		},
+		"as an event stream": func(t *testing.T, s *httptest.Server) {
+			openEvents(t, s, http.MethodPost, mediaEvents, "demo:ada", short+" #"+long[subscriptionBytes/2:])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, server := live(t, Options{})
+			subscribe(t, server)
+			opened(t, b, 1)
+			p := dial(t, server, modern, ada).init()
+			p.subscribe("subscribe", "more", short)
+			if got := p.receive(); !strings.Contains(got, "THROTTLED") {
+				t.Errorf("one more: %s", got)
+			}
+		})
+	}
+
+	// Short ones count as one, and a long one that has ended no more.
+	b, server := live(t, Options{})
+	p := dial(t, server, modern, ada).init()
+	p.subscribe("subscribe", long, short)
+	opened(t, b, 1)
+	p.send(`{"id":%q,"type":"complete"}`, long)
+	for n, deadline := 0, time.Now().Add(time.Minute); b.store.Streams() < maxSubscriptionsEach; n++ {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams", b.store.Streams())
+		}
+		p.subscribe("subscribe", fmt.Sprint(n), short)
 		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -235,7 +235,8 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 		return nil, nil, badRequest("query", "query is missing")
 	}
 	params.ReadTime.End = graphql.Now()
-	requestFrom(ctx).registers = params.Query != "" && len(params.Extensions) > 0
+	asker := requestFrom(ctx)
+	asker.size, asker.registers = len(in.text), params.Query != "" && len(params.Extensions) > 0
 
 	op, errs := exec.CreateOperationContext(ctx, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {

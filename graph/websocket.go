@@ -345,7 +345,7 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	who := &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session, tally: tally{detail: s.cost}}
+	who := &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session, size: len(m.ID) + len(m.Payload), tally: tally{detail: s.cost}}
 	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), who))
 	op := &operation{cancel}
 	s.mu.Lock()
