@@ -55,7 +55,7 @@ type admission struct {
 	most     int       // how many have waited since, at most
 	shedding bool      // the server is overloaded
 	shedAt   time.Time // when it last had to refuse an operation
-	refused  int       // since the operator was told
+	refused  int       // since the operator was told: if any, the operator will be
 	toldAt   time.Time // when that was
 }
 
@@ -75,11 +75,11 @@ var errOverloaded = &refusal{code: unavailable, message: "the server has more to
 
 // shed returns errOverloaded if the operation is one to refuse: for whoever can do so
 // before anything else is done with it.
-func (a *admission) shed(ctx context.Context) error {
+func (a *admission) shed() error {
 	if a == nil || !a.overloaded(time.Now()) {
 		return nil
 	}
-	return a.refuse(ctx)
+	return a.refuse()
 }
 
 func (a *admission) overloaded(now time.Time) bool {
@@ -115,20 +115,24 @@ func (a *admission) overloaded(now time.Time) bool {
 	return false
 }
 
-// refuse returns errOverloaded and, now and then, tells the operator: a line for each
-// would be more than the log can bear.
-func (a *admission) refuse(ctx context.Context) error {
+// refuse returns errOverloaded and has the operator told: of the first at once, and then of
+// how many it were, as a line for each would be more than the log can bear.
+func (a *admission) refuse() error {
 	a.mu.Lock()
-	now, n := time.Now(), 0
-	a.refused++
-	if now.Sub(a.toldAt) >= overloadLogInterval {
-		n, a.refused, a.toldAt = a.refused, 0, now
-	}
-	a.mu.Unlock()
-	if n > 0 {
-		a.log.WarnContext(ctx, "overloaded", logRefused, n, logExecuting, len(a.turns))
+	defer a.mu.Unlock()
+	if a.refused++; a.refused == 1 {
+		time.AfterFunc(time.Until(a.toldAt.Add(overloadLogInterval)), a.tell)
 	}
 	return errOverloaded
+}
+
+// tell tells the operator how many have been refused since it was last called.
+func (a *admission) tell() {
+	a.mu.Lock()
+	n := a.refused
+	a.refused, a.toldAt = 0, time.Now()
+	a.mu.Unlock()
+	a.log.Warn("overloaded", logRefused, n, logExecuting, len(a.turns))
 }
 
 // enter waits for the operation's turn to execute, which must be given back by leave. It
@@ -144,7 +148,7 @@ func (a *admission) enter(ctx context.Context) error {
 	}
 	defer a.waiting.Add(-1)
 	if a.waiting.Add(1) > int64(maxWaiting) {
-		return a.refuse(ctx)
+		return a.refuse()
 	}
 	tooLong := time.NewTimer(maxWait)
 	defer tooLong.Stop()
@@ -154,7 +158,7 @@ func (a *admission) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-tooLong.C:
-		return a.refuse(ctx)
+		return a.refuse()
 	}
 }
 
@@ -167,15 +171,17 @@ func (a *admission) leave() {
 
 // door refuses requests while the server is overloaded, before anything of them is
 // read: to refuse many must not be what keeps it busy.
-func (a *admission) door(next http.Handler) http.Handler {
+func (a *admission) door(next http.Handler, m metrics) http.Handler {
 	if a == nil {
 		return next
 	}
+	refused := m.responses.WithLabelValues(string(typeNone), string(errOverloaded.code))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.shed(r.Context()) == nil {
+		if a.shed() == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
+		refused.Inc()
 		h := w.Header()
 		h.Set("Content-Type", mediaJSON+"; charset=utf-8")
 		h.Set("Cache-Control", "no-store")

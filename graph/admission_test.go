@@ -2,6 +2,7 @@ package graph
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -60,7 +61,7 @@ func (m *machine) capacity() float64 { return float64(m.procs) / m.service.Secon
 // operation has a processor.
 func (m *machine) operation(t testing.TB, op arrival) {
 	defer op.done.Done()
-	if err := m.shed(t.Context()); err != nil {
+	if err := m.shed(); err != nil {
 		time.Sleep(m.service / refusing)
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -220,10 +221,26 @@ func TestAdmissionIsBounded(t *testing.T) {
 		synctest.Wait()
 		a.leave()
 		all.Wait()
+		if n := strings.Count(log.String(), "msg=overloaded"); n != 1 {
+			t.Errorf("%d lines: %s", n, log.String())
+		}
+		time.Sleep(overloadLogInterval)
+		synctest.Wait()
+		told, lines := 0, strings.Split(strings.TrimSpace(log.String()), "\n")
+		for _, line := range lines {
+			n := 0
+			if _, err := fmt.Sscanf(line[strings.Index(line, "refused="):], "refused=%d", &n); err != nil {
+				t.Errorf("%v: %s", err, line)
+			}
+			told += n
+		}
+		if len(lines) != 2 || told != 2*maxWaiting {
+			t.Errorf("told of %d refused, want %d: %s", told, 2*maxWaiting, log.String())
+		}
+		if time.Sleep(time.Hour); strings.Count(log.String(), "\n") != len(lines) {
+			t.Errorf("told of nothing: %s", log.String())
+		}
 	})
-	if n := strings.Count(log.String(), "msg=overloaded"); n != 1 {
-		t.Errorf("%d lines: %s", n, log.String())
-	}
 }
 
 // Two bursts, with nothing known of the time between, are no overload; and an overload of which

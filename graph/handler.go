@@ -128,7 +128,7 @@ func NewHandler(o Options) (*Handler, error) {
 		costs = costInDetail
 	}
 	p := presenter{log: o.Logger}
-	operations, err := otherOrigins(askCost(admission.door(endpoint), costs, p), o.Origins, p)
+	operations, err := otherOrigins(askCost(admission.door(endpoint, endpoint.metrics), costs, p), o.Origins, p)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +149,7 @@ func NewHandler(o Options) (*Handler, error) {
 // endpoint answers operations.
 type endpoint struct {
 	exec    *executor.Executor
+	metrics metrics
 	sockets webSocketTransport
 	http    httpTransport
 }
@@ -188,7 +189,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 	}
 	exec := executor.New(served)
 	answers := newAnswers(o, metrics, traced)
-	e := &endpoint{exec: exec}
+	e := &endpoint{exec: exec, metrics: metrics}
 	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: o.Origins}
 	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission, answers: answers}
 	exec.SetErrorPresenter(presenter{log: o.Logger}.present)

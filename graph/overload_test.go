@@ -37,7 +37,7 @@ func TestOverloadedServer(t *testing.T) {
 	before := countRunnable
 	t.Cleanup(func() { countRunnable = before })
 	countRunnable = func() int { return int(waiting.Load()) }
-	_, server := live(t, Options{ShedLoad: true})
+	b, server := live(t, Options{ShedLoad: true})
 	p := dial(t, server, modern, nil).init()
 	ask := func(accept string) answer {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", unread{t})
@@ -66,7 +66,11 @@ func TestOverloadedServer(t *testing.T) {
 		}
 	}
 	for _, accept := range []string{mediaJSON, mediaResponse} {
+		counted := metricOf(t, b.metrics, "byline_graphql_responses_total")
 		a := ask(accept)
+		if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - counted; n != 1 {
+			t.Errorf("counted %.0f times", n)
+		}
 		if a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"retryAfterMs":1000`) {
 			t.Errorf("status %d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.body)
 		}

@@ -124,7 +124,7 @@ type responses struct {
 // it once the responses have been read. A panic is answered like one of a resolver: no
 // caller is below the server's own recover, and it would end the process.
 func begin(ctx context.Context, exec graphql.GraphExecutor, a *admission, params *graphql.RawParams) *responses {
-	err := a.shed(ctx)
+	err := a.shed()
 	if err == nil {
 		err = a.enter(ctx)
 	}
