@@ -133,6 +133,42 @@ func TestChangeFeedShowsNothingThatACrashTakesBack(t *testing.T) {
 	}
 }
 
+// TestLargeWritesAreDurable: a batch of over half a memtable, whose bytes Pebble takes over,
+// is waited for like any other, and so is what is read afterwards.
+func TestLargeWritesAreDurable(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	disk := newSlowDisk()
+	e := newEngine(t, Options{fs: disk.fs()})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	const patches = 5
+	mustCreate(t, c, "p", `{"id":"large","pk":"p","n":0,"x":"`+strings.Repeat("x", memTableBytes/2/patches+1)+`"}`)
+	release := disk.hold()
+	defer release()
+	var out azcosmos.TransactionalBatchResponse
+	written := pending(t, e, func() (err error) {
+		b := c.NewTransactionalBatch(pk("p"))
+		for range patches {
+			b.PatchItem("large", patchOf("/n", 1), nil)
+		}
+		out, err = c.ExecuteTransactionalBatch(ctx, b, nil)
+		return err
+	})
+	select {
+	case err := <-written:
+		t.Fatalf("the write did not wait for the disk: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	release()
+	if err := <-written; err != nil || !out.Success || out.SessionToken != "0:-1#2" {
+		t.Errorf("%v %v %q", err, out.Success, out.SessionToken)
+	}
+	res, err := c.NewQueryItemsPager("SELECT VALUE c.n FROM c", pk("p"), nil).NextPage(ctx)
+	if err != nil || len(res.Items) != 1 || string(res.Items[0]) != "5" {
+		t.Errorf("%q %v", res.Items, err)
+	}
+}
+
 // TestAnswersRestOnWhatIsDurable: while a create and a delete wait for the disk,
 // nothing that depends on them is answered; the rest is.
 func TestAnswersRestOnWhatIsDurable(t *testing.T) {

@@ -23,6 +23,7 @@ type transaction struct {
 	lsn       uint64
 	ops       uint16
 	batch     *pebble.Batch
+	applied   bool             // the batch, which may look empty from then on: Pebble takes the bytes of a large one over
 	items     *pebble.Iterator // over what was stored before; nil until something is looked up
 	scratch   *scratch
 
@@ -60,7 +61,7 @@ func (e *Engine) commitAt(ctx context.Context, c *container, address []byte, fn 
 // it saw. It takes and returns apply's error.
 func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64, error) {
 	e := t.e
-	if err != nil || t.batch.Empty() {
+	if err != nil || !t.applied {
 		if t.batch != nil {
 			err = errors.Join(err, t.batch.Close())
 		}
@@ -124,7 +125,7 @@ func (t *transaction) apply(fn func(*transaction) error) error {
 		t.e.writesFailed(err)
 		return notDurable()
 	}
-	t.p.lsn = t.lsn
+	t.p.lsn, t.applied = t.lsn, true
 	return nil
 }
 
