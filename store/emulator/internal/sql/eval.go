@@ -309,6 +309,23 @@ func (e *env) compare(op compareOp, l, r Value) truth {
 	return op.compare(l, r)
 }
 
+// betweenExpr is x BETWEEN low AND high.
+type betweenExpr struct{ x, low, high expr }
+
+func (b *betweenExpr) eval(e *env) Value { return b.test(e).value() }
+
+func (b *betweenExpr) test(e *env) truth {
+	x := b.x.eval(e)
+	above := e.compare(opGreaterEqual, x, b.low.eval(e))
+	if above == no {
+		return no
+	}
+	if below := e.compare(opLessEqual, x, b.high.eval(e)); below != yes {
+		return below
+	}
+	return above
+}
+
 // pathCompare is the comparison of a property with a parameter or a literal
 // string, without the detour over a Value of the property.
 type pathCompare struct {

@@ -91,7 +91,12 @@ func (p *parser) predicate() expr {
 		p.next()
 		low := p.equality()
 		p.expect("AND")
-		c = &andExpr{[]cond{&compareExpr{opGreaterEqual, x, low}, &compareExpr{opLessEqual, x, p.equality()}}}
+		high := p.equality()
+		if _, ok := x.(*pathExpr); ok || isOperand(x) {
+			c = &andExpr{[]cond{&compareExpr{opGreaterEqual, x, low}, &compareExpr{opLessEqual, x, high}}}
+		} else { // twice in the tree, x would double with every BETWEEN that it is within
+			c = &betweenExpr{x, low, high}
+		}
 	case "LIKE":
 		c = p.like(x)
 	default:

@@ -24,6 +24,7 @@ func TestLimits(t *testing.T) {
 		{"20,000 values in a list -> fine", head + "c.x IN (" + long + ")", ""},
 		{"20,000 elements -> fine", head + "ARRAY_CONTAINS([" + long + "], c.x)", ""},
 		{"100 parentheses -> fine", head + strings.Repeat("(", 100) + "c.x = 1" + strings.Repeat(")", 100), ""},
+		{"100 times BETWEEN within each other -> fine", head + strings.Repeat("(", 100) + "c.x" + strings.Repeat(" BETWEEN 1 AND 2)", 100), ""},
 		{"100,000 parentheses -> refused", head + strings.Repeat("(", 100000), "nested deeper"},
 		{"100,000 arrays -> refused", head + strings.Repeat("[", 100000), "nested deeper"},
 		{"100,000 objects -> refused", head + strings.Repeat("{a:", 100000), "nested deeper"},

@@ -36,6 +36,10 @@ func rewrite(x expr, f func(expr) expr) expr {
 	case *compareExpr:
 		each(&x.l)
 		each(&x.r)
+	case *betweenExpr:
+		each(&x.x)
+		each(&x.low)
+		each(&x.high)
 	case *inExpr:
 		each(&x.x)
 		list(x.list)
