@@ -84,12 +84,8 @@ func planOf(c sql.Clauses, b *sql.Bound) (planInfo, error) {
 	if c.Where != "" {
 		where = " WHERE " + c.Where
 	}
-	grouped := len(c.GroupBy) > 0
-	for _, one := range c.Columns {
-		grouped = grouped || one.Aggregate != ""
-	}
 	switch {
-	case grouped || b.Aggregates() && !c.Distinct:
+	case len(c.GroupBy) > 0 || c.Aggregates > 0:
 		return info.group(c, where)
 	case len(c.OrderBy) > 0:
 		info.order(c, b, limit, tail)
@@ -180,7 +176,7 @@ func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 			info.GroupByAliases = append(info.GroupByAliases, one.Name)
 		}
 	}
-	if aggregates == 0 && len(c.GroupBy) == 0 {
+	if aggregates < c.Aggregates {
 		return *info, badRequest("An expression of aggregates is not supported over partitions: only aggregates by themselves.")
 	}
 	info.GroupBy = append(info.GroupBy, c.GroupBy...)

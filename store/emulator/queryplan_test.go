@@ -31,6 +31,12 @@ func TestQueryPlan(t *testing.T) {
 		"SELECT VALUE MAX(ABS(c.n)) FROM c":                                                     `SELECT VALUE [{"item": {"max": MAX(ABS(c.n)), "count": COUNT(ABS(c.n))}}] FROM c`,
 		"SELECT c.t, COUNT(1) AS k, SUM(c.n) s FROM c GROUP BY c.t":                             `SELECT [{"item": c.t}] AS groupByItems, {"t": c.t, "k": {"item": COUNT(1)}, "s": {"item": SUM(c.n)}} AS payload FROM c GROUP BY c.t`,
 		"SELECT VALUE COUNT(1) + 1 FROM c":                                                      "400",
+		"SELECT c.t, SUM(c.n)/COUNT(1) AS mean FROM c GROUP BY c.t":                             "400",
+		"SELECT c.t, ROUND(AVG(c.n)) AS mean FROM c GROUP BY c.t":                               "400",
+		"SELECT VALUE {\"t\": c.t, \"k\": COUNT(1)} FROM c GROUP BY c.t":                        "400",
+		"SELECT COUNT(1) AS k, SUM(c.n) + 1 AS s FROM c":                                        "400",
+		"SELECT c.t, (COUNT(1)) AS k FROM c GROUP BY c.t":                                       "400",
+		"SELECT DISTINCT VALUE COUNT(1) + 1 FROM c":                                             "400",
 		"SELECT DISTINCT VALUE COUNT(1) FROM c":                                                 "400",
 	} {
 		t.Run(text, func(t *testing.T) {

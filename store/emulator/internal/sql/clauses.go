@@ -13,6 +13,8 @@ type Clauses struct {
 	Where    string // "" if there is none
 	GroupBy  []string
 	OrderBy  []string // the paths
+
+	Aggregates int // how many are in the columns, by themselves or within expressions
 }
 
 // Column is one expression of a SELECT. A * is the alias of FROM, under VALUE.
@@ -26,7 +28,8 @@ type Column struct {
 
 // Split finds the clauses of a text that Parse accepts.
 func Split(text string) (Clauses, error) {
-	if _, err := Parse(text); err != nil {
+	q, err := Parse(text)
+	if err != nil {
 		return Clauses{}, err
 	}
 	tokens, lexErr := lex(text)
@@ -34,7 +37,9 @@ func Split(text string) (Clauses, error) {
 		return Clauses{}, lexErr
 	}
 	s := splitter{text: text, tokens: tokens}
-	return s.split(), nil
+	c := s.split()
+	c.Aggregates = len(q.aggregates)
+	return c, nil
 }
 
 // splitter walks over tokens that are known to be a query.
