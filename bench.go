@@ -44,7 +44,7 @@ func (c benchData) check(runs int, users ...int) error {
 			return err
 		}
 	}
-	return cosmosConfig{CosmosEndpoint: c.CosmosEndpoint}.check()
+	return checkEndpoint(c.CosmosEndpoint)
 }
 
 func (c benchData) format() bench.Format {

@@ -40,13 +40,30 @@ type cosmosConfig struct {
 
 // check finds what is wrong with the configuration before anything is opened.
 func (c cosmosConfig) check() error {
-	if c.FeedPartitions < 0 || c.FeedPartitions > store.MaxFeedPartitions {
-		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions, not %d", store.MaxFeedPartitions, c.FeedPartitions)
+	if c.embedded() && c.Data == "" {
+		return errNoData
 	}
-	if c.CosmosEndpoint == "" {
+	if err := checkFeedPartitions(c.FeedPartitions); err != nil {
+		return err
+	}
+	return checkEndpoint(c.CosmosEndpoint)
+}
+
+// errNoData is said instead of keeping everything in memory, as the engine does without a directory.
+var errNoData = errors.New("--data is empty: it must name the directory of the data")
+
+func checkFeedPartitions(n int) error {
+	if n < 0 || n > store.MaxFeedPartitions {
+		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions, not %d", store.MaxFeedPartitions, n)
+	}
+	return nil
+}
+
+func checkEndpoint(endpoint string) error {
+	if endpoint == "" {
 		return nil
 	}
-	u, err := url.Parse(c.CosmosEndpoint)
+	u, err := url.Parse(endpoint)
 	switch { // without a word of it: it may be a connection string, with the key
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return errors.New("--cosmos-endpoint is not an http or https address")

@@ -28,6 +28,9 @@ type emulatorConfig struct {
 
 // serveEmulator serves the embedded engine until ctx ends.
 func serveEmulator(ctx context.Context, c emulatorConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
+	if c.Data == "" {
+		return errNoData
+	}
 	if c.Partitions == 0 { // to the engine that is the default
 		return errors.New("--partitions 0: there can be 1 to 256")
 	}

@@ -23,7 +23,7 @@ type explainConfig struct {
 // run says what the operations of a document are going to read and write, and for how
 // many request units.
 func (c explainConfig) run(stdout io.Writer) error {
-	if err := (cosmosConfig{FeedPartitions: c.FeedPartitions}).check(); err != nil {
+	if err := checkFeedPartitions(c.FeedPartitions); err != nil {
 		return err
 	}
 	document, err := os.ReadFile(c.File)
