@@ -257,15 +257,15 @@ func hashPath(p sql.Path) uint64 {
 	return h
 }
 
-// leaves appends the indexed scalars of a document, in the order of their paths' hashes.
-// They share its bytes. doc is the client's part: system properties are not indexed.
+// leaves appends the indexed scalars of a document, in the order of their paths' hashes,
+// one for each: of members with one name the first counts. They share its bytes. doc is the client's part: system properties are not indexed.
 func (x *indexPolicy) leaves(dst []leaf, doc []byte) []leaf {
 	if x.root == nil {
 		return dst
 	}
 	dst = walkLeaves(dst, doc, x.root, false, fnvOffset, true)
-	slices.SortFunc(dst, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
-	return dst
+	slices.SortStableFunc(dst, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
+	return slices.CompactFunc(dst, func(a, b leaf) bool { return a.path == b.path })
 }
 
 func walkLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint64, entry bool) []leaf {
@@ -288,8 +288,8 @@ func walkLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint64
 	position := uint64(0)
 	for c := range jsonpart.Children(raw) {
 		if raw[0] == '[' {
-			var digits [8]byte
-			binary.BigEndian.PutUint64(digits[:], position)
+			digits := [9]byte{0xFF} // which no name has
+			binary.BigEndian.PutUint64(digits[1:], position)
 			position++
 			dst = walkLeaves(dst, c.Value, n.child("[]"), inherited, hashStep(hash, digits[:]), false)
 		} else {

@@ -316,6 +316,34 @@ func TestRepeatedNames(t *testing.T) {
 	}
 }
 
+// TestRepeatedNamesInTheIndex: the first of two members with one name is indexed, and
+// nothing is left over or missing when the item is written again.
+func TestRepeatedNamesInTheIndex(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for i, one := range []struct{ before, after, where string }{
+		{`"a":1,"a":1`, `"a":1`, `c.a = 1`},
+		{`"a":2,"a":1`, `"a":1`, `c.a = 1`},
+		{`"a":1,"a":2`, `"a":1`, `c.a = 1`},
+		{`"a":1.0,"a":1`, `"a":1`, `c.a = 1`},
+		{`"a":1`, `"a":1,"a":2`, `c.a = 1`},
+		{`"a":1`, `"a":2,"a":1`, `c.a = 2`},
+		{`"a":{"b":1},"a":{"b":2}`, `"a":{"b":2}`, `c.a.b = 2`},
+		{`"a":[5]`, `"a":{"\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000":5}`, `c.a["\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000"] = 5`}, // a position's bytes
+	} {
+		key := fmt.Sprint(i)
+		mustCreate(t, c, key, `{"id":"1","pk":"`+key+`",`+one.before+`}`)
+		if _, err := c.ReplaceItem(ctx, pk(key), "1", []byte(`{"id":"1","pk":"`+key+`",`+one.after+`}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE "+one.where, pk(key), nil); len(got) != 1 {
+			t.Errorf("%s, then %s: %d items with %s", one.before, one.after, len(got), one.where)
+		}
+	}
+	audit(t, e)
+}
+
 // TestWhiteSpace: an item is kept without the white space between its tokens, and with
 // that of its texts.
 func TestWhiteSpace(t *testing.T) {
