@@ -29,7 +29,7 @@ const (
 type plan struct {
 	kind      byte
 	spans     []span
-	points    [][]byte // addresses
+	points    [][]byte // addresses; nil for one that is out of scope, so that a position means the same in every scope
 	reverse   bool
 	covered   bool // what is found matches
 	composite *compositeIndex
@@ -217,6 +217,7 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 			}
 			address = r.def.key.appendPartition(nil, key)
 			if !r.scope.contains(address[:r.def.key.epkLength()]) || !r.scope.holds(&r.def.key, address) {
+				p.points = append(p.points, nil)
 				continue
 			}
 		}

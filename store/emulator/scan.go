@@ -412,6 +412,9 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 		if err := r.q.ctx.Err(); err != nil {
 			return false, err
 		}
+		if r.plan.points[i] == nil {
+			continue
+		}
 		r.entries++
 		rec, err := r.lookup(appendItemKey(r.room.item[:0], r.c.no, r.plan.points[i]))
 		if err != nil {

@@ -354,6 +354,10 @@ func TestQueriesGoOnAfterASplit(t *testing.T) {
 // children, and in theirs, with the token that they have. In order of creation, items that
 // are created meanwhile come at the end.
 func TestFollowersOfASplit(t *testing.T) {
+	var named []string
+	for i := range 60 {
+		named = append(named, fmt.Sprintf("c.id = '%d' AND c.pk = '%d'", i, i))
+	}
 	for name, c := range map[string]struct {
 		query string
 		more  int // items that are created after each split
@@ -361,6 +365,7 @@ func TestFollowersOfASplit(t *testing.T) {
 		"in order of creation": {"SELECT VALUE c.id FROM c", 20},
 		"by a range index":     {"SELECT VALUE c.id FROM c WHERE c.a = 1", 0},
 		"by an interval":       {"SELECT VALUE c.id FROM c WHERE c.n >= 0", 0},
+		"by names":             {"SELECT VALUE c.id FROM c WHERE " + strings.Join(named, " OR "), 0},
 	} {
 		t.Run(name, func(t *testing.T) { followSplits(t, c.query, c.more) })
 	}
