@@ -21,7 +21,7 @@ type transaction struct {
 	partition []byte // what the addresses of its items begin with
 	p         *partition
 	lsn       uint64
-	ops       uint16
+	ops       uint16 // how many items it has written, at most 100: resource ids have 8 bits for it
 	batch     *pebble.Batch
 	applied   bool             // the batch, which may look empty from then on: Pebble takes the bytes of a large one over
 	items     *pebble.Iterator // over what was stored before; nil until something is looked up
@@ -378,7 +378,6 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 
 // remove deletes an item.
 func (t *transaction) remove(id string, old *record) (indexCost, error) {
-	t.ops++
 	cost, err := t.index(id, old, nil)
 	if err != nil {
 		return cost, err

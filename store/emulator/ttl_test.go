@@ -2,6 +2,9 @@ package emulator
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,6 +108,42 @@ func TestExpiredOwnerOfUniqueKeys(t *testing.T) {
 	for _, doc := range []string{`{"id":"x","pk":"p","u":1,"v":2}`, `{"id":"x","pk":"p","u":2,"v":1}`} {
 		_, err := c.CreateItem(context.Background(), pk("p"), []byte(doc), nil)
 		wantStatus(t, err, 409, "")
+	}
+	audit(t, e)
+}
+
+// TestBatchThatTakesOverFromManyExpired: each item of a batch removes several that have
+// expired, and still has a resource id of its own.
+func TestBatchThatTakesOverFromManyExpired(t *testing.T) {
+	ctx := context.Background()
+	clock := newFakeClock()
+	e := newEngine(t, Options{Clock: clock.Now})
+	ttl := int32(10)
+	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl, UniqueKeyPolicy: &azcosmos.UniqueKeyPolicy{
+		UniqueKeys: []azcosmos.UniqueKey{{Paths: []string{"/u"}}, {Paths: []string{"/v"}}, {Paths: []string{"/w"}}}}})
+	for i := range 100 {
+		for k, name := range []string{"u", "v", "w"} { // one that the new item takes, and two of its own
+			values := map[string]any{"id": fmt.Sprint("expired", i, name), "pk": "p", "u": -3*i - k - 1, "v": -3*i - k - 1, "w": -3*i - k - 1}
+			values[name] = i
+			doc, err := json.Marshal(values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustCreate(t, c, "p", string(doc))
+		}
+	}
+	clock.now = clock.now.Add(10 * time.Second)
+	b := c.NewTransactionalBatch(pk("p"))
+	for i := range 100 {
+		b.CreateItem(fmt.Appendf(nil, `{"id":"%d","pk":"p","u":%d,"v":%d,"w":%d}`, i, i, i, i), nil)
+	}
+	if out, err := c.ExecuteTransactionalBatch(ctx, b, nil); err != nil || !out.Success {
+		t.Fatal(err, statuses(out))
+	}
+	rids := queryAll(t, c, "SELECT VALUE c._rid FROM c", azcosmos.NewPartitionKey(), nil)
+	slices.Sort(rids)
+	if n := len(slices.Compact(rids)); n != 100 {
+		t.Errorf("%d resource ids, want 100", n)
 	}
 	audit(t, e)
 }
