@@ -86,7 +86,7 @@ func (s *nullSearch) arguments(all ast.ArgumentList) {
 }
 
 func (s *nullSearch) value(v *ast.Value) {
-	if v.Kind == ast.Variable && v.ExpectedType.NonNull && isNull(s.variables, v.Raw) {
+	if v.Kind == ast.Variable && v.ExpectedType != nil && v.ExpectedType.NonNull && isNull(s.variables, v.Raw) {
 		s.found = v
 	}
 	for _, child := range v.Children {

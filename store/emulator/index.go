@@ -258,7 +258,8 @@ func hashPath(p sql.Path) uint64 {
 }
 
 // leaves appends the indexed scalars of a document, in the order of their paths' hashes,
-// one for each: of members with one name the first counts. They share its bytes. doc is the client's part: system properties are not indexed.
+// one for each: of members with one name the first counts. They share its bytes. doc is
+// the client's part: system properties are not indexed.
 func (x *indexPolicy) leaves(dst []leaf, doc []byte) []leaf {
 	if x.root == nil {
 		return dst
