@@ -203,6 +203,21 @@ func TestNullForAVariableWithADefault(t *testing.T) {
 	}
 }
 
+// A variable of an enum in the wrong case, which the executor lets pass, is refused.
+func TestEnumsAreOfOneCase(t *testing.T) {
+	for _, unplanned := range []bool{false, true} {
+		b := smallBlog(t, Options{unplanned: unplanned})
+		query := b.fill(`query($o: SortOrder) { post(id: "<post:engines>") { id comments(order: $o) { edges { cursor } } } }`)
+		for order, code := range map[string]string{"OLDEST_FIRST": "", "oldest_first": "BAD_USER_INPUT", "Newest_First": "BAD_USER_INPUT"} {
+			b.wire.reset()
+			a := post(t, b, "", query, map[string]any{"o": order})
+			if a.code() != code || code != "" && (a.field() != "order" || len(b.wire.seen()) > 0) {
+				t.Errorf("%s: sent %v: %s", order, b.wire.seen(), a.body)
+			}
+		}
+	}
+}
+
 // {} is no value of a scalar or an enum.
 func TestEmptyObjects(t *testing.T) {
 	h := deaf(t, Options{})

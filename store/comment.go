@@ -54,8 +54,12 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*Comment, e
 // that does not exist has none.
 func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*Comment], error) {
 	ctx = s.begin(ctx, Q4)
-	if p.Order == "" {
+	switch p.Order {
+	case "":
 		p.Order = NewestFirst
+	case NewestFirst, OldestFirst:
+	default:
+		return nil, invalid("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
 	l := list[Comment]{op: "list comments", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeComment,
 		fields: commentFields, blank: Comment{PostID: postID}, plain: plainComment,

@@ -197,6 +197,8 @@ func TestPages(t *testing.T) {
 	}
 	_, err := w.Comments(t.Context(), w.post(ada, "another").ID, store.Paging{First: 5, After: cursors["comments, newest first"]})
 	wantCode(t, err, store.Invalid, "after")
+	_, err = w.Comments(t.Context(), "absent", store.Paging{First: 5, Order: "oldest_first"})
+	wantCode(t, err, store.Invalid, "order")
 	if page, err := w.Comments(t.Context(), "absent", store.Paging{First: 5}); err != nil || len(page.Items) != 0 || page.More {
 		t.Errorf("comments of no post: %v, %v", page, err)
 	}
