@@ -2,6 +2,7 @@ package graph
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -67,6 +68,9 @@ func (a *answers) recall(r *http.Request, in received) *keptAnswer {
 	asker := requestFrom(r.Context())
 	if a.kept == nil || asker.tally.detail != costUntold || len(in.text) > maxQuestion {
 		return nil
+	}
+	if r.Method == http.MethodPost && strings.HasPrefix(in.text, "?") {
+		return nil // it is no JSON, but may be what somebody asked by GET
 	}
 	k, ok := a.kept.GetIfPresent(question{"", in.text})
 	if !ok {

@@ -165,6 +165,26 @@ func TestAnswersThatAreGivenAgain(t *testing.T) {
 	}
 }
 
+// What was asked by GET is answered as before to a GET alone: the body of a POST that is the
+// same text is no operation.
+func TestAnswersToGETAreForGET(t *testing.T) {
+	b := smallBlog(t, Options{})
+	i := newInstance(t, b, "one", 5*time.Millisecond)
+	text := "?query=" + url.QueryEscape("{ __typename }")
+	eventually(t, func() bool {
+		return !i.executes(t, func() {
+			if a := send(t, i, httptest.NewRequest(http.MethodGet, "/graphql"+text, nil)); a.code() != "" {
+				t.Fatal(a.body)
+			}
+		})
+	})
+	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(text))
+	r.Header.Set("Content-Type", mediaJSON)
+	if a := send(t, i, r); a.status != http.StatusBadRequest || a.code() != "BAD_USER_INPUT" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 // session is the token of a session that has written.
 func session(t testing.TB, i *instance) string {
 	t.Helper()
