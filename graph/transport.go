@@ -294,17 +294,18 @@ func readPost(body string, params *graphql.RawParams) error {
 
 // readParams reads an operation as JSON.
 func readParams(text string, params *graphql.RawParams) error {
-	body := struct {
-		Query         *string `json:"query"`
-		OperationName *string `json:"operationName"`
-		Variables     *inputs `json:"variables"`
-		Extensions    *inputs `json:"extensions"`
-		DocumentID    string  `json:"documentId"`
-		DocID         string  `json:"doc_id"` // Relay's name for it
-	}{Query: &params.Query, OperationName: &params.OperationName, Variables: (*inputs)(&params.Variables), Extensions: (*inputs)(&params.Extensions)}
+	var body struct {
+		Query         string `json:"query"`
+		OperationName string `json:"operationName"`
+		Variables     inputs `json:"variables"`
+		Extensions    inputs `json:"extensions"`
+		DocumentID    string `json:"documentId"`
+		DocID         string `json:"doc_id"` // Relay's name for it
+	}
 	if err := decode(text, &body); err != nil {
 		return err
 	}
+	params.Query, params.OperationName, params.Variables, params.Extensions = body.Query, body.OperationName, body.Variables, body.Extensions
 	nameDocument(params, cmp.Or(body.DocumentID, body.DocID))
 	return nil
 }
