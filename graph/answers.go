@@ -72,11 +72,11 @@ func (a *answers) recall(r *http.Request, in received) *keptAnswer {
 	if r.Method == http.MethodPost && strings.HasPrefix(in.text, "?") {
 		return nil // it is no JSON, but may be what somebody asked by GET
 	}
-	k, ok := a.kept.GetIfPresent(question{"", in.text})
-	if !ok {
-		k, ok = a.kept.GetIfPresent(question{askerOnly(asker.viewer), in.text})
+	k := a.find(question{"", in.text}, asker.session)
+	if k == nil { // or it has become the viewer's own
+		k = a.find(question{askerOnly(asker.viewer), in.text}, asker.session)
 	}
-	if !ok || !a.store.Holds(k.basis, asker.session) {
+	if k == nil {
 		return nil
 	}
 	a.metrics.observe(time.Since(asker.tally.began), k.predicted)
@@ -84,6 +84,15 @@ func (a *answers) recall(r *http.Request, in received) *keptAnswer {
 		_, span := a.tracing.operation(r.Context(), ast.Query, k.operation)
 		traceCost(span, cost{PredictedRU: rounded(k.predicted)})
 		span.End()
+	}
+	return k
+}
+
+// find returns what was answered to a question, nil if nothing was or it may have changed.
+func (a *answers) find(q question, s *store.Session) *keptAnswer {
+	k, ok := a.kept.GetIfPresent(q)
+	if !ok || !a.store.Holds(k.basis, s) {
+		return nil
 	}
 	return k
 }

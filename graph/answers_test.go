@@ -185,6 +185,19 @@ func TestAnswersToGETAreForGET(t *testing.T) {
 	}
 }
 
+// An answer for everybody that has changed since, and now depends on the viewer, does not
+// stand before the viewers' own.
+func TestAnswersThatBecomePersonal(t *testing.T) {
+	b := smallBlog(t, Options{})
+	i := newInstance(t, b, "one", 5*time.Millisecond)
+	const query = `{ userByUsername(username: "newcomer") { posts { edges { node { viewerHasLiked } } } } }`
+	eventually(t, func() bool { return !i.executes(t, func() { post(t, i, "", query, nil) }) })
+	b.user(t, "newcomer")
+	b.post(t, "newcomer", "First", "x")
+	eventually(t, func() bool { return strings.Contains(post(t, i, "demo:ada", query, nil).body, "viewerHasLiked") })
+	eventually(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", query, nil) }) })
+}
+
 // session is the token of a session that has written.
 func session(t testing.TB, i *instance) string {
 	t.Helper()
