@@ -65,7 +65,7 @@ type refusal struct {
 	message string // for the client
 	err     error  // the cause, for the operator; may be nil
 
-	retryAfter time.Duration // with throttled and unavailable; 0 for the default
+	retryAfter time.Duration // with throttled, 0 for the default, and with unavailable, 0 for none
 }
 
 func (r *refusal) Error() string {
