@@ -140,8 +140,10 @@ func (c *container) rangeOfLocked(epk []byte) *partition {
 	return c.ranges[lo]
 }
 
-// rangeByIDLocked finds a physical partition by its id. The caller holds mu.
+// rangeByIDLocked finds a physical partition by its id, or, as the .NET and Java SDKs
+// have it, by the resource id of the container, a comma, and its id. The caller holds mu.
 func (c *container) rangeByIDLocked(id string) (*partition, error) {
+	id = strings.TrimPrefix(id, c.rid+",")
 	for _, p := range c.ranges {
 		if p.id() == id {
 			return p, nil

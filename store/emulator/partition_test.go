@@ -159,3 +159,28 @@ func TestSeveralPartitions(t *testing.T) {
 		t.Errorf("read many: %d %v", len(res.Items), err)
 	}
 }
+
+// TestRangesOfContainers: SDKs may put the container's resource id before the id of a
+// physical partition.
+func TestRangesOfContainers(t *testing.T) {
+	const docs = "/dbs/db/colls/c/docs"
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
+	rid := e.catalog.Load().databases["db"].containers["c"].rid
+	for _, one := range []struct {
+		id   string
+		want int
+	}{{"0", 200}, {rid + ",0", 200}, {rid + ",1", 410}, {"another,0", 410}, {",0", 410}} {
+		of := []string{"x-ms-documentdb-partitionkeyrangeid", one.id}
+		if res := do(t, e, "POST", docs, `{"query":"SELECT * FROM c"}`, append(of, "Content-Type", "application/query+json")...); res.StatusCode != one.want {
+			t.Errorf("%q: a query is answered with %s", one.id, res.Status)
+		}
+		if res := do(t, e, "GET", docs, "", append(of, "A-IM", "Incremental Feed")...); res.StatusCode != one.want {
+			t.Errorf("%q: the change feed is answered with %s", one.id, res.Status)
+		}
+		if res, _ := bulk(t, e, one.id, `[{"operationType":"Read","id":"1","partitionKey":"[\"p\"]"}]`); res.StatusCode != one.want {
+			t.Errorf("%q: a bulk request is answered with %s", one.id, res.Status)
+		}
+	}
+}
