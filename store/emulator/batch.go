@@ -17,6 +17,7 @@ import (
 const (
 	maxBatchOperations = 100
 	maxBatchBytes      = 2 << 20
+	maxBatchWritten    = 32 << 20 // index entries included: small operations may patch large items
 )
 
 // batchOp is one operation of a batch, as it stands in the body.
@@ -139,6 +140,9 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 	p, lsn, err := e.commit(q, c, key, true, func(t *transaction) error {
 		for i := range ops {
 			res, err := prepared[i](t)
+			if err == nil && t.batch.Len() > maxBatchWritten {
+				err = tooLarge()
+			}
 			if err == nil {
 				err = ops[i].answers(q, res, &size)
 			}

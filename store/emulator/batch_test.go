@@ -127,6 +127,27 @@ func TestBatch(t *testing.T) {
 		_, err = c.ExecuteTransactionalBatch(ctx, b, nil)
 		wantStatus(t, err, 413, "")
 	})
+	t.Run("too much is written -> nothing is", func(t *testing.T) {
+		mustCreate(t, c, "a", `{"id":"large","pk":"a","n":0,"x":"`+strings.Repeat("x", maxBatchWritten/20)+`"}`)
+		b := c.NewTransactionalBatch(pk("a"))
+		for range 19 {
+			b.PatchItem("large", patchOf("/n", 1), nil)
+		}
+		out, err := c.ExecuteTransactionalBatch(ctx, b, nil)
+		if err != nil || !out.Success {
+			t.Fatal(err, statuses(out))
+		}
+		for range 2 {
+			b.PatchItem("large", patchOf("/n", 1), nil)
+		}
+		out, err = c.ExecuteTransactionalBatch(ctx, b, nil)
+		if got := statuses(out); err != nil || out.Success || got[18] != 424 || got[19] != 413 || got[20] != 424 {
+			t.Error(err, got)
+		}
+		if got := queryAll(t, c, "SELECT VALUE c.n FROM c WHERE c.id = 'large'", pk("a"), nil); len(got) != 1 || got[0] != "19" {
+			t.Errorf("%q", got)
+		}
+	})
 }
 
 func TestParseBatch(t *testing.T) {
