@@ -244,7 +244,7 @@ func (e *Engine) container(q *request) (*response, error) {
 		c.mu.RLock()
 		defer c.mu.RUnlock()
 		p := c.ranges[0]
-		lsn := p.applied.Load()
+		lsn := p.synced.Load()
 		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag, charge: chargeMetadata, container: c,
 			session: sessionToken(p, lsn), lsn: lsn, extra: []string{
 				"X-Ms-Resource-Quota", "functions=25;storedProcedures=100;triggers=25;documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;",
@@ -360,7 +360,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 		}
 		rows = append(rows, fmt.Appendf(nil, `{"_rid":%q,"id":%q,"_etag":%q,"minInclusive":%q,"maxExclusive":%q,"ridPrefix":%d,"_self":"%spkranges/%s/","throughputFraction":%s,"status":"online","parents":[%s],"ownedArchivalPKRangeIds":[],"_ts":%d,"lsn":%d}`,
 			rid, p.id(), quoteETag(formatETag(c.no, uint64(p.no), 0, c.def.record.Timestamp)), formatEPK(p.min), formatEPK(p.max), p.no, c.selfLink, rid,
-			strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), strings.Join(parents, ","), c.def.record.Timestamp, p.applied.Load()))
+			strconv.FormatFloat(1/float64(len(c.ranges)), 'g', 6, 64), strings.Join(parents, ","), c.def.record.Timestamp, p.synced.Load()))
 	}
 	resp := feedResponse("PartitionKeyRanges", c.rid, rows)
 	resp.etag, resp.container = etag, c

@@ -3,6 +3,7 @@ package emulator
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -190,6 +191,12 @@ func TestAnswersRestOnWhatIsDurable(t *testing.T) {
 	})
 	if _, err := c.ReadItem(ctx, pk("p"), "old", nil); err != nil { // does not wait
 		t.Error(err)
+	}
+	if got := do(t, e, "GET", "/dbs/db/colls/c", "").Header.Get("X-Ms-Session-Token"); got != "0:-1#2" {
+		t.Errorf("the container is at %s", got)
+	}
+	if b, err := io.ReadAll(do(t, e, "GET", "/dbs/db/colls/c/pkranges", "").Body); err != nil || !strings.Contains(string(b), `"lsn":2`) {
+		t.Errorf("%s %v", b, err)
 	}
 	batch := func(id string) func() error {
 		return func() error {
