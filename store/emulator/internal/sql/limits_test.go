@@ -36,6 +36,8 @@ func TestLimits(t *testing.T) {
 		{"100,000 comparisons -> refused", head + strings.Repeat("1=", 100000) + "1", "operators in one chain"},
 		{"100,000 times || -> fine", head + strings.Repeat("'a'||", 80000) + "'a'", ""},
 		{"100,000 steps -> fine", head + "c" + strings.Repeat(".a", 100000), ""},
+		{"as many groups as there may be -> fine", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy-1), ""},
+		{"one more -> refused", "SELECT VALUE 1 FROM c GROUP BY c.x" + strings.Repeat(", c.x", maxGroupBy), "expressions in GROUP BY"},
 		{"text too long -> refused", head + strings.Repeat(" ", maxText), "longer than"},
 		{"not UTF-8 -> refused", head + "c.x = '\xff'", "not UTF-8"},
 	} {

@@ -8,6 +8,10 @@ import (
 // commas may be as long as the text.
 const maxDepth = 200
 
+// maxGroupBy is how many expressions GROUP BY may have: every part of a row is compared
+// with each of them.
+const maxGroupBy = 32
+
 // parser turns tokens into a Query. Methods panic with an *Error, which parse
 // recovers: it is the package's only panic, and never leaves it.
 type parser struct {
@@ -314,9 +318,13 @@ func (p *parser) groupBy() {
 	p.expect("BY")
 	p.noAgg = "in GROUP BY"
 	for {
+		from := p.peek()
 		x := p.expression()
 		if _, ok := x.(*constExpr); ok {
 			p.fail(t, "GROUP BY a constant is not supported")
+		}
+		if len(p.q.groupBy) == maxGroupBy {
+			p.fail(from, "More than %d expressions in GROUP BY are not supported", maxGroupBy)
 		}
 		p.q.groupBy = append(p.q.groupBy, x)
 		if !p.accept(",") {
