@@ -187,6 +187,7 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 		return nil, err
 	}
 	var made *container
+	var def *definition // as it is created: once it is there, others may replace it
 	err = e.changeMeta(func(m *metaChange) error {
 		d := m.database(q.segments[1])
 		if d == nil {
@@ -203,7 +204,7 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 		if made, err = r.open(d); err != nil {
 			return err
 		}
-		d.containers[props.ID] = made
+		d.containers[props.ID], def = made, made.def
 		if content == nil && !m.sharesThroughput(d) {
 			content = &offerContent{Throughput: defaultThroughput}
 		}
@@ -217,7 +218,7 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &response{status: http.StatusCreated, body: made.def.body, etag: made.def.record.ETag, charge: chargeMetadata, container: made}, nil
+	return &response{status: http.StatusCreated, body: def.body, etag: def.record.ETag, charge: chargeMetadata, container: made}, nil
 }
 
 func (m *metaChange) sharesThroughput(d *database) bool {

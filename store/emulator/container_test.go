@@ -2,9 +2,11 @@ package emulator
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -58,5 +60,35 @@ func TestOddNamesAndKeys(t *testing.T) {
 		if status, body := create("/dbs/db/colls", `{"id":`+quoted(id)+`,"partitionKey":{"paths":`+quoted(paths)+`}}`); status != http.StatusCreated {
 			t.Errorf("%s %s: %d %s", id, paths, status, body)
 		}
+	}
+}
+
+// TestContainersAreReplacedAtOnce: the answer to who creates a container is about what was
+// created. For the race detector.
+func TestContainersAreReplacedAtOnce(t *testing.T) {
+	e := newEngine(t, Options{})
+	do(t, e, "POST", "/dbs", `{"id":"db"}`)
+	for i := range 20 {
+		path, created := fmt.Sprintf("/dbs/db/colls/c%d", i), make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for done := false; !done; {
+				select {
+				case <-created:
+					done = true
+				default:
+				}
+				if e.catalog.Load().databases["db"].containers[fmt.Sprint("c", i)] == nil {
+					continue
+				}
+				do(t, e, "PUT", path, fmt.Sprintf(`{"id":"c%d","partitionKey":{"paths":["/pk"]},"defaultTtl":5}`, i))
+			}
+		})
+		res := do(t, e, "POST", "/dbs/db/colls", fmt.Sprintf(`{"id":"c%d","partitionKey":{"paths":["/pk"]}}`, i))
+		close(created)
+		if b, err := io.ReadAll(res.Body); err != nil || strings.Contains(string(b), "defaultTtl") {
+			t.Errorf("%s %v", b, err)
+		}
+		wg.Wait()
 	}
 }
