@@ -79,7 +79,7 @@ func (s *splitter) until(words ...string) {
 		}
 		behindDot := s.i > 0 && s.tokens[s.i-1].kind == tokSymbol && s.tokens[s.i-1].word == "."
 		for _, w := range words {
-			if depth == 0 && t.word == w && !behindDot {
+			if depth == 0 && t.word == w && !behindDot && !s.named() {
 				return
 			}
 		}
@@ -90,6 +90,12 @@ func (s *splitter) until(words ...string) {
 			depth--
 		}
 	}
+}
+
+// named reports whether the token is a name behind AS, which itself is no property's name.
+func (s *splitter) named() bool {
+	behind := func(n int, word string) bool { return s.i >= n && s.tokens[s.i-n].word == word }
+	return behind(1, "AS") && !behind(2, ".")
 }
 
 // list reads texts with commas between them.
