@@ -64,10 +64,10 @@ func finishPage(b []byte, n int) *response {
 	return &response{status: http.StatusOK, body: b, charge: chargeMetadata, items: n, counted: true}
 }
 
-// bindQuery reads the body of a query request.
-func (e *Engine) bindQuery(body []byte) (*sql.Bound, error) {
+// bindQuery reads the body of a query request. It returns the query's text, too.
+func (e *Engine) bindQuery(body []byte) (*sql.Bound, string, error) {
 	if tooDeep(body) || !gjson.ValidBytes(body) { // the depth first: gjson recurses
-		return nil, badRequest("The query request is invalid: it is not well-formed JSON.")
+		return nil, "", badRequest("The query request is invalid: it is not well-formed JSON.")
 	}
 	var text string
 	var parameters []sql.Param
@@ -82,17 +82,17 @@ func (e *Engine) bindQuery(body []byte) (*sql.Bound, error) {
 		return err == nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	query, err := e.queries.parse(text)
 	if err != nil {
-		return nil, queryError(err)
+		return nil, "", queryError(err)
 	}
 	b, err := query.Bind(parameters)
 	if err != nil {
-		return nil, queryError(err)
+		return nil, "", queryError(err)
 	}
-	return b, nil
+	return b, text, nil
 }
 
 // queryParameters reads the parameters of a query: an array, or null, of objects with a
@@ -196,7 +196,7 @@ func queryError(err error) error {
 
 // queryMetadata runs a query over databases, containers or offers.
 func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*response, error) {
-	b, err := e.bindQuery(q.body)
+	b, _, err := e.bindQuery(q.body)
 	if err != nil {
 		return nil, err
 	}
@@ -241,12 +241,12 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 
 // query serves a query over a container's items.
 func (e *Engine) query(q *request, c *container) (*response, error) {
-	b, err := e.bindQuery(q.body)
+	b, text, err := e.bindQuery(q.body)
 	if err != nil {
 		return nil, err
 	}
 	if q.is("X-Ms-Cosmos-Is-Query-Plan-Request") {
-		return e.queryPlan(c, b, gjson.GetBytes(q.body, "query").Str)
+		return e.queryPlan(c, b, text)
 	}
 	return e.runQuery(q, c, b, q.body)
 }
@@ -254,7 +254,7 @@ func (e *Engine) query(q *request, c *container) (*response, error) {
 // listItems serves the plain list of a container's items.
 func (e *Engine) listItems(q *request, c *container) (*response, error) {
 	const all = `{"query":"SELECT * FROM c"}`
-	b, err := e.bindQuery([]byte(all))
+	b, _, err := e.bindQuery([]byte(all))
 	if err != nil {
 		return nil, err
 	}

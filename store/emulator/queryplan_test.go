@@ -72,3 +72,19 @@ func TestQueryPlan(t *testing.T) {
 		})
 	}
 }
+
+// TestQueryPlanOfTwoQueries: the plan is of the query that would be run.
+func TestQueryPlanOfTwoQueries(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	const body = `{"query":"SELECT * FROM c ORDER BY c.a","query":"SELECT TOP 1 c.b FROM c"}`
+	res := do(t, e, "POST", "/dbs/db/colls/c/docs", body, "Content-Type", "application/query+json", "X-Ms-Cosmos-Is-Query-Plan-Request", "True")
+	answer, err := io.ReadAll(res.Body)
+	if res.StatusCode != 200 || err != nil {
+		t.Fatalf("%s: %s %v", res.Status, answer, err)
+	}
+	var plan queryPlanInfo
+	if mustUnmarshal(t, answer, &plan); plan.QueryInfo.Rewritten != "SELECT TOP 1 c.b FROM c" {
+		t.Errorf("%s", answer)
+	}
+}
