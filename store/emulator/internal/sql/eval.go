@@ -363,7 +363,7 @@ func (c *pathCompare) test(e *env) truth {
 type inExpr struct {
 	x    expr
 	list []expr
-	prep int // where the set is prepared, or -1
+	prep *int // where the set is prepared, or nil
 }
 
 func (in *inExpr) eval(e *env) Value { return in.test(e).value() }
@@ -373,7 +373,7 @@ func (in *inExpr) test(e *env) truth {
 	if v.kind == Undefined {
 		return unknown
 	}
-	if in.prep >= 0 {
+	if in.prep != nil {
 		if !e.spend("IN", v.comparing()) {
 			return unknown
 		}
@@ -391,7 +391,7 @@ func (in *inExpr) test(e *env) truth {
 
 // set returns the list by AppendKey.
 func (in *inExpr) set(e *env) map[string]struct{} {
-	p := &e.prep[in.prep]
+	p := &e.prep[*in.prep]
 	if set, ok := p.Load().(map[string]struct{}); ok {
 		return set
 	}

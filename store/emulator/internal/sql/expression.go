@@ -143,7 +143,7 @@ func (p *parser) in(x expr) cond {
 	if t := p.peek(); t.word == "SELECT" {
 		p.fail(t, "A subquery is not supported")
 	}
-	in := &inExpr{x: x, prep: -1}
+	in := &inExpr{x: x}
 	constant := true
 	for {
 		item := p.expression()
@@ -160,10 +160,11 @@ func (p *parser) in(x expr) cond {
 	return in
 }
 
-// prepare makes room for one more prepared thing.
-func (p *parser) prepare() int {
-	p.q.prepared++
-	return p.q.prepared - 1
+// prepare makes room for one more prepared thing. Where it is has to wait until the text
+// is read: expressions that mean the same are equal until then, for GROUP BY.
+func (p *parser) prepare() *int {
+	p.prepared = append(p.prepared, new(int))
+	return p.prepared[len(p.prepared)-1]
 }
 
 // isOperand reports whether x is a literal or a parameter.
@@ -178,7 +179,7 @@ func isOperand(x expr) bool {
 func (p *parser) like(x expr) cond {
 	p.next()
 	t := p.peek()
-	like := &likeExpr{x: x, pattern: p.equality(), prep: -1}
+	like := &likeExpr{x: x, pattern: p.equality()}
 	if p.accept("ESCAPE") {
 		t := p.peek()
 		c, ok := p.primary().(*constExpr)

@@ -29,6 +29,8 @@ type parser struct {
 	roots  []token              // what paths began with until then
 	noAgg  string               // where an aggregate may not stand; "" if it may
 
+	prepared []*int // where each prepared thing is, once the text is read
+
 	bareConcat   bool // the last concat was a || without parentheses
 	bareCoalesce bool // the last expression was a ?? without parentheses
 }
@@ -69,6 +71,10 @@ func parse(text string, start func(*parser)) (q *Query, err error) {
 	if t := p.peek(); t.kind != tokEnd {
 		p.unexpected(t)
 	}
+	for i, at := range p.prepared {
+		*at = i
+	}
+	p.q.prepared = len(p.prepared)
 	p.q.finish()
 	p.q.inUnits(text)
 	return p.q, nil

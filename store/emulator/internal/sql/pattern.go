@@ -18,7 +18,7 @@ const (
 type likeExpr struct {
 	x, pattern expr
 	escape     rune // 0: none
-	prep       int  // where the parsed pattern is, or -1
+	prep       *int // where the parsed pattern is, or nil
 }
 
 func (l *likeExpr) eval(e *env) Value { return l.test(e).value() }
@@ -28,7 +28,7 @@ func (l *likeExpr) test(e *env) truth {
 	if x.kind != String || pattern.kind != String {
 		return unknown
 	}
-	if l.prep < 0 {
+	if l.prep == nil {
 		if !e.fits("the pattern of LIKE", len(pattern.text), maxPattern) || !e.spend("LIKE", len(pattern.text)) {
 			return unknown
 		}
@@ -38,7 +38,7 @@ func (l *likeExpr) test(e *env) truth {
 		}
 		return e.matchLike(parts, x.text)
 	}
-	p := &e.prep[l.prep]
+	p := &e.prep[*l.prep]
 	parts, ok := p.Load().([]likePart)
 	if !ok {
 		parts = parseLike(pattern.text, l.escape)
@@ -181,7 +181,7 @@ func likePrefix(pattern []byte, escape rune) (prefix []byte, open, whole, ok boo
 // regexExpr is REGEXMATCH. Its pattern and modifiers have been checked.
 type regexExpr struct {
 	x, pattern, modifiers expr
-	prep                  int
+	prep                  *int
 }
 
 func (r *regexExpr) eval(e *env) Value { return r.test(e).value() }
@@ -191,7 +191,7 @@ func (r *regexExpr) test(e *env) truth {
 	if x.kind != String || pattern.kind != String {
 		return unknown
 	}
-	p := &e.prep[r.prep]
+	p := &e.prep[*r.prep]
 	re, ok := p.Load().(*compiledRegex)
 	if !ok {
 		re, _ = compileRegex(pattern.text, r.modifiers.eval(e).text)
