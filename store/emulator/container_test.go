@@ -32,7 +32,7 @@ func TestOddNamesAndKeys(t *testing.T) {
 		}
 		return res.StatusCode, string(b)
 	}
-	for _, id := range []any{"", "a/b", `a\b`, "a?b", "a#b", "a ", "a\nb", strings.Repeat("x", 256), 7, nil} {
+	for _, id := range []any{"", "a/b", `a\b`, "a?b", "a#b", "a ", "a\nb", "a\x00b", "a\x01b", "a\x7fb", "a\u0085b", strings.Repeat("x", 256), 7, nil} {
 		if status, body := create("/dbs", `{"id":`+quoted(id)+`}`); status != 400 {
 			t.Errorf("database %q: %d %s", id, status, body)
 		}

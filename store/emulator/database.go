@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -109,7 +110,7 @@ func checkResourceID(id string) error {
 	switch {
 	case id == "":
 		return badRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
-	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, "/\\?#\t\r\n") || strings.HasSuffix(id, " "):
+	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, `/\?#`) || strings.ContainsFunc(id, unicode.IsControl) || strings.HasSuffix(id, " "):
 		return badRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
 	}
 	return nil
