@@ -48,6 +48,11 @@ func TestOddNamesAndKeys(t *testing.T) {
 			t.Errorf("paths %s: %d %s", quoted(paths), status, body)
 		}
 	}
+	for _, keys := range []string{`[{}]`, `[null]`, `[{"paths":[]}]`, `[{"paths":["/"]}]`, `[{"paths":["a"]}]`, `[{"paths":["/a"]},{"paths":["/b",""]}]`} {
+		if status, body := create("/dbs/db/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":`+keys+`}}`); status != 400 {
+			t.Errorf("unique keys %s: %d %s", keys, status, body)
+		}
+	}
 	if n := len(e.catalog.Load().databases); n != 1 {
 		t.Errorf("%d databases", n)
 	}

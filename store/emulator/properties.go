@@ -70,6 +70,9 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 	if err := checkKeyPaths(p.PartitionKey.Paths); err != nil {
 		return nil, err
 	}
+	if err := p.UniqueKeyPolicy.check(); err != nil {
+		return nil, err
+	}
 	if t := p.DefaultTTL; t != nil && (*t == 0 || *t < -1 || *t > 1<<31-1) {
 		return nil, badRequest("The defaultTtl '%d' is invalid. Ensure to provide a nonzero positive integer, or -1.", *t)
 	}
@@ -86,6 +89,24 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 		p.GeospatialConfig = json.RawMessage(`{"type":"Geography"}`)
 	}
 	return &p, nil
+}
+
+// check refuses unique keys of nothing, or of all of an item.
+func (u *uniqueKeyPolicy) check() error {
+	if u == nil {
+		return nil
+	}
+	for _, k := range u.UniqueKeys {
+		if len(k.Paths) == 0 {
+			return badRequest("A unique key must have at least one path.")
+		}
+		for _, s := range k.Paths {
+			if path, err := parsePath(s); err != nil || len(path) == 0 {
+				return badRequest("The unique key path '%s' is invalid.", s)
+			}
+		}
+	}
+	return nil
 }
 
 // checkKeyPaths checks the paths of a new partition key definition. It is stricter
