@@ -247,7 +247,10 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		err = blog.FillFeed(start)
 	}
 	cancel()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil: // told to stop before it served
+		return nil
+	case err != nil:
 		return fmt.Errorf("%s: %w", cosmos.where, err)
 	}
 

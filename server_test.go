@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,6 +108,23 @@ type response struct {
 		Extensions map[string]any
 	}
 	Extensions map[string]any
+}
+
+// TestStopsWhileProvisioning: to be told to stop is no failure, whenever it is.
+func TestStopsWhileProvisioning(t *testing.T) {
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	ctx, stop := context.WithCancel(t.Context())
+	account := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		stop()
+		<-r.Context().Done()
+	}))
+	defer account.Close()
+	var log output
+	status := run(ctx, []string{"--listen", "localhost:0", "--cosmos-endpoint", account.URL}, io.Discard, &log, nil)
+	if status != 0 || strings.Contains(log.String(), "byline: ") {
+		t.Errorf("status %d: %s", status, log.String())
+	}
 }
 
 // With a manifest its documents are executed, nothing else is, and no playground is
