@@ -221,9 +221,6 @@ func TestAdmissionIsBounded(t *testing.T) {
 		synctest.Wait()
 		a.leave()
 		all.Wait()
-		if n := strings.Count(log.String(), "msg=overloaded"); n != 1 {
-			t.Errorf("%d lines: %s", n, log.String())
-		}
 		time.Sleep(overloadLogInterval)
 		synctest.Wait()
 		told, lines := 0, strings.Split(strings.TrimSpace(log.String()), "\n")
