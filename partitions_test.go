@@ -2,8 +2,11 @@ package main
 
 import (
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
+
+	"byline/store"
 )
 
 // TestFeedPartitions changes the number of the feed's partitions between starts: every
@@ -34,7 +37,7 @@ func TestFeedPartitions(t *testing.T) {
 	byline := func(want int, says string, args ...string) {
 		t.Helper()
 		var log output
-		status := run(t.Context(), append(args, "--data", data), io.Discard, &log, nil)
+		status := run(t.Context(), append(args, "--data", data), &log, &log, nil)
 		if status != want || !strings.Contains(log.String(), says) {
 			t.Fatalf("%v: status %d: %s", args, status, log.String())
 		}
@@ -42,6 +45,15 @@ func TestFeedPartitions(t *testing.T) {
 	byline(1, "--feed-partitions 4", "serve", "--listen", "localhost:0")
 	byline(1, "--feed-partitions 4", "views", "verify")
 	byline(1, "--feed-partitions 4", "seed", "--users", "1")
+	c := viewsCommand{cosmosConfig: cosmosConfig{Data: data, CosmosDatabase: "blog"}}
+	if err := c.views(t.Context(), slog.New(slog.DiscardHandler), io.Discard, func(blog *store.Store, _ *meter) error {
+		return withProjections(t.Context(), blog, func() error {
+			t.Error("projections run that take the feed for one partition")
+			return nil
+		})
+	}); store.CodeOf(err) != store.Conflict {
+		t.Errorf("no conflict: %v", err)
+	}
 	t.Setenv("BYLINE_FEED_PARTITIONS", "4")
 	byline(1, "1 differences", "views", "verify", "--settle", "0s")
 	byline(0, "", "views", "repair")

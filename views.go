@@ -73,6 +73,9 @@ func (c viewsCommand) views(ctx context.Context, log *slog.Logger, stderr io.Wri
 // withProjections runs the projections while do is at work. They take their share
 // of the work, or all of it if no instance serves.
 func withProjections(ctx context.Context, blog *store.Store, do func() error) (err error) {
+	if err := blog.CheckFeed(ctx); err != nil {
+		return err
+	}
 	running, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- blog.Run(running) }()

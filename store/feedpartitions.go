@@ -119,6 +119,13 @@ func (e placedEntry) alike(o placedEntry) bool {
 	return fmt.Sprint(e.CreatedAt, e.Revision) == fmt.Sprint(o.CreatedAt, o.Revision)
 }
 
+// CheckFeed returns Conflict if the feed is spread and Options.FeedPartitions does not say
+// so: who runs the projections asks first, as FillFeed does.
+func (s *Store) CheckFeed(ctx context.Context) error {
+	_, err := s.readFeed(ctx, s.background.feed)
+	return err
+}
+
 // FillFeed brings what is in any of the feed's partitions into all of them, if their
 // number was changed: it comes before serving, so that nobody reads one that is empty.
 // If it was not changed, that costs a query. Partitions that are not needed any more
