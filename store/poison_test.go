@@ -1,0 +1,179 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store"
+)
+
+func TestWhatCannotBeReadIsSetAside(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	posts, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, item := range map[string]string{
+		"poison-1": `{"id":"poison-1","postId":"poison-1","type":"post","userId":"u","likeCount":"many"}`,
+		"poison-2": `{"id":"poison-2","postId":"poison-2","type":17}`,
+		"poison-3": `{"id":"poison-3","postId":"poison-3"}`,
+		"poison-4": `{"id":"poison-4","postId":"poison-4","type":"post","userId":"u","creationDate":"yesterday"}`,
+		"poison-7": `{"id":"poison-7","postId":"poison-7","type":"post","userId":"u","creationDate":"1999-13-99"}`,
+		"poison-8": `{"id":"poison-8","postId":"poison-8","type":"post","userId":"u","creationDate":"1999-01-01T00:00:00.000Z","likeCount":"many"}`,
+	} {
+		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	users, err := w.client.NewContainer("blog", "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range []string{`{"id":"poison-5","userId":"poison"}`, `{"id":"poison-6","userId":"poison","type":"user","revision":"two"}`} {
+		if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString("poison"), []byte(item), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grace, mallory := w.user("grace"), w.user("mallory")
+	strange := w.post(mallory, "by a user that cannot be read")
+	w.corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
+	w.like(ada, strange)
+	p := w.post(ada, "after the poison")
+	w.like(ada, p)
+	defer w.run()()
+	if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if got := w.feed(); len(got) == 2 && got[0].AuthorUsername != "Countess" {
+			return errors.New("the renames are stuck")
+		}
+		if got := w.feed(); len(got) != 2 || got[0].LikeCount != 1 || got[1].LikeCount != 1 {
+			return fmt.Errorf("the projections are stuck: %v", titles(got))
+		}
+		return nil
+	})
+	// The feed is filled up from among what cannot be read.
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.like(grace, strange)
+	eventually(t, func() error {
+		if got := w.feed(); len(got) != 1 || got[0].LikeCount != 2 {
+			return fmt.Errorf("the projections are stuck: %v", titles(got))
+		}
+		return w.caughtUp()
+	})
+}
+
+// Items that cannot be renamed keep neither the others of their user nor anybody else's from it.
+func TestRenameBesideWhatCannotBeRenamed(t *testing.T) {
+	const form = `{"id":"poison","postId":%s,"type":%q,"userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`
+	for name, test := range map[string]struct {
+		key    azcosmos.PartitionKey
+		postID string
+		typ    string
+	}{
+		"a revision that is no number": {azcosmos.NewPartitionKeyString("poison"), `"poison"`, "comment"},
+		"a post that cannot be read":   {azcosmos.NewPartitionKeyString("poison"), `"poison"`, "post"},
+		"no post":                      {azcosmos.NewPartitionKey().AppendNull(), "null", "comment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ada, grace := w.user("ada"), w.user("grace")
+			w.post(ada, "by ada")
+			w.post(grace, "by grace")
+			posts, err := w.client.NewContainer("blog", "posts")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := posts.CreateItem(t.Context(), test.key, fmt.Appendf(nil, form, test.postID, test.typ, ada.ID), nil); err != nil {
+				t.Fatal(err)
+			}
+			defer w.run()()
+			for _, rename := range []struct{ id, name string }{{ada.ID, "Countess"}, {grace.ID, "Admiral"}} {
+				if _, err := w.RenameUser(t.Context(), rename.id, rename.name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, func() error {
+				if got := w.feed(); got[0].AuthorUsername != "Admiral" || got[1].AuthorUsername != "Countess" {
+					return fmt.Errorf("by %s and %s", got[0].AuthorUsername, got[1].AuthorUsername)
+				}
+				return w.caughtUp()
+			})
+		})
+	}
+}
+
+// Items that others have written, with ids and names that cannot be asked for, stop nothing.
+func TestWhatCannotBeAskedFor(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.post(ada, "one")
+	stray := func(container, partition, id, postID, typ string) {
+		w.upsert(container, partition, fmt.Sprintf(`{"id":%q,"userId":%q,"postId":%q,"type":%q,"title":"stray","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"2020-01-01T00:00:00.000Z","version":1,"revision":1}`,
+			id, ada.ID, postID, typ))
+	}
+	stray("feed", "post", "a#b", "a#b", "post")
+	stray("feed", "\u00e9", "a", "a", "\u00e9")
+	stray("posts", "a#b", "a#b", "a#b", "post")
+	stray("posts", "ab", "a#b", "ab", "comment")
+	stray("users", ada.ID, "a#b", "a#b", "post")
+	for i, name := range []string{"", "a/b", "a#b", "a\\b", "bob ", "\u00e9mil", "\U0001f600", "a?b", "50%20"} {
+		u, p := fmt.Sprint("u", i), fmt.Sprint("p", i)
+		w.upsert("users", u, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","username":%q,"creationDate":"2026-01-01T00:00:00.000Z","revision":2}`, u, name))
+		w.upsert("users", p, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, "x"+name, p))
+	}
+	if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.ms.Add(time.Minute.Milliseconds() + 1) // the grace of reservations is over
+	defer w.run()()
+	eventually(t, func() error {
+		if err := w.caughtUp(); err != nil {
+			return err
+		}
+		status, err := w.Projections(t.Context())
+		for _, r := range status {
+			if r.Lag > 0 {
+				err = fmt.Errorf("%s of %s is %d changes behind", r.Processor, r.Container, r.Lag)
+			}
+		}
+		return err
+	})
+	for _, d := range w.verify(0) {
+		if err := w.Repair(t.Context(), d); err != nil && store.CodeOf(err) != store.Conflict {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	if err := w.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.rebuilt()
+	for _, p := range w.userPosts(ada) {
+		if p.Title == "one" && p.AuthorUsername != "Countess" {
+			t.Errorf("by %s", p.AuthorUsername)
+		}
+	}
+}
+
+// An entry that cannot be asked for does not keep the feed from being cut to its length.
+func TestTrimBesideWhatCannotBeAskedFor(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.upsert("feed", "post", `{"id":"a#b","type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`)
+	for i := range store.FeedKept + 2 {
+		w.post(ada, fmt.Sprint(i))
+	}
+	defer w.run()()
+	eventually(t, w.caughtUp)
+	if n := len(w.inPartition("post")); n != store.FeedKept+1 {
+		t.Errorf("%d entries", n)
+	}
+}
