@@ -151,12 +151,6 @@ func (s *Store) FillFeed(ctx context.Context) error {
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(projectionWorkers)
-		write := func(partition string, p *Post) {
-			g.Go(func() error {
-				written.Add(1)
-				return writeCopy(gctx, s.feed, partition, p)
-			})
-		}
 		for _, partition := range s.feedPartitions {
 			for i, id := range ids {
 				have, there := feed[partition][id]
@@ -165,7 +159,10 @@ func (s *Store) FillFeed(ctx context.Context) error {
 				case p == nil && there:
 					gone = append(gone, Difference{Kind: FeedEntry, Partition: partition, ID: id})
 				case p != nil && int64(revision) < p.Revision:
-					write(partition, p)
+					g.Go(func() error {
+						written.Add(1)
+						return writeCopy(gctx, s.feed, partition, p)
+					})
 				}
 			}
 		}

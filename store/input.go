@@ -20,8 +20,8 @@ func checkUsername(op, name string) error {
 	if len(name) < minUsername || len(name) > maxUsername {
 		return invalid(op, "username", "username must have %d to %d characters", minUsername, maxUsername)
 	}
-	for _, c := range name {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+	for i := range len(name) {
+		if !ofID(name[i]) {
 			return invalid(op, "username", "username may contain only A-Z, a-z, 0-9, _ and -")
 		}
 	}
