@@ -642,6 +642,40 @@ func TestStopsOnASignal(t *testing.T) {
 	}
 }
 
+// azcosmos waits for an account's first answer longer than whoever has told the process to stop.
+func TestEndsOnASecondSignal(t *testing.T) {
+	silent, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	p := exec.Command(os.Args[0], "views", "status", "--cosmos-endpoint", "http://"+silent.Addr().String())
+	p.Env = append(os.Environ(), "BYLINE_TEST_MAIN=1", "COSMOS_KEY="+emulator.WellKnownKey)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Process.Kill()
+	c, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Wait() }()
+	for deadline := time.Now().Add(tryTimeout / 2); time.Now().Before(deadline); {
+		_ = p.Process.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case err := <-ended:
+			if want := "signal: terminated"; err == nil || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Error("told to stop again and again, it goes on")
+}
+
 // Who has told Go when to collect garbage is obeyed.
 func TestCollector(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
