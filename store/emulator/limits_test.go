@@ -44,6 +44,15 @@ func TestLimits(t *testing.T) {
 		_, err := c.PatchItem(ctx, pk("p"), "patched", p, nil)
 		return statusOf(err)
 	}
+	properties := func(n int) int { // each with an entry of some 3 KB
+		id, key := strings.Repeat("i", 1023), strings.Repeat("k", 2048)
+		doc := fmt.Appendf(nil, `{"id":%q,"pk":%q`, id, key)
+		for i := range n {
+			doc = fmt.Appendf(doc, `,"%d":0`, i)
+		}
+		_, err := c.UpsertItem(ctx, pk(key), append(doc, '}'), nil)
+		return statusOf(err)
+	}
 	item("p", "patched", 100)
 	for _, one := range []struct {
 		name      string
@@ -55,6 +64,8 @@ func TestLimits(t *testing.T) {
 		{"id of 1024 bytes", item("p", strings.Repeat("i", 1024), 0), http.StatusBadRequest},
 		{"partition key of 2048 bytes", item(strings.Repeat("k", 2048), "1", 0), 0},
 		{"partition key of 2049 bytes", item(strings.Repeat("k", 2049), "1", 0), http.StatusBadRequest},
+		{"index entries of nearly 32 MB", properties(10_000), 0},
+		{"index entries of over 32 MB", properties(11_000), http.StatusRequestEntityTooLarge},
 		{"batch of 100 operations", batch(100, 1000), 0},
 		{"batch of 101 operations", batch(101, 1000), http.StatusBadRequest},
 		{"batch of nearly 2 MB", batch(4, 2<<20-1000), 0},

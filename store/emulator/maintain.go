@@ -16,6 +16,10 @@ type indexCost struct {
 	moved      int // composite index entries that changed
 }
 
+// maxIndexed is how many bytes the entries of an item in the range index and the composite
+// indexes may take. Each has the item's address: small properties may make large entries.
+const maxIndexed = 32 << 20
+
 // index moves an item's entries from what old says to what rec says. Either may
 // be nil. The entries are: change feed, order of creation, expiry, range index,
 // composite indexes and unique keys.
@@ -41,6 +45,8 @@ type indexWriter struct {
 	address   []byte
 	id        string
 	scratch   *scratch
+	kept      bool // the item is stored already: it has its entries, however many there are
+	indexed   int  // bytes of entries so far, for maxIndexed
 	err       error
 }
 
@@ -53,6 +59,13 @@ func (x *indexWriter) set(key, value []byte) {
 func (x *indexWriter) delete(key []byte) {
 	if x.err == nil {
 		x.err = x.batch.Delete(key, nil)
+	}
+}
+
+// takes counts bytes of the item's entries, and refuses what is too much.
+func (x *indexWriter) takes(n int) {
+	if x.indexed += n; x.indexed > maxIndexed && !x.kept && x.err == nil {
+		x.err = tooLarge()
 	}
 }
 
@@ -107,6 +120,7 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 	cost.leaves, cost.composites = max(len(before), len(after)), len(policy.composites)
 	if rec != nil {
 		cost.leaves = len(after)
+		x.takes(x.rangeBytes(after))
 	}
 	tail := lengthValue(len(x.address))
 	entry := func(l leaf, write func(key []byte)) {
@@ -130,14 +144,34 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 	return cost
 }
 
+// rangeBytes is about how much the range index entries of leaves take, if that could be too
+// much; else 0.
+func (x *indexWriter) rangeBytes(leaves []leaf) int {
+	const prefix = 1 + 4 + 8
+	each, n := prefix+len(x.address), 0
+	if len(leaves)*each <= maxIndexed {
+		return 0
+	}
+	for _, l := range leaves {
+		if l.entry {
+			n++
+		}
+	}
+	return n * each
+}
+
 // composite maintains an item's entry in one composite index.
 func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *indexCost) {
+	if x.err != nil {
+		return
+	}
 	var from, to []byte
 	if old != nil {
 		from = index.appendEntry(appendCompositePrefix(x.scratch.from[:0], x.c.no, index.no, x.partition), old.doc, x.id)
 	}
 	if rec != nil {
 		to = index.appendEntry(appendCompositePrefix(x.scratch.to[:0], x.c.no, index.no, x.partition), rec.doc, x.id)
+		x.takes(len(to))
 	}
 	if bytes.Equal(from, to) {
 		return
@@ -301,7 +335,7 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 		address := bytes.Clone(it.Key()[5:])
 		n := def.key.epkLength()
 		n += keyLength(address[n:], len(def.key.paths))
-		x := indexWriter{batch: batch, def: def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: &room}
+		x := indexWriter{batch: batch, def: def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: &room, kept: true}
 		x.expiry(nil, &rec)
 		x.values(nil, &rec)
 		if x.err != nil {
