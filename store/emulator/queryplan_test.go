@@ -26,6 +26,7 @@ func TestQueryPlan(t *testing.T) {
 		"select TOP 3 c.order, ABS(c.x) from c order by c.n":                                    `SELECT TOP 3 c._rid, [{"item": c.n}] AS orderByItems, {"order": c.order, "$1": ABS(c.x)} AS payload FROM c WHERE (FILTER) ORDER BY c.n ASC`,
 		"SELECT VALUE c.id FROM c WHERE c.a = 1 OR c.b IN (1, 2) ORDER BY c.n OFFSET 2 LIMIT 2": `SELECT c._rid, [{"item": c.n}] AS orderByItems, c.id AS payload FROM c WHERE (c.a = 1 OR c.b IN (1, 2)) AND (FILTER) ORDER BY c.n ASC OFFSET 0 LIMIT 4`,
 		"SELECT TOP 1 c.n AS from, c.as, c.m AS order FROM c":                                   "SELECT TOP 1 c.n AS from, c.as, c.m AS order FROM c",
+		`SELECT c.a = c.b, (c.a), true, c["x\"y"], -c.n, c.n FROM c ORDER BY c.n`:               `SELECT c._rid, [{"item": c.n}] AS orderByItems, {"$1": c.a = c.b, "a": (c.a), "$2": true, "x\"y": c["x\"y"], "$3": -c.n, "n": c.n} AS payload FROM c WHERE (FILTER) ORDER BY c.n ASC`,
 		"SELECT DISTINCT VALUE c.n FROM c":                                                      "SELECT DISTINCT VALUE c.n FROM c",
 		"SELECT VALUE COUNT(1) FROM c WHERE c.n = 1":                                            `SELECT VALUE [{"item": COUNT(1)}] FROM c WHERE c.n = 1`,
 		"SELECT VALUE AVG(c.n) FROM c":                                                          `SELECT VALUE [{"item": {"sum": SUM(c.n), "count": COUNT(c.n)}}] FROM c`,

@@ -28,16 +28,16 @@ type Column struct {
 
 // Split finds the clauses of a text that Parse accepts.
 func Split(text string) (Clauses, error) {
-	q, err := Parse(text)
+	var p *parser
+	q, err := parse(text, func(started *parser) {
+		p = started
+		p.query()
+	})
 	if err != nil {
 		return Clauses{}, err
 	}
-	tokens, lexErr := lex(text)
-	if lexErr != nil {
-		return Clauses{}, lexErr
-	}
-	s := splitter{text: text, tokens: tokens}
-	c := s.split()
+	s := splitter{text: text, tokens: p.tokens}
+	c := s.split(p.columns)
 	c.Aggregates = len(q.aggregates)
 	return c, nil
 }
@@ -110,7 +110,7 @@ func (s *splitter) list(end ...string) (parts [][2]int) {
 	}
 }
 
-func (s *splitter) split() Clauses {
+func (s *splitter) split(columns []columnTokens) Clauses {
 	var c Clauses
 	s.accept("SELECT")
 	c.Distinct = s.accept("DISTINCT")
@@ -118,20 +118,14 @@ func (s *splitter) split() Clauses {
 		s.i++
 	}
 	c.Value = s.accept("VALUE")
-	columns := s.list("FROM")
+	for _, one := range columns {
+		c.Columns = append(c.Columns, s.column(one))
+		s.i = one.to
+	}
 	s.accept("FROM")
 	from := s.i
 	s.until("WHERE", "GROUP", "ORDER", "OFFSET")
 	c.From, c.Alias = s.between(from, s.i), s.between(s.i-1, s.i)
-	unnamed := 0
-	for _, part := range columns {
-		one := s.column(part[0], part[1], c.Value)
-		if one.Name == "" && !c.Value {
-			unnamed++
-			one.Name = "$" + number(float64(unnamed)).String()
-		}
-		c.Columns = append(c.Columns, one)
-	}
 	if !c.Value && len(c.Columns) == 1 && c.Columns[0].Text == "*" {
 		c.Value, c.Columns[0] = true, Column{Text: c.Alias, Source: c.Alias}
 	}
@@ -158,13 +152,10 @@ func (s *splitter) split() Clauses {
 	return c
 }
 
-// column reads the tokens from and up to but without to.
-func (s *splitter) column(from, to int, value bool) Column {
-	c := Column{Source: s.between(from, to)}
-	if !value {
-		c.Name, to = s.alias(from, to)
-	}
-	c.Text = s.between(from, to)
+// column reads a column.
+func (s *splitter) column(of columnTokens) Column {
+	from, to := of.from, of.end
+	c := Column{Name: of.name, Text: s.between(from, to), Source: s.between(from, of.to)}
 	if to-from < 3 || s.tokens[from].kind != tokWord || s.tokens[from+1].word != "(" || s.tokens[to-1].word != ")" {
 		return c
 	}
@@ -180,24 +171,4 @@ func (s *splitter) column(from, to int, value bool) Column {
 	}
 	s.i = at
 	return c
-}
-
-// alias returns the name of a column's property, and where its expression ends.
-func (s *splitter) alias(from, to int) (string, int) {
-	last := s.tokens[to-1]
-	if to-from >= 3 && s.tokens[to-2].kind == tokWord && s.tokens[to-2].word == "AS" && s.tokens[to-3].word != "." {
-		return s.between(to-1, to), to - 2
-	}
-	behind := func(symbol string) bool { return to-from >= 2 && s.tokens[to-2].word == symbol }
-	switch {
-	case last.kind == tokWord && to-from == 1, last.kind == tokWord && behind("."):
-		return s.between(to-1, to), to
-	case last.kind == tokWord && last.word == "" && to-from >= 2 && s.tokens[to-2].kind != tokSymbol,
-		last.kind == tokWord && last.word == "" && (behind(")") || behind("]") || behind("}")):
-		return s.between(to-1, to), to - 1
-	case last.word == "]" && to-from >= 4 && s.tokens[to-2].kind == tokString && s.tokens[to-3].word == "[":
-		quoted := s.between(to-2, to-1)
-		return quoted[1 : len(quoted)-1], to
-	}
-	return "", to
 }

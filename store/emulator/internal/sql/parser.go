@@ -29,10 +29,18 @@ type parser struct {
 	roots  []token              // what paths began with until then
 	noAgg  string               // where an aggregate may not stand; "" if it may
 
+	columns  []columnTokens
 	prepared []*int // where each prepared thing is, once the text is read
 
 	bareConcat   bool // the last concat was a || without parentheses
 	bareCoalesce bool // the last expression was a ?? without parentheses
+}
+
+// columnTokens are a column of the SELECT: its tokens from and up to but without end, or, with its
+// alias, without to.
+type columnTokens struct {
+	name          string // of the property; "" under VALUE
+	from, end, to int
 }
 
 // Parse parses one query text. The Query is immutable and safe for concurrent
@@ -191,10 +199,14 @@ func (p *parser) selection() expr {
 	if t := p.peek(); p.accept("*") {
 		star := p.document()
 		star.pos, star.end = int(t.pos), int(t.end)
+		p.columns = append(p.columns, columnTokens{"", p.i - 1, p.i, p.i})
 		return star
 	}
 	if p.accept("VALUE") {
-		return p.expression()
+		from := p.i
+		x := p.expression()
+		p.columns = append(p.columns, columnTokens{"", from, p.i, p.i})
+		return x
 	}
 	row := new(objectExpr)
 	seen := map[string]bool{}
@@ -206,9 +218,10 @@ func (p *parser) selection() expr {
 		}
 		from := p.i
 		x := p.expression()
+		end := p.i
 		name, at := p.alias(), p.tokens[p.i-1]
 		if name == "" {
-			name, at = p.nameOf(x, p.tokens[from:p.i]), start
+			name, at = p.nameOf(x, p.tokens[from:end]), start
 		}
 		if name == "" {
 			unnamed++
@@ -218,6 +231,7 @@ func (p *parser) selection() expr {
 			p.fail(at, "The property name '%s' is selected twice", name)
 		}
 		seen[name] = true
+		p.columns = append(p.columns, columnTokens{name, from, end, p.i})
 		row.names = append(row.names, string(appendQuoted(nil, []byte(name)))+":")
 		row.list = append(row.list, x)
 		if !p.accept(",") {
