@@ -269,7 +269,7 @@ func increment(was, by []byte, path []string) ([]byte, error) {
 		return strconv.AppendInt(nil, sum, 10), nil
 	}
 	sum := old.Num + gjson.ParseBytes(by).Num
-	if math.IsInf(sum, 0) {
+	if math.IsInf(sum, 0) || math.IsNaN(sum) {
 		return nil, badRequest("The increment of '%s' is out of range.", joinPointer(path))
 	}
 	return json.Marshal(sum)

@@ -50,6 +50,8 @@ func TestPatchApply(t *testing.T) {
 		{"index with a leading zero", `[{"op":"set","path":"/list/01","value":1}]`, "400"},
 		{"increment a string", `[{"op":"incr","path":"/s","value":1}]`, "400"},
 		{"increment by a string", `[{"op":"incr","path":"/a/n","value":"1"}]`, "400"},
+		{"increment out of range", `[{"op":"set","path":"/a/n","value":1e308},{"op":"incr","path":"/a/n","value":1e308}]`, "400"},
+		{"increment what is out of range", `[{"op":"set","path":"/a/n","value":1e999},{"op":"incr","path":"/a/n","value":-1e999}]`, "400"},
 		{"no value", `[{"op":"set","path":"/a/n"}]`, "400"},
 		{"deep for a while", `[{"op":"set","path":"/b","value":{"x":` + strings.Repeat("[", 129) + strings.Repeat("]", 129) + `,"y":[1 , 2]}},{"op":"remove","path":"/b/x"},{"op":"remove","path":"/b/y/0"}]`, "400"},
 		{"unknown operation", `[{"op":"test","path":"/a/n","value":1}]`, "400"},
