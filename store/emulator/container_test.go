@@ -48,6 +48,22 @@ func TestOddNamesAndKeys(t *testing.T) {
 			t.Errorf("paths %s: %d %s", quoted(paths), status, body)
 		}
 	}
+	list := func(n int, one string) string { // [one, one, ...], with numbers
+		var all []string
+		for i := range n {
+			all = append(all, strings.ReplaceAll(one, "N", fmt.Sprint(i)))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	policies := func(unique, inUnique, composites, inComposite, included, excluded int) (int, string) {
+		return create("/dbs/db/colls", fmt.Sprintf(`{"id":"limits","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":%s},"indexingPolicy":{"includedPaths":%s,"excludedPaths":%s,"compositeIndexes":%s}}`,
+			list(unique, `{"paths":`+list(inUnique, `"/N"`)+`}`), `[{"path":"/*"},`+list(included-1, `{"path":"/N/?"}`)[1:], list(excluded, `{"path":"/xN/?"}`), list(composites, list(inComposite, `{"path":"/N"}`))))
+	}
+	for _, n := range [][6]int{{11, 1, 1, 2, 2, 1}, {1, 17, 1, 2, 2, 1}, {1, 1, 101, 2, 2, 1}, {1, 1, 1, 9, 2, 1}, {1, 1, 1, 2, 1501, 1}, {1, 1, 1, 2, 2, 1501}} {
+		if status, body := policies(n[0], n[1], n[2], n[3], n[4], n[5]); status != 400 {
+			t.Errorf("policies %d: %d %s", n, status, body)
+		}
+	}
 	for _, keys := range []string{`[{}]`, `[null]`, `[{"paths":[]}]`, `[{"paths":["/"]}]`, `[{"paths":["a"]}]`, `[{"paths":["/a"]},{"paths":["/b",""]}]`} {
 		if status, body := create("/dbs/db/colls", `{"id":"c","partitionKey":{"paths":["/pk"]},"uniqueKeyPolicy":{"uniqueKeys":`+keys+`}}`); status != 400 {
 			t.Errorf("unique keys %s: %d %s", keys, status, body)
@@ -65,6 +81,9 @@ func TestOddNamesAndKeys(t *testing.T) {
 		if status, body := create("/dbs/db/colls", `{"id":`+quoted(id)+`,"partitionKey":{"paths":`+quoted(paths)+`}}`); status != http.StatusCreated {
 			t.Errorf("%s %s: %d %s", id, paths, status, body)
 		}
+	}
+	if status, body := policies(10, 16, 100, 8, 1500, 1499); status != http.StatusCreated { // and the path of the ETag
+		t.Errorf("policies at the limits: %d %s", status, body)
 	}
 }
 

@@ -42,6 +42,13 @@ type compositePath struct {
 
 const etagPath = `/"_etag"/?`
 
+// Limits of the service on an indexing policy.
+const (
+	maxPolicyPaths      = 1500 // included, and as many excluded
+	maxComposites       = 100
+	maxCompositeColumns = 8
+)
+
 // complete fills in what the service adds to a policy, and refuses what it refuses.
 func (p *indexingPolicy) complete() error {
 	p.Mode = strings.ToLower(p.Mode)
@@ -75,9 +82,15 @@ func (p *indexingPolicy) complete() error {
 	if !slices.ContainsFunc(p.Included, isETag) && !slices.ContainsFunc(p.Excluded, isETag) {
 		p.Excluded = append(p.Excluded, indexPath{Path: etagPath})
 	}
+	if len(p.Included) > maxPolicyPaths || len(p.Excluded) > maxPolicyPaths {
+		return badRequest("An indexing policy can't have more than %d included or excluded paths.", maxPolicyPaths)
+	}
+	if len(p.Composite) > maxComposites {
+		return badRequest("An indexing policy can't have more than %d composite indexes.", maxComposites)
+	}
 	for _, columns := range p.Composite {
-		if len(columns) < 2 {
-			return badRequest("A composite index must have at least two paths.")
+		if len(columns) < 2 || len(columns) > maxCompositeColumns {
+			return badRequest("A composite index must have from 2 to %d paths.", maxCompositeColumns)
 		}
 		for i := range columns {
 			switch c := &columns[i]; strings.ToLower(c.Order) {

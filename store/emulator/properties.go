@@ -91,14 +91,23 @@ func parseContainerProperties(body []byte) (*containerProperties, error) {
 	return &p, nil
 }
 
-// check refuses unique keys of nothing, or of all of an item.
+// Limits of the service on a unique key policy.
+const (
+	maxUniqueKeys     = 10
+	maxUniqueKeyPaths = 16
+)
+
+// check refuses unique keys of nothing, or of all of an item, and too many.
 func (u *uniqueKeyPolicy) check() error {
 	if u == nil {
 		return nil
 	}
+	if len(u.UniqueKeys) > maxUniqueKeys {
+		return badRequest("A container can't have more than %d unique keys.", maxUniqueKeys)
+	}
 	for _, k := range u.UniqueKeys {
-		if len(k.Paths) == 0 {
-			return badRequest("A unique key must have at least one path.")
+		if len(k.Paths) == 0 || len(k.Paths) > maxUniqueKeyPaths {
+			return badRequest("A unique key must have from 1 to %d paths.", maxUniqueKeyPaths)
 		}
 		for _, s := range k.Paths {
 			if path, err := parsePath(s); err != nil || len(path) == 0 {
