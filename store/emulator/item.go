@@ -261,7 +261,8 @@ func memberName(c jsonpart.Child) []byte {
 	if bytes.IndexByte(c.Name, '\\') < 0 {
 		return c.Name
 	}
-	return []byte(gjson.Parse(`"` + string(c.Name) + `"`).Str)
+	name, _ := sql.ParseValue(slices.Concat([]byte{'"'}, c.Name, []byte{'"'})) // as queries read it
+	return []byte(name.String())
 }
 
 func repeated(path string) error {

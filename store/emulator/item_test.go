@@ -344,6 +344,25 @@ func TestRepeatedNamesInTheIndex(t *testing.T) {
 	audit(t, e)
 }
 
+// TestLoneSurrogates: a half of a character, which JSON can write, is itself and no other one,
+// in names and in patterns, with the index and without.
+func TestLoneSurrogates(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p","\ud800":1,"\udbff":2,"s":"\ud800x"}`)
+	for where, want := range map[string]int{
+		`c["\ud800"] = 1`: 1, `ABS(c["\ud800"]) = 1`: 1, `c["\udbff"] = 2`: 1, `c["\udbff"] = 1`: 0, `c["\ufffd"] = 1`: 0,
+		`c.s LIKE '\ud800%'`: 1, `CONCAT(c.s, '') LIKE '\ud800%'`: 1, `c.s LIKE '\udbff%'`: 0, `CONCAT(c.s, '') LIKE '\udbff%'`: 0, `CONCAT(c.s, '') LIKE '_x'`: 1,
+	} {
+		for _, key := range []azcosmos.PartitionKey{pk("p"), azcosmos.NewPartitionKey()} {
+			if got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE "+where, key, nil); len(got) != want {
+				t.Errorf("%s: %d items, want %d", where, len(got), want)
+			}
+		}
+	}
+	audit(t, e)
+}
+
 // TestWhiteSpace: an item is kept without the white space between its tokens, and with
 // that of its texts.
 func TestWhiteSpace(t *testing.T) {
