@@ -10,7 +10,8 @@ import (
 // bulk mode: in order, each a transaction of its own in the logical partition that
 // it names, and, unless goOn, none after one that failed. The request names the
 // physical partition that all of them are in; if one is not, the client's map is
-// old: the answer is 410 and nothing is done. It returns once all of it is durable.
+// old: the answer is 410 and nothing is done. It returns once all of it is durable,
+// and waits for what it has written before it writes more than a batch may.
 func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*response, error) {
 	prepared := make([]bulkOp, len(ops))
 	p, err := e.prepareBulk(q, c, ops, prepared)
@@ -20,8 +21,34 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 	if err := e.admit(q, p); err != nil {
 		return &response{container: c, partition: p}, err
 	}
+	// What was applied cannot be taken back, so its outcome is waited for even if
+	// the client is gone.
+	ctx := context.WithoutCancel(q.ctx)
+	resp := (&response{container: c, partition: p}).at(p.synced.Load())
 	results := make([]batchResult, len(ops))
-	status, size, done := http.StatusOK, 0, 0
+	status, size, done, settled := http.StatusOK, 0, 0, 0
+	settle := func() {
+		for ; settled < done; settled++ {
+			op := &prepared[settled]
+			in, lsn, err := op.t.finish(ctx, op.err)
+			var api *apiError
+			switch {
+			case errors.As(err, &api):
+				results[settled], status = failedOperation(api), http.StatusMultiStatus
+			case err != nil:
+				e.log.Error("operation of a batch failed", "operation", ops[settled].kind, "err", err)
+				results[settled], status = batchResult{status: http.StatusServiceUnavailable}, http.StatusMultiStatus
+			default:
+				results[settled] = ops[settled].result(q, c, op.res)
+			}
+			if lsn > 0 { // after a split meanwhile, in one of the children
+				resp.partition = in
+				resp.at(lsn)
+			}
+			*op = bulkOp{}
+		}
+	}
+	written := 0 // and not settled
 	for i := range prepared {
 		op := &prepared[i]
 		done++
@@ -31,38 +58,21 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 				if op.res, err = op.run(t); err == nil {
 					err = ops[i].answers(q, op.res, &size)
 				}
+				written += t.batch.Len()
 				return err
 			})
 		}
 		if op.err != nil && !goOn {
 			break
 		}
+		if written > maxBatchWritten {
+			settle()
+			written = 0
+		}
 	}
-	// What was applied cannot be taken back, so its outcome is waited for even if
-	// the client is gone.
-	ctx := context.WithoutCancel(q.ctx)
-	resp := (&response{container: c, partition: p}).at(p.synced.Load())
-	for i := range prepared {
-		op := &prepared[i]
-		if i >= done {
-			results[i] = batchResult{status: http.StatusFailedDependency}
-			continue
-		}
-		in, lsn, err := op.t.finish(ctx, op.err)
-		var api *apiError
-		switch {
-		case errors.As(err, &api):
-			results[i], status = failedOperation(api), http.StatusMultiStatus
-		case err != nil:
-			e.log.Error("operation of a batch failed", "operation", ops[i].kind, "err", err)
-			results[i], status = batchResult{status: http.StatusServiceUnavailable}, http.StatusMultiStatus
-		default:
-			results[i] = ops[i].result(q, c, op.res)
-		}
-		if lsn > 0 { // after a split meanwhile, in one of the children
-			resp.partition = in
-			resp.at(lsn)
-		}
+	settle()
+	for i := done; i < len(results); i++ {
+		results[i] = batchResult{status: http.StatusFailedDependency}
 	}
 	resp.status = status
 	resp.setResults(results)

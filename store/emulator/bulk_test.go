@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
@@ -202,6 +203,31 @@ func TestBulkWithHierarchicalKeys(t *testing.T) {
 		{"operationType":"Create","partitionKey":"[\"1\",{}]","resourceBody":{"id":"x","a":"1"}}]`)
 	if d := cmp.Diff([]int{201, 400, 400, 201}, bulkStatuses(results)); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestBulkOfLargeItems: small operations that write much are not all kept until the last one
+// is done.
+func TestBulkOfLargeItems(t *testing.T) {
+	const size = 1 << 20
+	var p *partition // once there is one
+	var most uint64  // how many writes were not known to be durable at once
+	e := newEngine(t, Options{Clock: func() time.Time {
+		if p != nil {
+			most = max(most, p.applied.Load()-p.synced.Load())
+		}
+		return time.Now()
+	}})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p","n":0,"x":"`+strings.Repeat("x", size)+`"}`)
+	p = e.catalog.Load().databases["db"].containers["c"].ranges[0]
+	const op = `{"operationType":"Patch","partitionKey":"[\"p\"]","id":"1","minimalReturnPreference":true,"resourceBody":{"operations":[{"op":"incr","path":"/n","value":1}]}}`
+	res, _ := bulk(t, e, "0", "["+strings.Repeat(op+",", 49)+op+"]")
+	if got := queryAll(t, c, "SELECT VALUE c.n FROM c", pk("p"), nil); res.StatusCode != 200 || len(got) != 1 || got[0] != "50" {
+		t.Errorf("%s %q", res.Status, got)
+	}
+	if most > maxBatchWritten/size+1 {
+		t.Errorf("%d writes of a megabyte were kept", most)
 	}
 }
 
