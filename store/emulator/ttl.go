@@ -63,13 +63,17 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 	for rest := addresses; len(rest) > 0; {
 		n := epkLength + keyLength(rest[0][epkLength:], components)
 		partition := rest[0][:n]
-		same := 1 // those of one logical partition go in one transaction
+		same := 1 // those of one logical partition go in one transaction, unless they are large
 		for same < len(rest) && bytes.HasPrefix(rest[same], partition) {
 			same++
 		}
-		removed := 0
+		done, removed := 0, 0
 		if _, _, err := e.commitAt(ctx, c, partition, func(t *transaction) error {
 			for _, address := range rest[:same] {
+				if t.batch.Len() > maxBatchWritten {
+					break
+				}
+				done++
 				id := string(address[n:])
 				old, live, err := t.stored(id, &t.scratch.doc)
 				if err != nil {
@@ -88,7 +92,7 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 			return len(addresses), purged, err
 		}
 		purged += removed
-		rest = rest[same:]
+		rest = rest[done:]
 	}
 	return len(addresses), purged, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,6 +110,34 @@ func TestExpiredOwnerOfUniqueKeys(t *testing.T) {
 		_, err := c.CreateItem(context.Background(), pk("p"), []byte(doc), nil)
 		wantStatus(t, err, 409, "")
 	}
+	audit(t, e)
+}
+
+// TestPurgeOfLargeItems: not all items that have expired are removed in one transaction, if
+// they have many entries in the index.
+func TestPurgeOfLargeItems(t *testing.T) {
+	clock := newFakeClock()
+	e := newEngine(t, Options{Clock: clock.Now})
+	ttl := int32(10)
+	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl})
+	key := strings.Repeat("k", 2048)
+	var properties []byte
+	for i := range maxBatchWritten / 2 / len(key) {
+		properties = fmt.Appendf(properties, `,"%d":0`, i)
+	}
+	for i := range 3 {
+		mustCreate(t, c, key, fmt.Sprintf(`{"id":"%d","pk":%q%s}`, i, key, properties))
+	}
+	p := e.catalog.Load().databases["db"].containers["c"].ranges[0]
+	before := p.applied.Load()
+	clock.now = clock.now.Add(10 * time.Second)
+	if _, err := e.purge(t.Context()); err != nil { // beside the engine's own, if that comes just now
+		t.Fatal(err)
+	}
+	if n := p.applied.Load() - before; n < 2 {
+		t.Errorf("%d transactions", n)
+	}
+	scan(t, e, kindItem, e.catalog.Load().databases["db"].containers["c"], func(key, _ []byte) { t.Errorf("%q is left", key) })
 	audit(t, e)
 }
 
