@@ -249,6 +249,9 @@ func TestClosedEngineAnswers503(t *testing.T) {
 	wantStatus(t, err, 503, "")
 	_, err = c.CreateItem(context.Background(), pk("a"), []byte(`{"id":"1","pk":"a"}`), nil)
 	wantStatus(t, err, 503, "")
+	if err := e.Split("db", "c", "0"); !errors.Is(err, errClosed) {
+		t.Errorf("a split: %v", err)
+	}
 }
 
 func TestCanceledContext(t *testing.T) {

@@ -26,6 +26,11 @@ const splitBatchBytes = 4 << 20
 // feed is a position in each of theirs; the parent's id is answered with 410 and
 // substatus 1002 from then on. After a crash a split has happened or not.
 func (e *Engine) Split(database, container, rangeID string) error {
+	e.life.RLock()
+	defer e.life.RUnlock()
+	if e.closed {
+		return errClosed
+	}
 	return e.changeMeta(func(m *metaChange) error {
 		d := m.cat.databases[database]
 		if d == nil || d.containers[container] == nil {
@@ -90,8 +95,9 @@ func (m *metaChange) split(c *container, at int) error {
 	return m.set(metaContainer, c.no, def.record)
 }
 
-// moveFeed gives the entries of the change feed to the children. What it writes before the change commits is under numbers that nobody
-// uses; a crash leaves it there, and the next attempt begins with clearing it.
+// moveFeed gives the entries of the change feed to the children. What it writes before the
+// change commits is under numbers that nobody uses; a crash leaves it there, and the next
+// attempt begins with clearing it.
 func (m *metaChange) moveFeed(c *container, parent *partition, children []*partition) error {
 	db := m.e.db
 	batch := db.NewBatch()
