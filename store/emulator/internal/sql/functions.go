@@ -168,6 +168,9 @@ func toString(a []Value) Value {
 	case Undefined, String:
 		return v
 	case Number:
+		if math.IsInf(v.num, 0) { // of a document: there is no number to write
+			return Value{}
+		}
 		return text(appendNumber(nil, v.num))
 	default:
 		return text(v.AppendJSON(nil))

@@ -222,6 +222,7 @@ func TestDocuments(t *testing.T) {
 		{"braces in strings -> passed over", `{"x":"}]{\"","y":["]",{"a":"\\"}],"a":1}`, `c.a`, "1"},
 		{"space -> passed over", ` { "x" : [ 1 , 2 ] , "a" : { "b" : 1 } } `, `c.a.b`, "1"},
 		{"an empty name -> found", `{"":1}`, `c[""]`, "1"},
+		{"a number out of range -> no text", `{"a":1e999}`, `[TOSTRING(c.a), TOSTRING([c.a])]`, `["[1e999]"]`},
 		{"no object -> undefined", `[1]`, `c.a`, ""},
 		{"an empty object -> undefined", `{}`, `c.a`, ""},
 		{"an element by index of an object -> undefined", `{"a":{"0":1}}`, `c.a[0]`, ""},
