@@ -270,16 +270,15 @@ func hashPath(p sql.Path) uint64 {
 	return h
 }
 
-// leaves appends the indexed scalars of a document, in the order of their paths' hashes,
-// one for each: of members with one name the first counts. They share its bytes. doc is
-// the client's part: system properties are not indexed.
+// leaves appends the indexed scalars of a document, in the order of their paths' hashes.
+// They share its bytes. doc is the client's part: system properties are not indexed.
 func (x *indexPolicy) leaves(dst []leaf, doc []byte) []leaf {
 	if x.root == nil {
 		return dst
 	}
 	dst = walkLeaves(dst, doc, x.root, false, fnvOffset, true)
-	slices.SortStableFunc(dst, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
-	return slices.CompactFunc(dst, func(a, b leaf) bool { return a.path == b.path })
+	slices.SortFunc(dst, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
+	return dst
 }
 
 func walkLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint64, entry bool) []leaf {
@@ -315,29 +314,40 @@ func walkLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint64
 }
 
 // changedLeaves calls removed and added for the leaves in which two documents
-// differ and returns the number of paths that differ.
+// differ and returns the number of paths that differ. Paths of one hash, of members with
+// one name, too, are one: their leaves may have one entry in the index, so that all of
+// them are removed before any is added.
 func changedLeaves(old, new []leaf, removed, added func(leaf)) int {
 	changed := 0
 	for len(old) > 0 || len(new) > 0 {
-		switch {
-		case len(new) == 0 || len(old) > 0 && old[0].path < new[0].path:
-			removed(old[0])
-			old = old[1:]
-		case len(old) == 0 || new[0].path < old[0].path:
-			added(new[0])
-			new = new[1:]
-		default:
-			if bytes.Equal(old[0].raw, new[0].raw) {
-				old, new = old[1:], new[1:]
-				continue
-			}
-			removed(old[0])
-			added(new[0])
-			old, new = old[1:], new[1:]
+		was, is := 0, 0 // how many leaves the next path had, and has
+		if len(new) == 0 || len(old) > 0 && old[0].path <= new[0].path {
+			was = samePath(old)
 		}
-		changed++
+		if len(old) == 0 || len(new) > 0 && new[0].path <= old[0].path {
+			is = samePath(new)
+		}
+		if !slices.EqualFunc(old[:was], new[:is], func(a, b leaf) bool { return bytes.Equal(a.raw, b.raw) }) {
+			for _, l := range old[:was] {
+				removed(l)
+			}
+			for _, l := range new[:is] {
+				added(l)
+			}
+			changed++
+		}
+		old, new = old[was:], new[is:]
 	}
 	return changed
+}
+
+// samePath returns how many leaves at the start have one path.
+func samePath(leaves []leaf) int {
+	n := 1
+	for n < len(leaves) && leaves[n].path == leaves[0].path {
+		n++
+	}
+	return n
 }
 
 // appendRangeValue appends the value of a range index entry.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"byline/store/emulator/internal/sql"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"pgregory.net/rapid"
@@ -329,6 +331,7 @@ func TestRepeatedNamesInTheIndex(t *testing.T) {
 		{`"a":1.0,"a":1`, `"a":1`, `c.a = 1`},
 		{`"a":1`, `"a":1,"a":2`, `c.a = 1`},
 		{`"a":1`, `"a":2,"a":1`, `c.a = 2`},
+		{`"a":1`, `"a":2,"a":1`, `c.a >= 0`},
 		{`"a":{"b":1},"a":{"b":2}`, `"a":{"b":2}`, `c.a.b = 2`},
 		{`"a":[5]`, `"a":{"\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000":5}`, `c.a["\u0000\u0000\u0000\u0000\u0000\u0000\u0000\u0000"] = 5`}, // a position's bytes
 	} {
@@ -339,6 +342,55 @@ func TestRepeatedNamesInTheIndex(t *testing.T) {
 		}
 		if got := queryAll(t, c, "SELECT VALUE c.id FROM c WHERE "+one.where, pk(key), nil); len(got) != 1 {
 			t.Errorf("%s, then %s: %d items with %s", one.before, one.after, len(got), one.where)
+		}
+	}
+	audit(t, e)
+}
+
+// TestPathsOfOneHash: two properties whose paths have one hash are both in the index, and
+// what becomes of one is no matter to the other.
+func TestPathsOfOneHash(t *testing.T) {
+	ctx := context.Background()
+	const a, b = "7mohtcOFVz", "c1E51sSEyx"
+	if hashPath(sql.Path{a}) != hashPath(sql.Path{b}) {
+		t.Fatal("they have not")
+	}
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	both := func(av, bv string) string { return `,"` + a + `":` + av + `,"` + b + `":` + bv }
+	first := func(av string) string { return `,"` + a + `":` + av }
+	second := func(bv string) string { return `,"` + b + `":` + bv }
+	for i, one := range []struct {
+		before, after string
+		a, b          string // afterwards, if any
+	}{
+		{"", both("1", "2"), "1", "2"},
+		{both("1", "2"), both("1", "3"), "1", "3"},
+		{both("1", "2"), both("2", "1"), "2", "1"},
+		{both("1", "2"), first("1"), "1", ""},
+		{both("1", "2"), second("2"), "", "2"},
+		{both("1", "1"), first("1"), "1", ""},
+		{both("1.0", "1"), second("1"), "", "1"},
+		{first("1"), second("1"), "", "1"},
+		{second("1"), both("1", "1.0"), "1", "1"},
+		{both("1", "2"), "", "", ""},
+	} {
+		key := fmt.Sprint(i)
+		mustCreate(t, c, key, `{"id":"1","pk":"`+key+`"`+one.before+`}`)
+		if _, err := c.ReplaceItem(ctx, pk(key), "1", []byte(`{"id":"1","pk":"`+key+`"`+one.after+`}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{a: one.a, b: one.b} {
+			want := 1
+			if value == "" {
+				value, want = "0", 0
+			}
+			for _, operator := range []string{"=", ">="} {
+				text := fmt.Sprintf(`SELECT VALUE c.id FROM c WHERE c["%s"] %s %s`, name, operator, value)
+				if got := queryAll(t, c, text, pk(key), nil); len(got) != want {
+					t.Errorf("%s, then %s: %d items, want %d: %s", one.before, one.after, len(got), want, text)
+				}
+			}
 		}
 	}
 	audit(t, e)
