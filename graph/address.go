@@ -7,16 +7,27 @@ import (
 	"strings"
 )
 
+// clientKey returns what limits count a request's address as: see AddressKey. A proxy's
+// counts even on this machine if the request is the proxy's because its headers do not
+// agree, for clients can see to that.
+func clientKey(r *http.Request, proxies []netip.Prefix) string {
+	a, agreed := clientAddress(r, proxies)
+	if key := AddressKey(a); key != "" || agreed {
+		return key
+	}
+	return a.String()
+}
+
 // clientAddress returns the address a request comes from, the zero Addr if that is not
 // known. A peer that is one of the proxies is believed what it adds to the right of
 // X-Forwarded-For or Forwarded (RFC 7239), and so on to the left while what is there
 // are proxies; what clients may have written further left is never read. If both
 // headers are there, one of them may be the client's own: unless they agree, the
 // request is the proxy's.
-func clientAddress(r *http.Request, proxies []netip.Prefix) netip.Addr {
+func clientAddress(r *http.Request, proxies []netip.Prefix) (_ netip.Addr, agreed bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return netip.Addr{}
+		return netip.Addr{}, true
 	}
 	trusted := func(a netip.Addr) bool {
 		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
@@ -38,11 +49,11 @@ func clientAddress(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	byCustom, byStandard := hops(r.Header.Values("X-Forwarded-For")), forwarded(r.Header.Values("Forwarded"))
 	switch a := walk(byCustom); {
 	case len(byStandard) == 0:
-		return a
+		return a, true
 	case len(byCustom) == 0 || walk(byStandard) == a:
-		return walk(byStandard)
+		return walk(byStandard), true
 	}
-	return walk(nil)
+	return walk(nil), false
 }
 
 // hops splits a header that is a list.

@@ -45,7 +45,7 @@ func TestClientAddress(t *testing.T) {
 				key, value, _ := strings.Cut(h, ":")
 				r.Header.Add(key, strings.TrimSpace(value))
 			}
-			if got := clientAddress(r, proxies).String(); got != tt.want {
+			if got, _ := clientAddress(r, proxies); got.String() != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 		})

@@ -101,6 +101,27 @@ func TestRequestRates(t *testing.T) {
 			t.Errorf("another client: %s", a.body)
 		}
 	})
+	t.Run("of clients of a proxy on this machine who add the other header", func(t *testing.T) {
+		h := deaf(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		ask := func(forwarded string) answer {
+			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			r.Header.Set("X-Forwarded-For", "198.51.100.7")
+			if forwarded != "" {
+				r.Header.Set("Forwarded", forwarded)
+			}
+			return send(t, h, r)
+		}
+		for n := range burstSeconds {
+			if a := ask(fmt.Sprintf("for=203.0.113.%d", n)); a.code() != "" {
+				t.Fatal(a.body)
+			}
+		}
+		checkThrottled(t, ask("for=203.0.113.99"), http.StatusOK)
+		if a := ask(""); a.code() != "" {
+			t.Errorf("a client who does not: %s", a.body)
+		}
+	})
 }
 
 // An operation over WebSocket is a request.

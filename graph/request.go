@@ -103,7 +103,7 @@ func identify(next http.Handler, proxies []netip.Prefix) http.Handler {
 			id = newRequestID()
 		}
 		w.Header().Set(requestIDHeader, id)
-		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id, address: AddressKey(clientAddress(r, proxies))})))
+		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id, address: clientKey(r, proxies)})))
 	})
 }
 
