@@ -207,6 +207,16 @@ func validationRules() *rules.Rules {
 	return all
 }
 
+// reticentRules are validationRules whose errors suggest no names of the schema. Of those
+// that could, the others are the executor's to replace (SetDisableSuggestion).
+func reticentRules() *rules.Rules {
+	all := validationRules()
+	all.ReplaceRule(rules.KnownArgumentNamesRule.Name, rules.KnownArgumentNamesRuleWithoutSuggestions.RuleFunc)
+	all.ReplaceRule(rules.KnownTypeNamesRule.Name, rules.KnownTypeNamesRuleWithoutSuggestions.RuleFunc)
+	all.ReplaceRule(rules.ValuesOfCorrectTypeRule.Name, rules.ValuesOfCorrectTypeRuleWithoutSuggestions.RuleFunc)
+	return all
+}
+
 // noObjectRule refuses {} where no object may stand: of objects, "Values of Correct Type"
 // (GraphQL, section 5.6.1) is implemented as a rule on what is in them.
 var noObjectRule = core.Rule{

@@ -197,7 +197,10 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 	exec.SetQueryCache(cache)
 	exec.SetParserTokenLimit(maxTokens)
 	exec.SetDefaultRulesFn(validationRules)
-	exec.SetDisableSuggestion(!o.Development)
+	if !o.Development {
+		exec.SetDisableSuggestion(true)
+		exec.SetDefaultRulesFn(reticentRules)
+	}
 	persisted := newByteCache[string](persistedBytes)
 	exec.Use(persistedOperations{known: persisted, trusted: o.TrustedDocuments})
 	exec.Use(wholeCharacters{})

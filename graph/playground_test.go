@@ -97,7 +97,20 @@ func TestPlaygroundOutsideDevelopment(t *testing.T) {
 	if a := post(t, h, "", "{ __schema { queryType { name } } }", nil); a.code() != "GRAPHQL_VALIDATION_FAILED" {
 		t.Errorf("introspection: %s", a.body)
 	}
-	if a := post(t, h, "", "{ fed { edges { cursor } } }", nil); strings.Contains(a.body, "Did you mean") {
-		t.Errorf("suggestions: %s", a.body)
+	development := deaf(t, Options{Development: true})
+	for _, query := range []string{
+		`{ fed { edges { cursor } } }`,
+		`{ feed { edges } }`,
+		`{ feed(frst: 1) { edges { cursor } } }`,
+		`{ feed { edges { node { ...F } } } } fragment F on Pos { id }`,
+		`{ node(id: "x") { ... on Post { comments(order: NEWEST_FIRS) { edges { cursor } } } } }`,
+		`mutation { likePost(input: {postID: "x"}) { post { id } } }`,
+	} {
+		if a := post(t, h, "demo:ada", query, nil); a.code() != "GRAPHQL_VALIDATION_FAILED" || strings.Contains(a.body, "Did you mean") {
+			t.Errorf("suggestions: %s", a.body)
+		}
+		if a := post(t, development, "demo:ada", query, nil); !strings.Contains(a.body, "Did you mean") {
+			t.Errorf("no suggestions in development: %s", a.body)
+		}
 	}
 }
