@@ -185,6 +185,29 @@ func TestAnswersToGETAreForGET(t *testing.T) {
 	}
 }
 
+// Clients that say something of themselves in the extensions are answered as before; one that
+// brings a document with its hash makes it known, again and again.
+func TestAnswersToWhatHasExtensions(t *testing.T) {
+	b := smallBlog(t, Options{})
+	i := newInstance(t, b, "one", 5*time.Millisecond)
+	const query = `{ feed(first: 1) { edges { node { title } } } }`
+	ask := func(extensions map[string]any) func() {
+		return func() {
+			if a := postBody(t, i, "", map[string]any{"query": query, "extensions": extensions}); a.code() != "" {
+				t.Fatal(a.body)
+			}
+		}
+	}
+	about := ask(map[string]any{"clientLibrary": map[string]any{"name": "@apollo/client", "version": "4.0.0"}})
+	eventually(t, func() bool { return !i.executes(t, about) })
+	bring := ask(persistedExtension(hashOf(query)))
+	bring()
+	time.Sleep(50 * time.Millisecond) // long enough for it to be kept if it were
+	if !i.executes(t, bring) {
+		t.Error("the document is not made known again")
+	}
+}
+
 // An answer for everybody that has changed since, and now depends on the viewer, does not
 // stand before the viewers' own.
 func TestAnswersThatBecomePersonal(t *testing.T) {

@@ -236,7 +236,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 	}
 	params.ReadTime.End = graphql.Now()
 	asker := requestFrom(ctx)
-	asker.size, asker.registers = len(in.text), params.Query != "" && len(params.Extensions) > 0
+	asker.size, asker.registers = len(in.text), params.Query != "" && params.Extensions[persistedKey] != nil
 
 	op, errs := exec.CreateOperationContext(ctx, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
