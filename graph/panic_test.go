@@ -19,17 +19,20 @@ import (
 // crashing is an executor that panics where no resolver is around it.
 type crashing struct {
 	graphql.GraphExecutor
-	before bool // execution, rather than while it lasts
+	where string // "before execution", "as it begins", or "while executing"
 }
 
 func (c crashing) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
-	if c.before {
+	if c.where == "before execution" {
 		panic("boom")
 	}
 	return c.GraphExecutor.CreateOperationContext(ctx, params)
 }
 
 func (c crashing) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+	if c.where == "as it begins" {
+		panic("boom")
+	}
 	return func(context.Context) *graphql.Response { panic("boom") }, ctx
 }
 
@@ -39,17 +42,21 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 	var log strings.Builder
 	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
 	exec.SetErrorPresenter(presenter{log: textLogger(&log)}.present)
-	for name, before := range map[string]bool{"before execution": true, "while executing": false} {
-		t.Run(name, func(t *testing.T) {
+	for _, where := range []string{"before execution", "as it begins", "while executing"} {
+		t.Run(where, func(t *testing.T) {
 			log.Reset()
 			var sockets sync.WaitGroup
 			admission := newAdmission(slog.New(slog.DiscardHandler))
 			ws := webSocketTransport{streams: t.Context(), open: &sockets, bodies: newBodies(), admission: admission}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if ws.Supports(r) {
-					ws.Do(w, r, crashing{exec, before})
+					ws.Do(w, r, crashing{exec, where})
 				} else {
-					httpTransport{streams: t.Context(), bodies: newBodies(), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, false})
+					where := where
+					if where == "before execution" { // that is below the server's recover
+						where = "while executing"
+					}
+					httpTransport{streams: t.Context(), bodies: newBodies(), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, where})
 				}
 			}))
 			p := dial(t, server, modern, nil).init()
@@ -105,7 +112,7 @@ func TestAPanicTakesNothingAlong(t *testing.T) {
 						t.Errorf("recovered %v", v)
 					}
 				}()
-				transport.Do(httptest.NewRecorder(), r, crashing{exec, true})
+				transport.Do(httptest.NewRecorder(), r, crashing{exec, "before execution"})
 			}()
 			if n := len(transport.admission.turns); n != 0 {
 				t.Errorf("%d execute for ever", n)

@@ -146,11 +146,15 @@ func begin(ctx context.Context, exec graphql.GraphExecutor, a *admission, params
 }
 
 // dispatch is begin for an operation that has been read and found good. It calls leave
-// when the operation has executed: a subscription, when it waits for events.
-func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, leave func()) *responses {
-	s, kind, begun := &subscription{}, op.Operation.Operation, false
+// when the operation has executed: a subscription, when it waits for events. A panic is
+// answered here, too.
+func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, leave func()) (all *responses) {
+	s, kind := &subscription{}, op.Operation.Operation
 	defer func() {
-		if !begun || kind == ast.Subscription { // a panic, or no more to execute
+		if v := recover(); v != nil {
+			leave()
+			all = refused(ctx, exec, caught(v))
+		} else if kind == ast.Subscription { // there is no more to execute
 			leave()
 		}
 	}()
@@ -158,7 +162,6 @@ func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.Opera
 		op.Extensions = nil // nobody looks at them any more, and they may be long
 	}
 	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
-	begun = true
 	if kind == ast.Subscription {
 		return &responses{ctx, exec, kind, next, s}
 	}
