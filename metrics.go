@@ -28,10 +28,10 @@ func (c serveConfig) listenForMetrics() (net.Listener, error) {
 
 // serveMetrics serves them on a listener of their own until the returned function is
 // called, or else beside everything else, which is at an address, if nobody but this
-// machine can reach that.
+// machine can reach that, be it through a proxy.
 func (c serveConfig) serveMetrics(metrics http.Handler, listener net.Listener, beside *http.ServeMux, at net.Addr, log *slog.Logger) (stop func()) {
 	if listener == nil {
-		if loopback(at.String()) {
+		if loopback(at.String()) && c.BehindProxy == nil {
 			beside.Handle("GET /metrics", c.hosts(metrics))
 		}
 		return func() {}

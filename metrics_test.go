@@ -157,14 +157,17 @@ func askReadiness(t testing.TB, root string) {
 	r.Body.Close()
 }
 
-// Metrics are for operators: beyond loopback there are none, but where they are asked for.
+// Metrics are for operators: beyond loopback, and behind a proxy, there are none but where
+// they are asked for.
 func TestWhereMetricsAre(t *testing.T) {
-	t.Run("beyond loopback", func(t *testing.T) {
-		i := start(t, "--listen", "0.0.0.0:0", "--behind-proxy", "127.0.0.1/32", "--auth-issuer", "https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
-		if all, err := scrape(i.root); err == nil || !strings.Contains(err.Error(), "404") {
-			t.Errorf("%d series, %v", len(all), err)
-		}
-	})
+	for name, listen := range map[string]string{"beyond loopback": "0.0.0.0:0", "behind a proxy on this machine": "localhost:0"} {
+		t.Run(name, func(t *testing.T) {
+			i := start(t, "--listen", listen, "--behind-proxy", "127.0.0.1/32", "--auth-issuer", "https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
+			if all, err := scrape(i.root); err == nil || !strings.Contains(err.Error(), "404") {
+				t.Errorf("%d series, %v", len(all), err)
+			}
+		})
+	}
 	t.Run("on their own", func(t *testing.T) {
 		i := start(t, "--metrics-listen", "localhost:0", "--data", t.TempDir(), "--no-demo")
 		if all, err := scrape(i.root); err == nil || !strings.Contains(err.Error(), "404") {

@@ -58,7 +58,7 @@ type serveConfig struct {
 	RUPerViewer      int    `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that a viewer, or an address from which nobody is signed in, may spend in a minute. Without, there is no limit."`
 	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse what is over that (enforce), or only count and log it (measure)."`
 
-	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics alone. Without one, /metrics is served on --listen if that is on loopback, and not at all otherwise."`
+	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics alone. Without one, /metrics is served on --listen if that is on loopback and there is no --behind-proxy, and not at all otherwise."`
 
 	Cache int `default:"64" env:"BYLINE_CACHE" placeholder:"MB" help:"Memory for what was read and has not changed since. 0: everything is read anew."`
 
