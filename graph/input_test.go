@@ -218,6 +218,29 @@ func TestEnumsAreOfOneCase(t *testing.T) {
 	}
 }
 
+// A variable of a number that is a text, which the executor takes for the number if it looks
+// like one, is refused.
+func TestNumbersAreNoTexts(t *testing.T) {
+	const feed, edit = `query($v: Int) { feed(first: $v) { edges { cursor } } }`, `mutation($v: UpdatePostInput!) { updatePost(input: $v) { post { title } } }`
+	for _, unplanned := range []bool{false, true} {
+		b := smallBlog(t, Options{unplanned: unplanned})
+		for _, tt := range []struct {
+			query, field string
+			value        any
+		}{
+			{feed, "v", "1"}, {feed, "v", "nonsense"}, {feed, "", 1}, {feed, "", nil},
+			{edit, "v.version", map[string]any{"id": b.names["post:notes"], "title": "t", "version": "1"}},
+			{edit, "", map[string]any{"id": b.names["post:notes"], "title": "1", "version": 1}},
+		} {
+			b.wire.reset()
+			a := post(t, b, "demo:ada", tt.query, map[string]any{"v": tt.value})
+			if a.field() != tt.field || (a.code() == "BAD_USER_INPUT") != (tt.field != "") || tt.field != "" && (a.Data != nil || len(b.wire.seen()) > 0) {
+				t.Errorf("%v: sent %v: %s", tt.value, b.wire.seen(), a.body)
+			}
+		}
+	}
+}
+
 // {} is no value of a scalar or an enum.
 func TestEmptyObjects(t *testing.T) {
 	h := deaf(t, Options{})
