@@ -199,11 +199,13 @@ func valueSize(v *ast.Value) int {
 }
 
 // validationRules are those of the specification, with a mergeRule that takes time
-// by the length of the document rather than by its square, and with noObjectRule.
+// by the length of the document rather than by its square, with noObjectRule, and with
+// ownDefaultsRule.
 func validationRules() *rules.Rules {
 	all := rules.NewDefaultRules()
 	all.ReplaceRule(mergeRule.Name, mergeRule.RuleFunc)
 	all.AddRule(noObjectRule.Name, noObjectRule.RuleFunc)
+	all.AddRule(ownDefaultsRule.Name, ownDefaultsRule.RuleFunc)
 	return all
 }
 
@@ -226,6 +228,28 @@ var noObjectRule = core.Rule{
 			if v.Kind == ast.ObjectValue && len(v.Children) == 0 && v.Definition != nil && v.Definition.Kind != ast.InputObject {
 				addError(core.Message("Expected value of type %q, found {}.", v.ExpectedType), core.At(v.Position))
 			}
+		})
+	},
+}
+
+// ownDefaultsRule refuses nothing. It has the uses of variables forget the definitions that
+// the other rules have looked at. Those in a fragment would remember the last operation's, and
+// have its default, whichever operation is executed. The defaults of that one are among its
+// variables' values.
+var ownDefaultsRule = core.Rule{
+	Name: "OwnDefaults",
+	RuleFunc: func(observers *core.Events, _ core.AddErrFunc) {
+		var uses []*ast.Value
+		observers.OnValue(func(_ *core.Walker, v *ast.Value) {
+			if v.Kind == ast.Variable {
+				uses = append(uses, v)
+			}
+		})
+		observers.OnOperation(func(*core.Walker, *ast.OperationDefinition) {
+			for _, v := range uses {
+				v.VariableDefinition = nil
+			}
+			uses = nil
 		})
 	},
 }

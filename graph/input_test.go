@@ -203,6 +203,28 @@ func TestNullForAVariableWithADefault(t *testing.T) {
 	}
 }
 
+// Of operations that share a fragment, each has the defaults of its own variables.
+func TestDefaultsAreOfTheOperation(t *testing.T) {
+	const document = `mutation Plain($c: String!, $k: String) { ...F } mutation Once($c: String!, $k: String = "once") { ...F }
+		fragment F on Mutation { createComment(input: {postId: "<post:notes>", content: $c, idempotencyKey: $k}) { comment { id } } }`
+	for _, unplanned := range []bool{false, true} {
+		b := smallBlog(t, Options{unplanned: unplanned})
+		send := func(operation string) string {
+			a := postBody(t, b, "demo:ada", map[string]any{"query": b.fill(document), "operationName": operation, "variables": map[string]any{"c": "hi"}})
+			if a.code() != "" {
+				t.Error(a.body)
+			}
+			return string(a.Data)
+		}
+		if send("Plain") == send("Plain") {
+			t.Error("without a key, and one comment")
+		}
+		if send("Once") != send("Once") {
+			t.Error("with one key, and two comments")
+		}
+	}
+}
+
 // A variable of an enum in the wrong case, which the executor lets pass, is refused.
 func TestEnumsAreOfOneCase(t *testing.T) {
 	for _, unplanned := range []bool{false, true} {
