@@ -15,19 +15,42 @@ import (
 const (
 	maxBody   = 1 << 20  // bytes of a body, or of a message
 	smallBody = 16 << 10 // bytes; up to which there may be any number
+
+	smallAnswer = 128 << 10 // bytes, likewise; pages of the usual length are small
 )
 
-// largeBodies is how many bytes those that are not small have together, a variable so
-// that a test need not send as many.
-var largeBodies int64 = 64 << 20
+// largeBodies and largeAnswers are how many bytes those that are not small have together,
+// variables so that a test need not send as many.
+var largeBodies, largeAnswers int64 = 64 << 20, 256 << 20
 
 // bodies bounds what is kept of requests and messages that have not arrived in full,
-// or not been read: connections are many, and a body takes a while if its client wants.
-type bodies struct{ large *semaphore.Weighted }
+// or not been read, and of answers that have not been taken: connections are many, and a
+// body takes a while if its client wants.
+type bodies struct{ large, answers *semaphore.Weighted }
 
-func newBodies() *bodies { return &bodies{semaphore.NewWeighted(largeBodies)} }
+func newBodies() *bodies {
+	return &bodies{semaphore.NewWeighted(largeBodies), semaphore.NewWeighted(largeAnswers)}
+}
 
-var errTooManyBodies = &refusal{code: unavailable, message: "too many large requests at a time; try again later", retryAfter: defaultRetryAfter}
+var (
+	errTooManyBodies  = &refusal{code: unavailable, message: "too many large requests at a time; try again later", retryAfter: defaultRetryAfter}
+	errTooManyAnswers = &refusal{code: unavailable, message: "too many large answers at a time; ask for less, or try again later", retryAfter: defaultRetryAfter}
+)
+
+// holdAnswer makes room for an answer of so many bytes, until taken is called. That of a
+// mutation, which has been made, is never refused.
+func (b *bodies) holdAnswer(size int, mutation bool) (taken func(), err error) {
+	n := int64(size)
+	switch {
+	case n < smallAnswer:
+		return func() {}, nil
+	case b.answers.TryAcquire(n):
+		return func() { b.answers.Release(n) }, nil
+	case mutation:
+		return func() {}, nil
+	}
+	return func() {}, errTooManyAnswers
+}
 
 // readAll reads what has size bytes, -1 if that is not known. done is to be called when
 // they are no longer needed.

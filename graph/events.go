@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
@@ -93,7 +94,12 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	for {
 		select {
 		case response := <-encoded:
+			taken, full := t.bodies.holdAnswer(len(response), errs == nil && op.Operation.Operation == ast.Mutation)
+			if full != nil {
+				response = appendResponse(nil, dispatchError(ctx, exec, full))
+			}
 			err = out.event("next", response)
+			taken()
 			silence.Reset(eventsKeepAlive)
 		case <-silence.C:
 			err = out.comment()

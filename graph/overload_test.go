@@ -190,3 +190,81 @@ func TestLargeBodies(t *testing.T) {
 		t.Error("a message takes for ever")
 	}
 }
+
+// reluctant is a client that takes its answer when it is told to.
+type reluctant struct {
+	*httptest.ResponseRecorder
+	asked, take chan struct{}
+}
+
+func (r reluctant) Write(p []byte) (int, error) {
+	close(r.asked)
+	<-r.take
+	return r.ResponseRecorder.Write(p)
+}
+
+// Large answers that are not taken are as many as there is room for: others are refused,
+// but for those of mutations, and small ones are given all the while.
+func TestLargeAnswers(t *testing.T) {
+	before := largeAnswers
+	t.Cleanup(func() { largeAnswers = before })
+	const length = 200_000 // bytes
+	largeAnswers = length * 3 / 2
+	b, server := live(t, Options{})
+	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
+	large := b.fill(`{ post(id: "<post:long>") { content } }`)
+	write := b.fill(`mutation { likePost(input: {postId: "<post:long>"}) { post { content } } }`)
+	ask := func(accept string) answer {
+		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, large)))
+		r.Header.Set("Content-Type", mediaJSON)
+		r.Header.Set("Accept", accept)
+		return send(t, b, r)
+	}
+
+	client := reluctant{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, large)))
+		r.Header.Set("Content-Type", mediaJSON)
+		b.ServeHTTP(client, r)
+	}()
+	<-client.asked
+	if a := ask(mediaJSON); a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || a.Data != nil {
+		t.Errorf("one more: %d %.300s", a.status, a.body)
+	}
+	if a := ask(mediaEvents); !strings.HasPrefix(a.body, `event: next
+data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(a.body, "event: complete\ndata: \n\n") {
+		t.Errorf("as an event: %.300s", a.body)
+	}
+	p := dial(t, server, modern, nil).init()
+	p.subscribe("subscribe", "1", large)
+	if got := p.closed(); got.Code != closeTooSlow || got.Reason != errTooManyAnswers.message {
+		t.Errorf("a message: %v", got)
+	}
+	if a := post(t, b, "demo:grace", write, nil); a.code() != "" || len(a.Data) < length {
+		t.Errorf("a mutation: %.300s", a.body)
+	}
+	if a := post(t, b, "", `{ __typename }`, nil); a.code() != "" {
+		t.Errorf("a small one: %s", a.body)
+	}
+	close(client.take)
+	<-done
+	if n := client.Body.Len(); n < length {
+		t.Errorf("the first: %d bytes", n)
+	}
+	for _, accept := range []string{mediaJSON, mediaEvents, mediaJSON} { // each gives its room back
+		if a := ask(accept); len(a.body) < length {
+			t.Errorf("afterwards: %.300s", a.body)
+		}
+	}
+	p = dial(t, server, modern, nil).init()
+	p.subscribe("subscribe", "1", large)
+	if got := p.receive(); len(got) < length {
+		t.Errorf("afterwards, a message: %.300s", got)
+	}
+	p.expect(`{"type":"complete","id":"1"}`)
+	if a := ask(mediaJSON); len(a.body) < length {
+		t.Errorf("and after that: %.300s", a.body)
+	}
+}

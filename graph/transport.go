@@ -67,7 +67,10 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 	}
 	defer in.done()
 	if a := t.answers.recall(r, in); a != nil {
-		a.write(w, r)
+		if taken, ok := t.hold(w, r, exec, media, len(a.body), false); ok {
+			defer taken()
+			a.write(w, r)
+		}
 		return
 	}
 	response, err := t.execute(r, exec, in)
@@ -75,7 +78,13 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		writeError(w, r, exec, media, err)
 		return
 	}
-	if token := requestFrom(r.Context()).session.Token(); token != "" {
+	asker := requestFrom(r.Context())
+	taken, ok := t.hold(w, r, exec, media, len(response.Data), asker.basis == nil)
+	if !ok {
+		return
+	}
+	defer taken()
+	if token := asker.session.Token(); token != "" {
 		h.Set(sessionHeader, token)
 	}
 	if a := t.answers.keep(r, in, response); a != nil {
@@ -83,6 +92,15 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		return
 	}
 	writeResponse(w, media, response)
+}
+
+// hold makes room for an answer that is about to be given. If there is none it says so.
+func (t httpTransport) hold(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, size int, mutation bool) (taken func(), ok bool) {
+	taken, err := t.bodies.holdAnswer(size, mutation)
+	if err != nil {
+		writeError(w, r, exec, media, &httpError{status: http.StatusServiceUnavailable, err: err})
+	}
+	return taken, err == nil
 }
 
 // writeError answers with an error that came before execution.

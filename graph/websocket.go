@@ -14,6 +14,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/coder/websocket"
+	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/store"
@@ -392,6 +393,12 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		if responses.ctx.Err() != nil {
 			return nil // the client has ended it, and may use the id for another
 		}
+		taken, err := s.bodies.holdAnswer(len(r.Data), responses.kind == ast.Mutation)
+		if err != nil {
+			s.close(closeTooSlow, errTooManyAnswers.message)
+			return err
+		}
+		defer taken()
 		return s.answer(id, r)
 	}, func(slow bool, err error) {
 		defer s.operations.Done()
