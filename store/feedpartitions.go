@@ -108,7 +108,7 @@ func (f feedContent) newest() (ids []string) {
 // interrupted FillFeed, or a number from before that was gone back to, leaves them unlike.
 func (f feedContent) fills(partitions []string) bool {
 	for _, partition := range partitions {
-		if !maps.EqualFunc(f[partition], f[partitions[0]], placedEntry.alike) {
+		if f[partition] == nil || !maps.EqualFunc(f[partition], f[partitions[0]], placedEntry.alike) {
 			return false
 		}
 	}

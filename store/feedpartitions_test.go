@@ -445,6 +445,20 @@ func TestFillFeedInterrupted(t *testing.T) {
 	}
 }
 
+// What others keep beside the feed does not stand in for a partition that is missing.
+func TestFillFeedBesideWhatIsNotOurs(t *testing.T) {
+	w := newWorld(t)
+	w.post(w.user("ada"), "post 0")
+	w.upsert("feed", "other", `{"id":"x","type":"other"}`)
+	two := w.spread(2)
+	if err := two.FillFeed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.inAll(2, []string{"post 0"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // Partitions that the feed had long ago, and that nobody has removed, are brought up to date.
 func TestFillFeedWithWhatItWas(t *testing.T) {
 	w := newWorld(t)
