@@ -262,8 +262,8 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
 	_, err = s.posts.CreateItem(ctx, key(id), encode(item), nil)
 	if hasStatus(err, http.StatusConflict) {
 		first, err := s.firstPost(ctx, op, item)
-		if first != nil {
-			s.showNow(ctx, first) // who made it may not have come so far
+		if first != nil && first.CreatedAt > NewDate(s.o.Clock().Add(-underWay)) {
+			s.showNow(ctx, first) // who made it may not have come so far; what is old may not belong into the feed
 		}
 		return first, err
 	}

@@ -3,10 +3,12 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"byline/store"
@@ -231,5 +233,39 @@ func TestRepeatedCreateShows(t *testing.T) {
 	}
 	if len(w.feed()) != 1 || len(w.userPosts(ada)) != 1 {
 		t.Errorf("%d in the feed, %d of the user", len(w.feed()), len(w.userPosts(ada)))
+	}
+}
+
+// A create that is repeated much later does not bring its post back into the feed, which
+// would be filled up from there on, and lack what was published in between.
+func TestRepeatedCreateOfAnOldPost(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	n := store.NewPost{AuthorID: ada.ID, Title: "old", Content: "x", Key: "k"}
+	if _, err := w.CreatePost(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	var posts []*store.Post
+	for i := range 159 {
+		posts = append(posts, w.post(ada, fmt.Sprint(i)))
+	}
+	defer w.run()()
+	deleteSome := func(some []*store.Post) {
+		for _, p := range some {
+			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, w.caughtUp)
+	}
+	eventually(t, w.caughtUp)
+	deleteSome(posts[139:]) // as many as the feed bears without being filled up
+	w.clock.ms.Add(time.Hour.Milliseconds())
+	if _, err := w.CreatePost(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	deleteSome(posts[108:139])
+	for _, d := range w.verify(time.Second) {
+		t.Errorf("%+v", d)
 	}
 }
