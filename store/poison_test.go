@@ -111,6 +111,22 @@ func TestRenameBesideWhatCannotBeRenamed(t *testing.T) {
 	}
 }
 
+// Nor does a post that cannot be renamed keep anything from being projected when it comes by.
+func TestMisnamedPostThatCannotBeRenamed(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.ID))
+	p := w.post(ada, "after the poison")
+	w.like(ada, p)
+	defer w.run()()
+	eventually(t, func() error {
+		if got := w.feed(); got[0].LikeCount != 1 {
+			return errors.New("the projections are stuck")
+		}
+		return w.caughtUp()
+	})
+}
+
 // Items that others have written, with ids and names that cannot be asked for, stop nothing.
 func TestWhatCannotBeAskedFor(t *testing.T) {
 	w := newWorld(t)

@@ -328,13 +328,19 @@ func (s *Store) mendNames(ctx context.Context, items []authored) error {
 	}
 	for _, item := range items {
 		if name, ok := names[item.UserID]; ok && name != item.Username {
-			if err := s.renameItem(ctx, item, name); err != nil {
+			err := s.renameItem(ctx, item, name)
+			if refused(err) {
+				s.setAside(postsContainer, encode(item), err)
+			} else if err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// refused reports whether an item cannot be renamed: its revision, say, is no number.
+func refused(err error) bool { return hasStatus(err, http.StatusBadRequest) }
 
 // renameItem puts the author's name on a post, comment or like, if the item is
 // still what was read. An item that has changed meanwhile comes by again: its
@@ -432,12 +438,12 @@ func (s *Store) sweepName(ctx context.Context, userID string) error {
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(projectionWorkers)
-		refused := make([]error, len(items))
+		refusals := make([]error, len(items))
 		for i, item := range items {
 			g.Go(func() error {
 				err := s.renameItem(gctx, item, u.Username)
-				if hasStatus(err, http.StatusBadRequest) { // such as a revision that is no number
-					refused[i], err = err, nil
+				if refused(err) {
+					refusals[i], err = err, nil
 				}
 				return err
 			})
@@ -446,9 +452,9 @@ func (s *Store) sweepName(ctx context.Context, userID string) error {
 			return err
 		}
 		for i, item := range items {
-			if refused[i] != nil {
+			if refusals[i] != nil {
 				aside[item] = true
-				s.setAside(postsContainer, encode(item), refused[i])
+				s.setAside(postsContainer, encode(item), refusals[i])
 			}
 		}
 		count += len(items)
