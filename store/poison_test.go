@@ -140,6 +140,7 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 	stray("feed", "\u00e9", "a", "a", "\u00e9")
 	stray("posts", "a#b", "a#b", "a#b", "post")
 	stray("posts", "ab", "a#b", "ab", "comment")
+	stray("posts", "", "a", "", "post")
 	stray("users", ada.ID, "a#b", "a#b", "post")
 	for i, name := range []string{"", "a/b", "a#b", "a\\b", "bob ", "\u00e9mil", "\U0001f600", "a?b", "50%20"} {
 		u, p := fmt.Sprint("u", i), fmt.Sprint("p", i)

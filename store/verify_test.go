@@ -326,7 +326,7 @@ func TestRepairOfWhatIsWellDoesNothing(t *testing.T) {
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Revision != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := w.Repair(t.Context(), store.Difference{Kind: "nonsense"}); store.CodeOf(err) != store.Internal {
+	if err := w.Repair(t.Context(), store.Difference{Kind: "nonsense", Partition: p.ID, ID: p.ID}); store.CodeOf(err) != store.Internal {
 		t.Error(errors.New("an unknown kind is accepted"))
 	}
 }
