@@ -570,6 +570,15 @@ func TestContainerMadeAnew(t *testing.T) {
 	w = openWorld(t, dir)
 	p := w.post(ada, "after")
 	w.like(grace, p)
+	status, err := w.Projections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range status {
+		if r.Processor == "projections-posts" && r.Lag != 1 {
+			t.Errorf("%d transactions are still to be handled", r.Lag)
+		}
+	}
 	defer w.run()()
 	eventually(t, func() error {
 		for _, have := range w.feed() {

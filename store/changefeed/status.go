@@ -71,6 +71,11 @@ func (s *RangeStatus) measure(ctx context.Context, source *azcosmos.ContainerCli
 		one := continuation{c.Version, c.ResourceID, c.Positions[:1]}
 		c.Positions = c.Positions[1:]
 		page, err := r.read(ctx, one.Positions[0].feedRange(), one.String(), 1)
+		if err != nil && r.madeAnew(ctx, one.String(), err) { // whoever works on it begins at the beginning
+			c = start(nil, s.Range)
+			s.Lag, s.Since = 0, time.Time{}
+			continue
+		}
 		if err != nil {
 			return err
 		}
