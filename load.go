@@ -32,10 +32,10 @@ func (c benchLoad) options() (load.Options, error) {
 	if err != nil || root.Host == "" {
 		return load.Options{}, fmt.Errorf("--url %s: it must be a URL such as http://localhost:8080", c.URL)
 	}
-	if c.Users < 1 {
-		return load.Options{}, fmt.Errorf("--users %d: there can be 1 or more", c.Users)
+	if err := checkUsers(c.Users); err != nil {
+		return load.Options{}, err
 	}
-	if c.Writes < 0 || c.Writes > 100 {
+	if !(c.Writes >= 0 && c.Writes <= 100) {
 		return load.Options{}, fmt.Errorf("--writes %g: there can be 0 to 100 percent", c.Writes)
 	}
 	o := load.Options{URL: root.JoinPath("graphql").String(), Metrics: cmp.Or(c.MetricsURL, root.JoinPath("metrics").String()),

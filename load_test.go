@@ -55,6 +55,9 @@ func TestBenchLoad(t *testing.T) {
 		"of another seed":  {"--url", i.root, "--seed", "2", "--writes", "100", "--duration", "300ms"},
 		"a negative share": {"--writes", "-1"},
 		"not a number":     {"--skew", "NaN", "--url", i.root},
+		"no end of skew":   {"--skew", "Inf", "--url", i.root},
+		"no share":         {"--writes", "NaN", "--url", i.root, "--duration", "300ms"},
+		"too many users":   {"--users", "1000000000", "--url", i.root},
 		"a bad duration":   {"--duration", "soon"},
 	} {
 		t.Run(name, func(t *testing.T) {

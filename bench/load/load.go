@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -40,10 +41,10 @@ func (o Options) check() error {
 		return errors.New("load: there must be a connection")
 	case o.Duration <= 0:
 		return errors.New("load: the duration must be over 0")
-	case o.Writes < 0 || o.Writes > 1:
+	case !(o.Writes >= 0 && o.Writes <= 1):
 		return errors.New("load: the share of writes must be from 0 to 1")
-	case !(o.Skew > 1):
-		return errors.New("load: the skew must be over 1")
+	case !(o.Skew > 1) || math.IsInf(o.Skew, 1):
+		return errors.New("load: the skew must be a number over 1")
 	case o.Blog.TotalPosts() == 0:
 		return errors.New("load: the blog has no posts")
 	}
