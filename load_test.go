@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"byline/bench/load"
 )
@@ -43,6 +46,23 @@ func TestBenchLoad(t *testing.T) {
 	if status := run(t.Context(), args, &text, &log, nil); status != 0 || !strings.Contains(text.String(), "RU per 1,000 requests") {
 		t.Errorf("status %d: %s", status, &text)
 	}
+	t.Run("a server that stops answering", func(t *testing.T) {
+		const stop = 800 * time.Millisecond
+		began := time.Now()
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if since := time.Since(began); since > stop/8 {
+				time.Sleep(stop - since)
+			}
+			fmt.Fprint(w, `{"data":{}}`)
+		}))
+		defer server.Close()
+		var out, log output
+		var r load.Report
+		status := run(t.Context(), []string{"bench", "load", "--url", server.URL, "--metrics-url", "none", "--duration", "300ms", "--json"}, &out, &log, nil)
+		if err := json.Unmarshal([]byte(out.String()), &r); status != 0 || err != nil || r.All.Max < 500 {
+			t.Errorf("status %d, %v: %s%s", status, err, &out, &log)
+		}
+	})
 	for name, args := range map[string][]string{
 		"no server":        {"--url", "http://localhost:1"},
 		"no metrics there": {"--url", i.root, "--metrics-url", i.root + "/nothing"},

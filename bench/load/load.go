@@ -81,8 +81,9 @@ type run struct {
 	stride uint64
 }
 
-// Run asks until Options.Duration is over, or ctx ends, which is no error. Requests that
-// fail are counted; if all do, that is the error.
+// Run asks until Options.Duration is over, or ctx ends, which is no error, and waits for what
+// is under way then, unless ctx has ended. Requests that fail, or take over a minute, are
+// counted; if all do, that is the error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -108,9 +109,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	began := time.Now()
 	for i := range workers {
 		random := rand.New(rand.NewPCG(o.Blog.Seed, uint64(i)))
-		workers[i] = &worker{run: r, client: &http.Client{Transport: transport}, random: random,
+		workers[i] = &worker{run: r, client: &http.Client{Transport: transport, Timeout: longest * time.Microsecond}, random: random,
 			popular: rand.NewZipf(random, o.Skew, 1, uint64(r.total-1)), took: map[string]*hdrhistogram.Histogram{}}
-		all.Go(func() { workers[i].work(limited) })
+		all.Go(func() { workers[i].work(ctx, limited) })
 	}
 	all.Wait()
 	took := time.Since(began)
@@ -130,9 +131,10 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// work asks until ctx ends.
-func (w *worker) work(ctx context.Context) {
-	for ctx.Err() == nil {
+// work asks until limited ends, and waits for the last answer as for any other: the longest
+// are most likely to be under way then. If ctx ends it does not wait.
+func (w *worker) work(ctx, limited context.Context) {
+	for limited.Err() == nil {
 		p := w.pick()
 		body, token := p.request(w)
 		began := time.Now()
