@@ -120,7 +120,7 @@ func (e placedEntry) alike(o placedEntry) bool {
 }
 
 // CheckFeed returns Conflict if the feed is spread and Options.FeedPartitions does not say
-// so: who runs the projections asks first, as FillFeed does.
+// so: who runs the projections, or reads everything, asks first, as FillFeed does.
 func (s *Store) CheckFeed(ctx context.Context) error {
 	_, err := s.readFeed(ctx, s.background.feed)
 	return err

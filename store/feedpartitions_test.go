@@ -229,7 +229,7 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	}
 	wantCode(t, w.FillFeed(t.Context()), store.Conflict, "feedPartitions")
 	wantCode(t, w.Rebuild(t.Context()), store.Conflict, "feedPartitions")
-	wantCode(t, w.Verify(t.Context(), 0, nil, nil), store.Conflict, "feedPartitions")
+	wantCode(t, w.Verify(t.Context(), 0, func(int, int) { t.Error("verify has read something before it is refused") }, nil), store.Conflict, "feedPartitions")
 	repair := func(w *world) (found []store.Difference) {
 		t.Helper()
 		found = w.verify(0)

@@ -45,6 +45,9 @@ type Difference struct {
 // many: 0 until the users container has been read, whose copies tell it well enough.
 func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference)) error {
 	ctx = s.begin(ctx, Verify)
+	if err := s.CheckFeed(ctx); err != nil {
+		return err
+	}
 	v := verifier{Store: s, progress: progress, users: map[string]string{}, reservations: map[string]string{},
 		posts: map[string]*postSummary{}, copies: map[placeOfCopy]string{}}
 	if err := v.readUsers(ctx); err != nil {
