@@ -29,10 +29,9 @@ func (s *Store) compare(ctx context.Context, d Difference) (*Difference, error) 
 	return wrong, err
 }
 
-// addressable reports whether what differs can be asked for. There is no item without an id:
-// that of a post is taken from postId, which others may have left empty.
+// addressable reports whether what differs can be asked for.
 func (d *Difference) addressable() bool {
-	return addressable(d.Partition) && (d.Kind == Username || d.ID != "" && addressable(d.ID)) // a name's ID is its owner
+	return addressable(d.Partition) && (d.Kind == Username || addressable(d.ID)) // a name's ID is its owner
 }
 
 func (s *Store) compareAs(ctx context.Context, d Difference) (*Difference, error) {

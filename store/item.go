@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -186,12 +187,13 @@ func ofID(c byte) bool {
 
 // addressable reports whether an item can be asked for that others may have written: by id or
 // partition key, which may be one of ours, or as "post.2" or "username:ada". Many others Cosmos
-// DB, or azcosmos, does not take in a request for one item.
+// DB, or azcosmos, does not take in a request for one item; an empty one, or one of dots, is
+// none in its path.
 func addressable(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !ofID(c) && c != '.' && c != ':' {
 			return false
 		}
 	}
-	return len(name) <= 255
+	return strings.Trim(name, ".") != "" && len(name) <= 255
 }

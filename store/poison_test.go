@@ -141,6 +141,12 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 	stray("posts", "a#b", "a#b", "a#b", "post")
 	stray("posts", "ab", "a#b", "ab", "comment")
 	stray("posts", "", "a", "", "post")
+	for _, id := range []string{".", "..", "a.", ":"} {
+		stray("feed", "post", id, id, "post")
+		stray("posts", id, id, id, "post")
+		stray("users", ada.ID, id, id, "post")
+		w.upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, id))
+	}
 	stray("users", ada.ID, "a#b", "a#b", "post")
 	for i, name := range []string{"", "a/b", "a#b", "a\\b", "bob ", "\u00e9mil", "\U0001f600", "a?b", "50%20"} {
 		u, p := fmt.Sprint("u", i), fmt.Sprint("p", i)
@@ -184,13 +190,15 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 func TestTrimBesideWhatCannotBeAskedFor(t *testing.T) {
 	w := newWorld(t)
 	ada := w.user("ada")
-	w.upsert("feed", "post", `{"id":"a#b","type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`)
+	for _, id := range []string{"a#b", ".", ".."} {
+		w.upsert("feed", "post", fmt.Sprintf(`{"id":%q,"type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`, id))
+	}
 	for i := range store.FeedKept + 2 {
 		w.post(ada, fmt.Sprint(i))
 	}
 	defer w.run()()
 	eventually(t, w.caughtUp)
-	if n := len(w.inPartition("post")); n != store.FeedKept+1 {
+	if n := len(w.inPartition("post")); n != store.FeedKept+3 {
 		t.Errorf("%d entries", n)
 	}
 }
