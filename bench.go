@@ -212,7 +212,7 @@ type benchGrowth struct {
 
 func (c benchGrowth) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
 	if c.Times < 2 || c.Times > maxUsers {
-		return fmt.Errorf("--times %d: there can be 2 or more", c.Times)
+		return fmt.Errorf("--times %d: there can be 2 to %d", c.Times, maxUsers)
 	}
 	if err := c.check(c.Runs, c.Users, c.Times*c.Users); err != nil {
 		return err
