@@ -145,12 +145,13 @@ func TestHelp(t *testing.T) {
 	for _, r := range rows {
 		documented[r[1]] = true
 	}
-	shown := map[string]bool{}
+	shown, all := map[string]bool{}, ""
 	for _, args := range [][]string{{"--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"bench", "article", "--help"}, {"bench", "growth", "--help"}, {"bench", "load", "--help"}, {"explain", "--help"}} {
 		var out output
 		if status := run(t.Context(), args, &out, io.Discard, nil); status != 0 {
 			t.Errorf("exit status %d", status)
 		}
+		all += out.String()
 		for _, name := range regexp.MustCompile(`--(?:\[no-\])?[a-z][a-z-]*`).FindAllString(out.String(), -1) {
 			if name = strings.Replace(name, "[no-]", "", 1); name != "--help" {
 				shown[name] = true
@@ -160,6 +161,11 @@ func TestHelp(t *testing.T) {
 			if !bytes.Contains(readme, []byte("`"+name[1:])) {
 				t.Errorf("README.md does not name %s", name)
 			}
+		}
+	}
+	for _, flag := range []string{"--cache=64", "--max-connections=20000", `--auth-role-claim="roles"`, "--partitions=1", "--duration=30s", "--skew=1.1"} {
+		if !strings.Contains(all, flag+" ") {
+			t.Errorf("--help does not show the default %s", flag)
 		}
 	}
 	if len(shown) < 8 || !maps.Equal(shown, documented) {

@@ -20,7 +20,7 @@ type emulatorConfig struct {
 	HTTP          bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
 	Key           secret        `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"The account's key. Without one, the well-known key of emulators."`
 	RUs           int           `name:"rus" placeholder:"N" help:"Request units that each physical partition may spend in a second before it answers 429. Without, there is no limit."`
-	Partitions    int           `default:"1" placeholder:"N" help:"Physical partitions of a new container, 1 to 256."`
+	Partitions    int           `default:"1" help:"Physical partitions of a new container, 1 to 256."`
 	Sync          bool          `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: much faster, but a crash of the process or the machine may lose the last seconds of acknowledged writes, though never half a write."`
 	ReplicaLag    time.Duration `placeholder:"DURATION" help:"Let reads see a state that is this old, unless their session token asks for a newer one: to try how an application lives with it. Without, reads see the newest."`
 	ComputeListen string        `placeholder:"HOST:PORT" help:"Second address, which takes item ids of any characters, as the service's compute gateway does."`

@@ -27,7 +27,7 @@ type listenConfig struct {
 
 	RequestsPerViewer  *int `env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of somebody who is signed in; 0 for no limit. Default: 50, and no limit with demo tokens."`
 	RequestsPerAddress *int `env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address, but loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
-	MaxConnections     int  `default:"20000" env:"BYLINE_MAX_CONNECTIONS" placeholder:"N" help:"Connections at a time."`
+	MaxConnections     int  `default:"20000" env:"BYLINE_MAX_CONNECTIONS" help:"Connections at a time."`
 }
 
 // Requests a second where strangers can reach the server.

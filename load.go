@@ -16,14 +16,14 @@ import (
 
 // benchLoad is what `byline bench load` can be told.
 type benchLoad struct {
-	URL         string        `name:"url" default:"http://localhost:8080" placeholder:"URL" help:"The server to ask, which has what byline seed has loaded. Where demo tokens are good there, requests write, too."`
+	URL         string        `name:"url" default:"http://localhost:8080" help:"The server to ask, which has what byline seed has loaded. Where demo tokens are good there, requests write, too."`
 	MetricsURL  string        `name:"metrics-url" placeholder:"URL" help:"Its metrics. Default: /metrics of the server; none looks at none."`
-	Users       int           `default:"100" placeholder:"N" help:"As byline seed was told."`
-	Seed        uint64        `default:"1" placeholder:"S" help:"As byline seed was told."`
-	Connections int           `default:"16" placeholder:"N" help:"How many readers ask, each one request after the other."`
-	Duration    time.Duration `default:"30s" placeholder:"D" help:"How long."`
-	Writes      float64       `default:"1" placeholder:"PERCENT" help:"Of the requests, which likes and comments are."`
-	Skew        float64       `default:"1.1" placeholder:"S" help:"How much more popular some posts are than others: the exponent of Zipf's law, over 1."`
+	Users       int           `default:"100" help:"As byline seed was told."`
+	Seed        uint64        `default:"1" help:"As byline seed was told."`
+	Connections int           `default:"16" help:"How many readers ask, each one request after the other."`
+	Duration    time.Duration `default:"30s" help:"How long."`
+	Writes      float64       `default:"1" help:"Percent of the requests, which likes and comments are."`
+	Skew        float64       `default:"1.1" help:"How much more popular some posts are than others: the exponent of Zipf's law, over 1."`
 	JSON        bool          `name:"json" help:"Print JSON."`
 }
 

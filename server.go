@@ -51,7 +51,7 @@ type serveConfig struct {
 	AuthAudience string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"The audience that the tokens must be for."`
 
 	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"The role of those who may delete what others wrote. Without one, nobody may."`
-	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" placeholder:"CLAIM" help:"The claim of the tokens with the roles; one inside others, by their names joined by dots."`
+	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"The claim of the tokens with the roles; one inside others, by their names joined by dots."`
 
 	RUPerRequest     int    `name:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" help:"Request units that an operation may be predicted to cost."`
 	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse what is over that (enforce), or only count and log it (measure)."`
@@ -60,7 +60,7 @@ type serveConfig struct {
 
 	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics alone. Without one, /metrics is served on --listen if that is on loopback and there is no --behind-proxy, and not at all otherwise."`
 
-	Cache int `default:"64" env:"BYLINE_CACHE" placeholder:"MB" help:"Memory for what was read and has not changed since. 0: everything is read anew."`
+	Cache int `default:"64" env:"BYLINE_CACHE" help:"Megabytes of memory for what was read and has not changed since. 0: everything is read anew."`
 
 	TrustedDocuments string `env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, all that are valid."`
 }
