@@ -81,6 +81,8 @@ func TestRefusesToStart(t *testing.T) {
 		{"document that is not valid", []string{"--trusted-documents", manifest, "--data", t.TempDir()}, manifest + `: document "bad", line 1, column 21: Cannot query field "nodes"`},
 		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"}, "1 to 64 partitions, not 65"},
 		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()}, "--ru-per-request must be at least 1"},
+		{"less memory than none", []string{"--cache=-1", "--data", t.TempDir(), "--no-demo"}, "--cache -1: there can be 0 to 1048576 megabytes"},
+		{"more memory than there are addresses", []string{"--cache", "17592186044416", "--data", t.TempDir(), "--no-demo"}, "--cache 17592186044416"},
 		{"unknown flag", []string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -181,6 +181,9 @@ func collectLater() (asBefore func()) {
 // toldWhenToCollect reports whether whoever started the process has told Go, and is obeyed.
 func toldWhenToCollect() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
+// maxCache is a terabyte, in megabytes.
+const maxCache = 1 << 20
+
 // serve runs the gateway until ctx ends.
 func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
 	if err := c.check(); err != nil {
@@ -188,6 +191,9 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	}
 	if c.RUPerRequest < 1 || c.RUPerViewer < 0 {
 		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
+	}
+	if c.Cache < 0 || c.Cache > maxCache {
+		return fmt.Errorf("--cache %d: there can be 0 to %d megabytes", c.Cache, maxCache)
 	}
 	provider, err := c.provider()
 	if err != nil {
