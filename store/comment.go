@@ -204,7 +204,11 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
 		var c authored
 		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {
-			return decodePost(op, postRaw)
+			post, err := decodePost(op, postRaw)
+			if post == nil && err == nil {
+				err = noComment(op) // the post has been deleted since
+			}
+			return post, err
 		}
 	}
 	gone := status == http.StatusNotFound || status == http.StatusPreconditionFailed

@@ -21,6 +21,8 @@ type deafTo struct {
 	armed  atomic.Bool
 	before bool // the write itself is lost
 	writes atomic.Int64
+
+	meanwhile func() // happens once the write is done, if set
 }
 
 func (d *deafTo) Do(r *http.Request) (*http.Response, error) {
@@ -36,6 +38,9 @@ func (d *deafTo) Do(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		resp.Body.Close()
+		if d.meanwhile != nil {
+			d.meanwhile()
+		}
 	}
 	return nil, errors.New("connection reset by peer")
 }
@@ -169,6 +174,26 @@ func TestUnansweredWrites(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A comment whose delete was not answered is on a post that is deleted a moment later.
+func TestUnansweredDeleteOfACommentOnADeletedPost(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "Post")
+	c := w.comment(ada, p, "comment")
+	d := &deafTo{Transporter: w.engine}
+	client := newClient(t, w.engine, d)
+	s, err := store.New(client, client, store.Options{Clock: w.clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.meanwhile = func() { w.corrupt("posts", p.ID, p.ID, "/deleted", true) }
+	d.armed.Store(true)
+	post, err := s.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
+	if post != nil || store.CodeOf(err) != store.NotFound {
+		t.Errorf("%+v, %v", post, err)
 	}
 }
 
