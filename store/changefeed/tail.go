@@ -114,7 +114,7 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 			}
 		}
 		if err != nil {
-			t.reader.failed(ctx, &retry, r, err)
+			t.reader.failed(same, &retry, r, err)
 			continue
 		}
 		if len(at.Positions) > 1 {

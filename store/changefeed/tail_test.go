@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/changefeed"
@@ -150,6 +151,32 @@ func TestTailTellsWhatItHasReadOfASplitRange(t *testing.T) {
 		defer mu.Unlock()
 		return len(told) == 2 && !told[whole]
 	})
+}
+
+// A range that has to wait for long before it is tried again does not keep the parts of
+// another, which is split meanwhile, from being read.
+func TestTailFollowsASplitBesideARangeThatWaits(t *testing.T) {
+	w := newWorld(t)
+	w.split()
+	var busy atomic.Bool
+	waits := make(chan struct{})
+	w.tailWith(w.client, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond,
+		Read: func(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+			if o.Continuation != nil && strings.Contains(*o.Continuation, `"FF"`) && busy.CompareAndSwap(true, false) {
+				close(waits)
+				return azcosmos.ChangeFeedResponse{}, &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
+					RawResponse: &http.Response{Header: http.Header{"X-Ms-Retry-After-Ms": {"3600000"}}}}
+			}
+			return c.ReadChangeFeed(ctx, o)
+		}})
+	busy.Store(true)
+	<-waits
+	if err := w.engine.Split("db", "source", "1"); err != nil {
+		t.Fatal(err)
+	}
+	written := ids("a", 20)
+	w.write(written...)
+	w.wait(func() bool { return w.all(written) })
 }
 
 func TestTailFollowsMerges(t *testing.T) {
