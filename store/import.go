@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"golang.org/x/sync/errgroup"
 )
 
 // Thread is a post with all that was said about it. The counts and the names on its
@@ -114,30 +113,10 @@ func checkOwner(op string, r *usernameItem, u *User) error {
 }
 
 // ImportFeed brings posts that were imported into the feed, of which the newest stay. Of
-// everything imported, the newest FeedKept must have been among them.
+// everything imported, the newest FeedKept must have been among them. Where the feed is not
+// full and ends before them, what lies between comes along.
 func (s *Store) ImportFeed(ctx context.Context, posts []*Post) error {
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(projectionWorkers)
-	for _, partition := range s.feedPartitions {
-		for _, p := range posts {
-			g.Go(func() error {
-				return writeCopy(gctx, s.feed, partition, p)
-			})
-		}
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	for _, partition := range s.feedPartitions {
-		entries, err := s.feedEntries(ctx, partition)
-		if err == nil {
-			err = s.trimFeed(ctx, partition, entries)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.projectFeed(ctx, posts)
 }
 
 // CreateAll creates the items of one logical partition, which are JSON objects, in

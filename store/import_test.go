@@ -66,3 +66,44 @@ func TestImportRepeated(t *testing.T) {
 		})
 	}
 }
+
+// Posts that are older than what deletes have left of the feed do not come into it before
+// those that lie between.
+func TestImportOfOlderPosts(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	var posts []*store.Post
+	for i := range 160 {
+		posts = append(posts, w.post(ada, fmt.Sprint(i)))
+	}
+	deleteSome := func(some []*store.Post) {
+		stop := w.run()
+		eventually(t, w.caughtUp)
+		for _, p := range some {
+			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, w.caughtUp)
+		stop()
+	}
+	deleteSome(posts[140:]) // as many as the feed bears without being filled up
+	date := store.NewDate(epoch().Add(-time.Hour))
+	grace := &store.User{ID: store.UserID("test", "grace"), Username: "grace", CreatedAt: date, Revision: 1}
+	var older []*store.Post
+	var threads []store.Thread
+	for i := range 30 {
+		p := &store.Post{ID: fmt.Sprint("older", i), AuthorID: grace.ID, AuthorUsername: grace.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 1}
+		older, threads = append(older, p), append(threads, store.Thread{Post: p})
+	}
+	if err := w.Import(t.Context(), grace, slices.Values(threads)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ImportFeed(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	deleteSome(posts[105:140])
+	for _, d := range w.verify(time.Second) {
+		t.Errorf("%+v", d)
+	}
+}
