@@ -124,8 +124,8 @@ func describe(item shortItem) string {
 	return fmt.Sprintf("revision %d, %x", item.Revision, sum[:4])
 }
 
-// compareFeedEntry compares an entry with its post. A post that is not among the
-// newest need not be there, but what is there must be true.
+// compareFeedEntry compares an entry with its post. A post that is not among the newest need
+// not be there unless older ones are, but what is there must be true.
 func (s *Store) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
 	wrong, err := s.compareCopy(ctx, s.background.feed, d)
 	if wrong == nil || err != nil || wrong.Have != absent {
@@ -139,7 +139,7 @@ func (s *Store) compareFeedEntry(ctx context.Context, d Difference) (*Difference
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) >= feedServed && newestFirst(entryOf(source), entries[feedServed-1]) > 0 {
+	if n := len(entries); n >= feedServed && newestFirst(entryOf(source), entries[min(n, FeedKept)-1]) > 0 {
 		return nil, nil
 	}
 	return wrong, nil

@@ -93,8 +93,8 @@ func (f feedContent) suspects() (all []Difference) {
 func (f feedContent) newest() (ids []string) {
 	var all []feedEntry
 	for _, entries := range f {
-		for id, e := range entries {
-			all = append(all, feedEntry{ID: id, CreatedAt: Date(fmt.Sprint(e.CreatedAt))})
+		for _, e := range entries {
+			all = append(all, e.entry())
 		}
 	}
 	slices.SortFunc(all, newestFirst)
@@ -103,6 +103,19 @@ func (f feedContent) newest() (ids []string) {
 	}
 	return ids[:min(len(ids), FeedKept)]
 }
+
+// last is the oldest entry of a partition; if there is none, one that is older than all.
+func (f feedContent) last(partition string) (last feedEntry) {
+	for _, e := range f[partition] {
+		if e := e.entry(); last.ID == "" || newestFirst(e, last) > 0 {
+			last = e
+		}
+	}
+	return last
+}
+
+// entry is the entry as far as its place is concerned.
+func (e placedEntry) entry() feedEntry { return feedEntry{e.ID, Date(fmt.Sprint(e.CreatedAt))} }
 
 // fills reports whether there are just these partitions, and the same in all of them. An
 // interrupted FillFeed, or a number from before that was gone back to, leaves them unlike.

@@ -270,9 +270,10 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	found = append(found, feed.suspects()...)
 	newest := v.newest()
 	for _, partition := range v.feedPartitions {
-		for _, id := range newest {
-			if _, ok := feed[partition][id]; !ok {
-				found = append(found, Difference{Kind: FeedEntry, Partition: partition, ID: id})
+		last := feed.last(partition)
+		for i, e := range newest {
+			if _, ok := feed[partition][e.ID]; !ok && (i < feedServed || newestFirst(e, last) < 0) {
+				found = append(found, Difference{Kind: FeedEntry, Partition: partition, ID: e.ID})
 			}
 		}
 	}
@@ -282,8 +283,8 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	return found, nil
 }
 
-// newest lists the posts that the feed has to show.
-func (v *verifier) newest() []string {
+// newest lists the posts that may belong into the feed, newest first.
+func (v *verifier) newest() []feedEntry {
 	var all []feedEntry
 	for _, p := range v.posts {
 		if p.there && !p.deleted {
@@ -291,9 +292,5 @@ func (v *verifier) newest() []string {
 		}
 	}
 	slices.SortFunc(all, newestFirst)
-	var ids []string
-	for _, e := range all[:min(len(all), feedServed)] {
-		ids = append(ids, e.ID)
-	}
-	return ids
+	return all[:min(len(all), FeedKept)]
 }
