@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -52,6 +53,11 @@ type viewsRebuild struct {
 func (c viewsCommand) views(ctx context.Context, log *slog.Logger, stderr io.Writer, do func(*store.Store, *meter) error) (err error) {
 	if err := c.check(); err != nil {
 		return err
+	}
+	if c.embedded() { // which would be made anew, for nothing
+		if _, err := os.Stat(c.Data); err != nil {
+			return fmt.Errorf("--data: %w", err)
+		}
 	}
 	m := newMeter(log, stderr)
 	defer m.stop()

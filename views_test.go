@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,6 +112,18 @@ func defile(t *testing.T, db *cosmos) {
 	p.AppendSet("/title", "not the title")
 	if _, err := feed.PatchItem(t.Context(), azcosmos.NewPartitionKeyString("post"), strings.Trim(string(r.Items[0]), `"`), p, nil); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A directory that is not there has no copies, and does not come to be.
+func TestViewsOfNoData(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "typo")
+	for _, command := range []string{"status", "verify", "repair", "rebuild"} {
+		var out, log output
+		status := run(t.Context(), []string{"views", command, "--data", data}, &out, &log, nil)
+		if _, err := os.Stat(data); status != 1 || !strings.Contains(log.String(), "typo: no such file or directory") || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: status %d, %v: %s%s", command, status, err, &out, &log)
+		}
 	}
 }
 
