@@ -132,7 +132,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item commentItem) (
 		return nil, nil, err
 	}
 	if !ok || have.InputDigest != item.InputDigest {
-		return nil, nil, keyReused(op)
+		return nil, nil, keyUsed(op, ok)
 	}
 	post, err := decodePost(op, postRaw)
 	if post == nil && err == nil {

@@ -236,3 +236,40 @@ func TestEditComment(t *testing.T) {
 		t.Errorf("got %+v", read)
 	}
 }
+
+// A create that is repeated after its item was deleted is told so, and makes nothing.
+func TestRepeatedCreateOfWhatWasDeleted(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "there")
+	check := func(err error) {
+		t.Helper()
+		wantCode(t, err, store.Conflict, "idempotencyKey")
+		if !strings.Contains(err.Error(), "has been deleted") {
+			t.Error(err)
+		}
+	}
+	newPost := store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c", Key: "k"}
+	created, err := w.CreatePost(t.Context(), newPost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.DeletePost(t.Context(), ada.ID, created.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.CreatePost(t.Context(), newPost)
+	check(err)
+	newComment := store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "c", Key: "k"}
+	comment, _, err := w.CreateComment(t.Context(), newComment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, comment.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = w.CreateComment(t.Context(), newComment)
+	check(err)
+	if posts, comments := w.userPosts(ada), w.comments(p); len(posts) != 1 || len(comments) != 0 {
+		t.Errorf("%d posts, %d comments", len(posts), len(comments))
+	}
+}

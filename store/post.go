@@ -238,7 +238,7 @@ type NewPost struct {
 // CreatePost is C2: one create, after a point read for the author's name. It then
 // writes the copies itself, so that the author sees the post at once; should that
 // fail, the change feed catches up. Forbidden if the author has no user yet,
-// Conflict if the idempotency key was used for another post.
+// Conflict if the idempotency key was used for another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
 	const op = "create post"
 	ctx = s.begin(ctx, C2)
@@ -293,13 +293,19 @@ func (s *Store) firstPost(ctx context.Context, op string, item postItem) (*Post,
 		return nil, err
 	}
 	if !ok || have.InputDigest != item.InputDigest {
-		return nil, keyReused(op)
+		return nil, keyUsed(op, ok)
 	}
 	return &have.Post, nil
 }
 
-func keyReused(op string) error {
-	return &Error{Code: Conflict, Op: op, Field: "idempotencyKey", Message: "this idempotencyKey was used with another input"}
+// keyUsed is the error where a key made another item than it should again, or, if that is not
+// there any more, one that was deleted.
+func keyUsed(op string, there bool) error {
+	e := &Error{Code: Conflict, Op: op, Field: "idempotencyKey", Message: "this idempotencyKey was used with another input"}
+	if !there {
+		e.Message = "what was created with this idempotencyKey has been deleted"
+	}
+	return e
 }
 
 // PostEdit says how to change a post. Nil leaves things as they are.
