@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,11 +58,12 @@ func (c benchLoad) run(ctx context.Context, log *slog.Logger, stdout io.Writer) 
 	}
 	log.Info("asking", logURL, o.URL, "for", c.Duration)
 	report, err := load.Run(ctx, o)
-	if err != nil {
+	if report == nil {
 		return err
 	}
+	write := report.WriteText
 	if c.JSON {
-		return report.WriteJSON(stdout)
+		write = report.WriteJSON
 	}
-	return report.WriteText(stdout)
+	return errors.Join(err, write(stdout))
 }

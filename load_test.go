@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +62,22 @@ func TestBenchLoad(t *testing.T) {
 		status := run(t.Context(), []string{"bench", "load", "--url", server.URL, "--metrics-url", "none", "--duration", "300ms", "--json"}, &out, &log, nil)
 		if err := json.Unmarshal([]byte(out.String()), &r); status != 0 || err != nil || r.All.Max < 500 {
 			t.Errorf("status %d, %v: %s%s", status, err, &out, &log)
+		}
+	})
+	t.Run("a server that ends", func(t *testing.T) {
+		var scraped atomic.Bool
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/metrics" && scraped.Swap(true) {
+				http.Error(w, "ended", http.StatusServiceUnavailable)
+			} else if r.URL.Path == "/graphql" {
+				fmt.Fprint(w, `{"data":{}}`)
+			}
+		}))
+		defer server.Close()
+		var out, log output
+		status := run(t.Context(), []string{"bench", "load", "--url", server.URL, "--duration", "100ms"}, &out, &log, nil)
+		if status != 1 || !strings.Contains(out.String(), "requests/s") || !strings.Contains(log.String(), "/metrics: 503") {
+			t.Errorf("status %d: %s%s", status, &out, &log)
 		}
 	})
 	for name, args := range map[string][]string{

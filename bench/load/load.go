@@ -83,7 +83,8 @@ type run struct {
 
 // Run asks until Options.Duration is over, or ctx ends, which is no error, and waits for what
 // is under way then, unless ctx has ended. Requests that fail, or take over a minute, are
-// counted; if all do, that is the error.
+// counted; if all do, that is the error. If the metrics cannot be read any more at the end, that
+// is an error beside the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -116,10 +117,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	all.Wait()
 	took := time.Since(began)
 	after, err := scrape(context.WithoutCancel(ctx), o.Metrics)
-	if err != nil {
-		return nil, err
-	}
-	return newReport(workers, took, before, after)
+	report, failed := newReport(workers, took, before, after)
+	return report, errors.Join(failed, err)
 }
 
 const goldenRatio = 0.6180339887
