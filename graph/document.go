@@ -2,13 +2,16 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"github.com/vektah/gqlparser/v2/parser"
+	"github.com/vektah/gqlparser/v2/validator"
 	"github.com/vektah/gqlparser/v2/validator/core"
 	"github.com/vektah/gqlparser/v2/validator/rules"
 )
@@ -43,6 +46,28 @@ func (l documentLimit) MutateOperationParameters(ctx context.Context, params *gr
 		return nil // the executor parses it again, and says what is wrong
 	}
 	return checkSpread(document)
+}
+
+// readDocument parses and validates a document as the executor does, whatever its variables.
+func readDocument(schema *ast.Schema, text string) (*ast.QueryDocument, error) {
+	text, err := joinPairs(text)
+	if err != nil {
+		return nil, gqlerror.Wrap(err)
+	}
+	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: text}, maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	if len(document.Operations) == 0 {
+		return nil, errors.New("it has no operations")
+	}
+	if err := checkSpread(document); err != nil {
+		return nil, err
+	}
+	if errs := validator.ValidateWithRules(schema, document, validationRules()); len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return document, nil
 }
 
 // checkSpread refuses a document that is too large with its fragments spread.
@@ -199,11 +224,12 @@ func valueSize(v *ast.Value) int {
 }
 
 // validationRules are those of the specification, with a mergeRule that takes time
-// by the length of the document rather than by its square, with noObjectRule, and with
-// ownDefaultsRule.
+// by the length of the document rather than by its square, with oneStreamRule, with
+// noObjectRule, and with ownDefaultsRule.
 func validationRules() *rules.Rules {
 	all := rules.NewDefaultRules()
 	all.ReplaceRule(mergeRule.Name, mergeRule.RuleFunc)
+	all.ReplaceRule(oneStreamRule.Name, oneStreamRule.RuleFunc)
 	all.AddRule(noObjectRule.Name, noObjectRule.RuleFunc)
 	all.AddRule(ownDefaultsRule.Name, ownDefaultsRule.RuleFunc)
 	return all
@@ -217,6 +243,49 @@ func reticentRules() *rules.Rules {
 	all.ReplaceRule(rules.KnownTypeNamesRule.Name, rules.KnownTypeNamesRuleWithoutSuggestions.RuleFunc)
 	all.ReplaceRule(rules.ValuesOfCorrectTypeRule.Name, rules.ValuesOfCorrectTypeRuleWithoutSuggestions.RuleFunc)
 	return all
+}
+
+// oneStreamRule is "Single Root Field" (GraphQL, section 5.2.3.1), of fields that @skip and
+// @include may leave out, too. The rule that it replaces takes two of one name for one.
+var oneStreamRule = core.Rule{
+	Name: rules.SingleFieldSubscriptionsRule.Name,
+	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
+		observers.OnOperation(func(w *core.Walker, operation *ast.OperationDefinition) {
+			if operation.Operation != ast.Subscription {
+				return
+			}
+			var first *ast.Field
+			seen := map[string]bool{}
+			var check func(ast.SelectionSet) bool
+			check = func(set ast.SelectionSet) bool {
+				for _, selected := range set {
+					inside := ast.SelectionSet(nil)
+					switch s := selected.(type) {
+					case *ast.Field:
+						if first == nil {
+							first = s
+						}
+						if s.Alias != first.Alias || strings.HasPrefix(s.Name, "__") {
+							addError(core.Message(messageOneStream), core.At(s.Position))
+							return false
+						}
+					case *ast.InlineFragment:
+						inside = s.SelectionSet
+					case *ast.FragmentSpread:
+						if f := w.Document.Fragments.ForName(s.Name); f != nil && !seen[s.Name] {
+							seen[s.Name] = true
+							inside = f.SelectionSet
+						}
+					}
+					if !check(inside) {
+						return false
+					}
+				}
+				return true
+			}
+			check(operation.SelectionSet)
+		})
+	},
 }
 
 // noObjectRule refuses {} where no object may stand: of objects, "Values of Correct Type"

@@ -10,7 +10,6 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
-	"github.com/vektah/gqlparser/v2/parser"
 	"github.com/vektah/gqlparser/v2/validator"
 
 	"byline/graph/globalid"
@@ -115,18 +114,9 @@ func Explain(document string, variables []byte, feedPartitions int) ([]Explanati
 		}
 	}
 	schema := servedSchema(true)
-	parsed, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: document}, maxTokens)
+	parsed, err := readDocument(schema, document)
 	if err != nil {
 		return nil, located(err)
-	}
-	if err := checkSpread(parsed); err != nil {
-		return nil, located(err)
-	}
-	if errs := validator.ValidateWithRules(schema, parsed, validationRules()); len(errs) > 0 {
-		return nil, located(errs[0])
-	}
-	if len(parsed.Operations) == 0 {
-		return nil, errors.New("the document has no operations")
 	}
 	var all []Explanation
 	for _, operation := range parsed.Operations {

@@ -120,6 +120,8 @@ func TestExplain(t *testing.T) {
 		"what is not the blog": {`{ blog }`, "", nil, `line 1, column 3: Cannot query field "blog"`},
 		"no GraphQL":           {`{`, "", nil, "line 1, column 2: "},
 		"no document":          {``, "", nil, "no operations"},
+		"two streams":          {`subscription { a: postPublished { id } b: postPublished { id } }`, "", nil, "line 1, column 40: a subscription must select exactly one field"},
+		"half a character":     {`{ userByUsername(username: "\ud83d") { id } }`, "", nil, "stands for half a character"},
 		"variables of no use":  {`query F($n: Int!) { feed(first: $n) { edges { cursor } } }`, `{"n": "x"}`, nil, "cannot use string as Int"},
 		"variables not JSON":   {`{ __typename }`, `n=1`, nil, "not a JSON object"},
 		"variables a list":     {`{ __typename }`, `[]`, nil, "the variables are not a JSON object"},

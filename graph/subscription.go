@@ -69,8 +69,10 @@ func (s *subscription) tooSlow() bool {
 
 const messageTooSlow = "too slow: events were missed; subscribe again and read what there is"
 
-// oneStream refuses subscriptions to other than one field, as the specification has it
-// (section 5.2.4.1). The validator takes two of one name for one.
+const messageOneStream = "a subscription must select exactly one field, and none of introspection"
+
+// oneStream refuses subscriptions whose only field @skip or @include leaves out. What has
+// several is not valid: see oneStreamRule.
 type oneStream struct{}
 
 var _ interface {
@@ -83,7 +85,7 @@ func (oneStream) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (oneStream) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	if op.Operation.Operation == ast.Subscription && len(streamFields(op)) != 1 {
-		return gqlerror.Wrap(&refusal{code: validationFailed, message: "a subscription must select exactly one field"})
+		return gqlerror.Wrap(&refusal{code: validationFailed, message: messageOneStream})
 	}
 	return nil
 }

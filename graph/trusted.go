@@ -8,10 +8,7 @@ import (
 	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
-	"github.com/vektah/gqlparser/v2/parser"
-	"github.com/vektah/gqlparser/v2/validator"
 )
 
 // TrustedDocuments are the only documents to execute. They do not change, and may be
@@ -39,8 +36,8 @@ func ParseTrustedDocuments(manifest []byte, introspection bool) (*TrustedDocumen
 	d := &TrustedDocuments{byID: map[string]string{}, texts: map[string]bool{}}
 	for _, id := range slices.Sorted(maps.Keys(documents)) {
 		text := documents[id]
-		if err := checkTrusted(schema, id, text); err != nil {
-			return nil, err
+		if _, err := readDocument(schema, text); err != nil {
+			return nil, trustedError(id, err)
 		}
 		hash := hashOf(text)
 		d.byID[hash], d.byID["sha256:"+hash], d.texts[text] = text, text, true
@@ -51,6 +48,9 @@ func ParseTrustedDocuments(manifest []byte, introspection bool) (*TrustedDocumen
 
 // parseManifest returns the documents by their ids.
 func parseManifest(manifest []byte) (map[string]string, error) {
+	if err := checkText(string(manifest)); err != nil {
+		return nil, fmt.Errorf("the manifest is not text: %w", err)
+	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(manifest, &members); err != nil {
 		return nil, fmt.Errorf("the manifest is not a JSON object: %w", err)
@@ -92,25 +92,6 @@ func parseManifest(manifest []byte) (map[string]string, error) {
 		}
 	}
 	return documents, nil
-}
-
-// checkTrusted reports why the executor would refuse the document, whatever its
-// variables.
-func checkTrusted(schema *ast.Schema, id, text string) error {
-	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: text}, maxTokens)
-	if err != nil {
-		return trustedError(id, err)
-	}
-	if len(document.Operations) == 0 {
-		return trustedError(id, errors.New("it has no operation"))
-	}
-	if err := checkSpread(document); err != nil {
-		return trustedError(id, err)
-	}
-	if errs := validator.ValidateWithRules(schema, document, validationRules()); len(errs) > 0 {
-		return trustedError(id, errs[0])
-	}
-	return nil
 }
 
 func trustedError(id string, err error) error {
