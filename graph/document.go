@@ -70,8 +70,16 @@ func readDocument(schema *ast.Schema, text string) (*ast.QueryDocument, error) {
 	return document, nil
 }
 
-// checkSpread refuses a document that is too large with its fragments spread.
+// checkSpread refuses a document that is too large with its fragments spread, and one whose
+// fragments define variables, which are no GraphQL though the parser knows them.
 func checkSpread(document *ast.QueryDocument) *gqlerror.Error {
+	for _, f := range document.Fragments {
+		if len(f.VariableDefinition) > 0 {
+			err := gqlerror.ErrorPosf(f.VariableDefinition[0].Position, "")
+			err.Err = &refusal{code: parseFailed, message: "operations define variables, fragments do not"}
+			return err
+		}
+	}
 	c := newSpreadCount(document)
 	total := c.document(document)
 	if s := c.cycle; s != nil {

@@ -68,3 +68,11 @@ func TestDocumentsAreBoundedAfterSpreading(t *testing.T) {
 		})
 	}
 }
+
+// The parser takes variables of fragments, which the specification has not.
+func TestFragmentsDefineNoVariables(t *testing.T) {
+	a := post(t, deaf(t, Options{}), "", `{ ...F } fragment F($n: Int = 1) on Query { __typename }`, nil)
+	if a.code() != "GRAPHQL_PARSE_FAILED" || a.Data != nil || !strings.Contains(a.body, `"column":21`) {
+		t.Error(a.body)
+	}
+}
