@@ -59,6 +59,9 @@ func printExplanation(stdout io.Writer, e graph.Explanation) error {
 	if len(e.Missing) > 0 {
 		fmt.Fprintf(stdout, "without a value: $%s\n", strings.Join(e.Missing, ", $"))
 	}
+	if e.Wrong != "" {
+		fmt.Fprintf(stdout, "refused for its page size or its ids: %s\n", e.Wrong)
+	}
 	if e.Refused != "" {
 		fmt.Fprintf(stdout, "refused by default: %s\n", e.Refused)
 	}

@@ -45,6 +45,10 @@ func TestExplainCommand(t *testing.T) {
 	if status != 0 || !strings.Contains(table, "(one of post.0 to post.3)") {
 		t.Errorf("status %d, of a feed that is spread:\n%s", status, table)
 	}
+	status, table, _ = explain("--variables", `{"n": 1000}`, "front.graphql")
+	if status != 0 || !strings.Contains(table, "query Front: 0.00 RU predicted\nrefused for its page size or its ids: feed\n") {
+		t.Errorf("status %d, of too large a page:\n%s", status, table)
+	}
 	if status, _, says := explain("--feed-partitions", "65", "front.graphql"); status != 1 || !strings.Contains(says, "1 to 64") {
 		t.Error(status, says)
 	}

@@ -114,6 +114,7 @@ type prediction struct {
 	total  float64      // RU
 	fields []*fieldCost // that charge something
 	answer size
+	wrong  *fieldCost // of which an argument will be refused, so that it reads nothing; nil: none
 }
 
 // fieldCost is a field of an operation.
@@ -262,12 +263,16 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	inside := times{all: t.all, parents: t.all}
 	switch {
 	case typ == "Query" && f.Name == "nodes":
-		n := w.nodes(f, cost, t.all)
+		n, ok := w.nodes(f, cost, t.all)
+		if !ok {
+			w.wrong = cost
+		}
 		inside = times{all: bearable(t.all * n), parents: bearable(t.all * n)}
 	case p.item > 0:
 		size := w.pageSize(f)
 		if size == 0 {
-			return // it will be refused
+			w.wrong = cost
+			return
 		}
 		w.charge(cost, t.all, p.each+p.item*size)
 		inside.all = bearable(t.all * size)
@@ -348,11 +353,12 @@ func (w *costWalk) load(f *fieldCost, batch *batchCost, keys float64) {
 	w.loads = append(w.loads, batchedField{f, batch, keys})
 }
 
-// nodes charges for the field nodes, and returns how many there are.
-func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) float64 {
+// nodes charges for the field nodes, and returns how many there are; it is not ok if it will
+// be refused.
+func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) (n float64, ok bool) {
 	ids := graphql.CoerceList(f.ArgumentMap(w.variables)["ids"]) // as the executor does: one may stand for a list of it
 	if len(ids) > maxNodes {
-		return 0 // it will be refused
+		return 0, false
 	}
 	var users, posts, others float64
 	for _, v := range ids {
@@ -360,7 +366,7 @@ func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) float64 {
 		id, err := parseID("ids", text)
 		switch {
 		case err != nil:
-			return 0 // it will be refused
+			return 0, false
 		case id.Kind == globalid.User:
 			users++
 		case id.Kind == globalid.Post:
@@ -372,7 +378,7 @@ func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) float64 {
 	w.charge(cost, all*others, 1)
 	w.load(cost, &usersBatch, all*users)
 	w.load(cost, &postsBatch, all*posts)
-	return float64(len(ids))
+	return float64(len(ids)), true
 }
 
 // pageSize is how many items a page has at most; 0 if it will be refused.

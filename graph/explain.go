@@ -2,6 +2,7 @@ package graph
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -24,6 +25,7 @@ type Explanation struct {
 	PredictedRU float64          `json:"predictedRU"`
 	Fields      []ExplainedField `json:"fields"`            // that read or write
 	Missing     []string         `json:"missing,omitempty"` // variables that it needs and were not given
+	Wrong       string           `json:"wrong,omitempty"`   // the path of a field that is refused for its page size or its ids, and so reads nothing
 	Refused     string           `json:"refused,omitempty"` // why, by a server with the default limits
 }
 
@@ -135,12 +137,20 @@ func Explain(document string, variables []byte, feedPartitions int) ([]Explanati
 			}
 		}
 		if len(explanation.Missing) == 0 {
-			if _, err := validator.VariableValues(schema, operation, e.variables); err != nil {
+			if e.variables, err = validator.VariableValues(schema, operation, e.variables); err != nil {
 				return nil, located(err)
+			}
+			for _, check := range []graphql.OperationContextMutator{nullsInPlace{}, noTextsForNumbers{schema}, oneStream{}} {
+				if err := check.MutateOperationContext(context.Background(), &graphql.OperationContext{Doc: parsed, Operation: operation, Variables: e.variables}); err != nil {
+					return nil, located(err)
+				}
 			}
 		}
 		p := predict(operation, e.variables, true, feedPartitions)
 		explanation.PredictedRU = twoDecimals(p.total)
+		if p.wrong != nil && len(explanation.Missing) == 0 {
+			explanation.Wrong = p.wrong.path()
+		}
 		if refused := cmp.Or(p.refusal(defaultPerRequest), p.answer.refusal()); refused != nil {
 			explanation.Refused = refused.message
 		}
