@@ -403,37 +403,66 @@ func readInput(d *jsontext.Decoder) (any, error) {
 
 // negotiate chooses the media type of the answer: what the client likes best, and
 // of equals what it names first. Without an Accept header, and where a wildcard
-// leaves the choice, it is application/json. The second result is false if the
-// client wants neither.
+// leaves the choice, it is application/json. Of what names a type and what matches it
+// by a wildcard, the former counts (RFC 9110, section 12.5.1). The second result is false
+// if the client wants neither.
 func negotiate(accept []string) (media string, acceptable bool) {
 	if len(accept) == 0 {
 		return mediaJSON, true
 	}
-	best := 0.0
-	for _, item := range strings.Split(strings.Join(accept, ","), ",") {
+	var json, response liking
+	for i, item := range strings.Split(strings.Join(accept, ","), ",") {
 		name, parameters, err := mime.ParseMediaType(item)
 		if err != nil {
 			continue
 		}
-		switch name {
-		case mediaJSON, mediaResponse:
-		case "*/*", "application/*":
-			name = mediaJSON
-		default:
-			continue
-		}
-		quality := 1.0
+		l := liking{quality: 1, place: i}
 		if q, ok := parameters["q"]; ok {
-			quality, _ = strconv.ParseFloat(q, 64)
+			l.quality, _ = strconv.ParseFloat(q, 64)
 		}
-		if quality > best {
-			media, best = name, quality
+		switch name {
+		case "*/*":
+			l.precision = anything
+			json.hear(l)
+			response.hear(l)
+		case "application/*":
+			l.precision = likewise
+			json.hear(l)
+			response.hear(l)
+		case mediaJSON:
+			l.precision = named
+			json.hear(l)
+		case mediaResponse:
+			l.precision = named
+			response.hear(l)
 		}
 	}
-	if media == "" {
-		return mediaJSON, strings.TrimSpace(strings.Join(accept, "")) == ""
+	media = mediaJSON
+	if response.quality > json.quality || response.quality == json.quality && response.precision == named && response.place < json.place {
+		media = mediaResponse
 	}
-	return media, true
+	return media, json.quality > 0 || response.quality > 0 || strings.TrimSpace(strings.Join(accept, "")) == ""
+}
+
+// liking is what a client says of a media type. The zero value is nothing.
+type liking struct {
+	quality   float64
+	precision int // of the name that says so
+	place     int // among all that it says
+}
+
+// Precisions of names.
+const (
+	anything = 1 + iota // */*
+	likewise            // application/*
+	named
+)
+
+// hear takes note of what the client says, unless it has been as precise.
+func (l *liking) hear(said liking) {
+	if said.precision > l.precision {
+		*l = said
+	}
 }
 
 // codeOf is the code of an answer's first error.

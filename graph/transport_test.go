@@ -41,6 +41,12 @@ func TestTransport(t *testing.T) {
 		"the older one is what any gets":     {request: request{body: typename, accept: "text/html, */*;q=0.1"}, status: 200, data: true},
 		"parameters of Accept are no matter": {request: request{body: typename, accept: "application/graphql-response+json; charset=utf-8"}, status: 200, data: true, media: mediaResponse},
 		"q=0 is a no":                        {request: request{body: typename, accept: "application/json;q=0, application/graphql-response+json;q=0.1"}, status: 200, data: true, media: mediaResponse},
+		"q=0 is a no to what any may be":     {request: request{body: typename, accept: "application/json;q=0, */*"}, status: 200, data: true, media: mediaResponse},
+		"any, but the older one less":        {request: request{body: typename, accept: "application/*, application/json;q=0.5"}, status: 200, data: true, media: mediaResponse},
+		"any, but the newer one":             {request: request{body: typename, accept: "*/*, application/graphql-response+json;q=0"}, status: 200, data: true},
+		"any is the older one":               {request: request{body: typename, accept: "*/*, application/json"}, status: 200, data: true},
+		"any after the newer one":            {request: request{body: typename, accept: "application/graphql-response+json, */*"}, status: 200, data: true, media: mediaResponse},
+		"neither is wanted, but any -> 406":  {request: request{body: typename, accept: "application/*;q=0, */*;q=0.1"}, status: 406, code: "BAD_USER_INPUT"},
 		"streams at the end of Accept":       {request: request{body: typename, accept: "application/graphql-response+json, application/graphql+json, application/json, text/event-stream, multipart/mixed"}, status: 200, data: true, media: mediaResponse},
 		"neither is wanted -> 406":           {request: request{body: typename, accept: "text/html"}, status: 406, code: "BAD_USER_INPUT"},
 
