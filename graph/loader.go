@@ -102,6 +102,19 @@ func (l *loader[K, V]) prime(key K, value V) {
 	}
 }
 
+// remembered returns what was read of a key, or is being read; ok is false if nothing was,
+// or it failed.
+func (l *loader[K, V]) remembered(key K) (value V, ok bool) {
+	l.mu.Lock()
+	read, ok := l.known[key]
+	l.mu.Unlock()
+	if !ok {
+		return value, false
+	}
+	value, err := read()
+	return value, err == nil
+}
+
 func (l *loader[K, V]) knowLocked(key K, value func() (V, error)) {
 	if l.known == nil {
 		l.known = map[K]func() (V, error){}

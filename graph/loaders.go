@@ -23,6 +23,7 @@ type loaders struct {
 	likes    *loader[itemKey, *store.Like]
 	liked    *loader[string, bool] // by post: whether the viewer likes it
 
+	byUsername   memo[string, *store.User]
 	commentPages memo[pageKey, *store.Page[*store.Comment]]
 	likePages    memo[pageKey, *store.Page[*store.Like]]
 	postPages    memo[pageKey, *store.Page[*store.Post]]

@@ -26,7 +26,7 @@ import (
 // A plan answers all or nothing. Where it cannot (a directive, a list inside a list, a
 // field that a copy lacks), and where reading fails, the executor resolves the root
 // field as if there were no plans, and says what is wrong: what was read it finds in
-// the memos of the response. Not so a mutation, which the executor would do again: it has a
+// the memos and loaders of the response. Not so a mutation, which the executor would do again: it has a
 // plan only if nothing need be read after it, and its error is the answer.
 
 // planned answers by plan: root fields, and whole operations that have but one.

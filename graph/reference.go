@@ -43,9 +43,13 @@ func (r *Resolver) post(ctx context.Context, id string) (*store.Post, error) {
 			return &store.Post{ID: id}, nil
 		}
 	}
+	posts := loadersOf(ctx).posts
+	if post, ok := posts.remembered(id); ok {
+		return post, nil
+	}
 	post, err := r.store.Post(ctx, id)
 	if post != nil {
-		loadersOf(ctx).posts.prime(id, post)
+		posts.prime(id, post)
 	}
 	return post, err
 }
@@ -65,9 +69,13 @@ func (r *Resolver) user(ctx context.Context, id string) (*store.User, error) {
 			return &store.User{ID: id}, nil
 		}
 	}
+	users := loadersOf(ctx).users
+	if user, ok := users.remembered(id); ok {
+		return user, nil
+	}
 	user, err := r.store.User(ctx, id)
 	if user != nil {
-		loadersOf(ctx).users.prime(id, user)
+		users.prime(id, user)
 	}
 	return user, err
 }

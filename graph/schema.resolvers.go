@@ -241,11 +241,14 @@ func (r *queryResolver) User(ctx context.Context, id string) (*store.User, error
 }
 
 func (r *queryResolver) UserByUsername(ctx context.Context, username string) (*store.User, error) {
-	user, err := r.store.UserByUsername(ctx, username)
-	if user != nil {
-		loadersOf(ctx).users.prime(user.ID, user)
-	}
-	return user, err
+	l := loadersOf(ctx)
+	return l.byUsername.do(username, func() (*store.User, error) {
+		user, err := r.store.UserByUsername(ctx, username)
+		if user != nil {
+			l.users.prime(user.ID, user)
+		}
+		return user, err
+	})
 }
 
 func (r *queryResolver) Post(ctx context.Context, id string) (*store.Post, error) {
