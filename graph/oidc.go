@@ -125,6 +125,13 @@ func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
 	if err := verified.Claims(&claims); err != nil {
 		return Viewer{}, err
 	}
+	for name := range claims {
+		for _, exact := range []string{"iss", "sub", "aud", "exp"} {
+			if name != exact && strings.EqualFold(name, exact) { // the verifier may have read it instead
+				return Viewer{}, fmt.Errorf("the token has a claim %q, which is not %s", name, exact)
+			}
+		}
+	}
 	now := v.o.Clock()
 	expires := verified.Expiry.Add(clockSkew)
 	_, hasExpiry := claims["exp"].(float64)
