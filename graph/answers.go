@@ -76,16 +76,17 @@ func (a *answers) recall(r *http.Request, in received) *keptAnswer {
 	if k == nil { // or it has become the viewer's own
 		k = a.find(question{askerOnly(asker.viewer), in.text}, asker.session)
 	}
-	if k == nil {
-		return nil
-	}
-	a.metrics.observe(time.Since(asker.tally.began), k.predicted)
+	return k
+}
+
+// observe takes note of an answer that is given again.
+func (a *answers) observe(r *http.Request, k *keptAnswer) {
+	a.metrics.observe(time.Since(requestFrom(r.Context()).tally.began), k.predicted)
 	if a.tracing.tracer != nil {
 		_, span := a.tracing.operation(r.Context(), ast.Query, k.operation)
 		traceCost(span, cost{PredictedRU: rounded(k.predicted)})
 		span.End()
 	}
-	return k
 }
 
 // find returns what was answered to a question, nil if nothing was or it may have changed.

@@ -52,14 +52,18 @@ const (
 	typeNone ast.Operation = "none" // refused before it was known
 )
 
-// observe takes note of a response.
+// spend takes note of what a response has cost.
+func (m metrics) spend(typ ast.Operation, c cost) {
+	m.ru.WithLabelValues(string(typ)).Add(float64(c.ActualRU))
+}
+
+// observe takes note of a response that is given.
 func (m metrics) observe(typ ast.Operation, took time.Duration, c cost, response *graphql.Response) {
 	code := codeOK
 	if len(response.Errors) > 0 {
 		code = string(codeOf(response))
 	}
 	m.responses.WithLabelValues(string(typ), code).Inc()
-	m.ru.WithLabelValues(string(typ)).Add(float64(c.ActualRU))
 	m.predicted.WithLabelValues(string(typ)).Add(float64(c.PredictedRU))
 	if typ != ast.Subscription {
 		m.seconds.WithLabelValues(string(typ)).Observe(took.Seconds())

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"byline/store"
 )
 
 // stall holds up what goes over the wire to Cosmos DB until release is called.
@@ -230,8 +233,12 @@ func TestLargeAnswers(t *testing.T) {
 		b.ServeHTTP(client, r)
 	}()
 	<-client.asked
+	counted := metricOf(t, b.metrics, "byline_graphql_responses_total")
 	if a := ask(mediaJSON); a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || a.Data != nil {
 		t.Errorf("one more: %d %.300s", a.status, a.body)
+	}
+	if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - counted; n != 1 {
+		t.Errorf("it is counted %.0f times", n)
 	}
 	if a := ask(mediaEvents); !strings.HasPrefix(a.body, `event: next
 data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(a.body, "event: complete\ndata: \n\n") {
@@ -250,6 +257,7 @@ data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(
 	}
 	close(client.take)
 	<-done
+	counted = metricOf(t, b.metrics, "byline_graphql_responses_total")
 	if n := client.Body.Len(); n < length {
 		t.Errorf("the first: %d bytes", n)
 	}
@@ -257,6 +265,9 @@ data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(
 		if a := ask(accept); len(a.body) < length {
 			t.Errorf("afterwards: %.300s", a.body)
 		}
+	}
+	if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - counted; n != 3 {
+		t.Errorf("3 answers are counted as %.0f", n)
 	}
 	p = dial(t, server, modern, nil).init()
 	p.subscribe("subscribe", "1", large)
@@ -267,4 +278,44 @@ data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(
 	if a := ask(mediaJSON); len(a.body) < length {
 		t.Errorf("and after that: %.300s", a.body)
 	}
+}
+
+// A large answer that was kept, and that there is no room for, is counted as what it is: once,
+// and as no answer that was given again.
+func TestLargeAnswersThatAreKept(t *testing.T) {
+	before := largeAnswers
+	t.Cleanup(func() { largeAnswers = before })
+	const length = 200_000 // bytes
+	largeAnswers = length * 3 / 2
+	b := newBlogOf(t, Options{AnswerBytes: 1 << 20}, store.Options{Cache: store.NewCache(1 << 20)})
+	running, stop := context.WithCancel(t.Context())
+	var background sync.WaitGroup
+	background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone
+	defer background.Wait()
+	defer stop()
+	b.user(t, "ada")
+	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
+	ask := func(w http.ResponseWriter) {
+		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(`{ post(id: "<post:long>") { content } }`))))
+		r.Header.Set("Content-Type", mediaJSON)
+		b.ServeHTTP(w, r)
+	}
+	kept := func() float64 { return metricOf(t, b.metrics, "byline_graphql_kept_responses_total") }
+	eventually(t, func() bool { ask(httptest.NewRecorder()); return kept() > 0 })
+
+	client := reluctant{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ask(client)
+	}()
+	<-client.asked
+	again, all := kept(), metricOf(t, b.metrics, "byline_graphql_responses_total")
+	w := httptest.NewRecorder()
+	ask(w)
+	if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || kept() != again {
+		t.Errorf("%d, counted %.0f times, %.0f of them as given again", w.Code, n, kept()-again)
+	}
+	close(client.take)
+	<-done
 }

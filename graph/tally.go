@@ -223,7 +223,12 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	t := &r.tally
 	kind, c := t.take()
 	a.budgets.settle(ctx, r, c)
-	a.metrics.observe(kind, time.Since(t.began), c, response)
+	a.metrics.spend(kind, c)
+	if r.basis != nil && len(response.Data) >= smallAnswer { // there may be no room for it
+		r.given = func() { a.metrics.observe(kind, time.Since(t.began), c, response) }
+	} else {
+		a.metrics.observe(kind, time.Since(t.began), c, response)
+	}
 	traceCost(trace.SpanFromContext(ctx), c)
 	if t.detail != costUntold {
 		if response.Extensions == nil {

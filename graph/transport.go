@@ -69,6 +69,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 	if a := t.answers.recall(r, in); a != nil {
 		if taken, ok := t.hold(w, r, exec, media, len(a.body), false); ok {
 			defer taken()
+			t.answers.observe(r, a)
 			a.write(w, r)
 		}
 		return
@@ -84,6 +85,9 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		return
 	}
 	defer taken()
+	if asker.given != nil {
+		asker.given()
+	}
 	if token := asker.session.Token(); token != "" {
 		h.Set(sessionHeader, token)
 	}
