@@ -227,7 +227,8 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 			}
 		}()
 		mine = true
-		// Others wait for it, too: it goes on if the first of them leaves.
+		// Others wait for it, too: it goes on if the first of them leaves, and does not
+		// wait for what only the first one's session asks for.
 		ctx, cancel := detached(ctx)
 		defer cancel()
 		r := &reading{}
@@ -253,7 +254,7 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 			return read(ctx)
 		case err != nil:
 			return none, err
-		case !session.Admits(container, got.token): // it was begun for another session
+		case !session.Admits(container, got.token): // it was for all
 			return read(ctx)
 		case !mine:
 			c.meter.hit(ctx, container, partition)
@@ -317,9 +318,13 @@ func isCanceled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// detached is a context that lasts as long as ctx may, but does not end with it.
+// detached is a context that lasts as long as ctx may, but does not end with it. It
+// belongs to no session.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	apart := context.WithoutCancel(ctx)
+	if ctx.Value(sessionKey{}) != nil {
+		apart = WithSession(apart, nil)
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(apart, deadline)
 	}

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
@@ -265,6 +267,48 @@ func TestCacheReadsTogether(t *testing.T) {
 	if n := len(asked); n > 3 {
 		t.Errorf("%d reads more", n)
 	}
+}
+
+// Whoever asks with a token that no replica can serve waits, and is refused, alone.
+func TestCacheBesideAForgedSession(t *testing.T) {
+	engine, a, _, ada, _ := newCachedBlog(t)
+	genuine, err := a.NewSession("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.CreatePost(store.WithSession(t.Context(), genuine), store.NewPost{AuthorID: ada.ID, Title: "x", Content: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	token, err := base64.RawURLEncoding.DecodeString(genuine.Token())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const posts, ranges, rangeID, regions = 1, 1, 0, 0
+	token = append(token[:5], posts, 0, 0, 0, 0, ranges, rangeID)
+	token = append(binary.AppendUvarint(binary.AppendVarint(token, -1), 1<<40), regions)
+	forged, err := a.NewSession(base64.RawURLEncoding.EncodeToString(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "not-there"
+	asked := make(chan struct{}, 100)
+	engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if o.Kind == emulator.Read && o.Container == "posts" {
+			asked <- struct{}{}
+		}
+		return emulator.Fault{}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := a.Post(store.WithSession(t.Context(), forged), id); store.CodeOf(err) != store.Unavailable {
+			t.Errorf("with the forged token: %v", err)
+		}
+	})
+	<-asked
+	if p, err := a.Post(t.Context(), id); p != nil || err != nil {
+		t.Errorf("beside it: %v %v", p, err)
+	}
+	wg.Wait()
 }
 
 // The memory is bounded, whatever is read.
