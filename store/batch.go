@@ -11,17 +11,24 @@ import (
 // batch executes the operations that add puts into a transactional batch. Either
 // all of them took effect and failed is -1, or none did: then failed is the index
 // of the one that could not be applied, and status says why. It returns the items that
-// were read or written, "" for those that were deleted.
+// were read or written, "" for those that were deleted. One that met another write of the
+// same item is executed again, as WriteOnce does with single writes.
 func batch(ctx context.Context, c *azcosmos.ContainerClient, partition string, add func(*operations)) (items [][]byte, failed, status int, err error) {
 	var b operations
 	add(&b)
-	r, x, err := b.execute(ctx, c, partition, &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
-	if err != nil {
-		return nil, 0, 0, err
+	for pause := firstPause; ; pause *= 2 {
+		r, x, err := b.execute(ctx, c, partition, &azcosmos.TransactionalBatchOptions{EnableContentResponseOnWrite: true})
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		if failed, status = failure(r); status != retryWith || pause > lastPause {
+			items, err = x.bodies(b.count)
+			return items, failed, status, err
+		}
+		if !sleep(ctx, jittered(pause)) {
+			return nil, 0, 0, ctx.Err()
+		}
 	}
-	items, err = x.bodies(b.count)
-	failed, status = failure(r)
-	return items, failed, status, err
 }
 
 // operations are those of a transactional batch, as "Transactional batch operations in Azure

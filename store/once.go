@@ -40,7 +40,7 @@ func (writeOnce) Do(req *policy.Request) (*http.Response, error) {
 	}
 	for pause := firstPause; err == nil && resp.StatusCode == retryWith && pause <= lastPause; pause *= 2 {
 		runtime.Drain(resp)
-		if !sleep(req.Raw().Context(), pause/2+rand.N(pause/2+1)) {
+		if !sleep(req.Raw().Context(), jittered(pause)) {
 			return nil, finalError{req.Raw().Context().Err()}
 		}
 		if err := req.RewindBody(); err != nil {
@@ -56,6 +56,9 @@ func (writeOnce) Do(req *policy.Request) (*http.Response, error) {
 	}
 	return resp, nil
 }
+
+// jittered is half a pause to a whole one, so that those that met do not meet again.
+func jittered(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
 
 // isWrite reports whether a request changes items; a POST may also be a query.
 func isWrite(r *http.Request) bool {

@@ -207,12 +207,17 @@ func expect(ok bool, got any, err error) error {
 // busyTo answers writes with 449, as Cosmos DB does when they meet another of the same item.
 type busyTo struct {
 	policy.Transporter
-	meets func(*http.Request) bool
-	left  atomic.Int32 // writes to answer so
+	meets  func(*http.Request) bool
+	within bool         // a batch is answered with 207, and one of its operations with 449
+	left   atomic.Int32 // writes to answer so
 }
 
 func (b *busyTo) Do(r *http.Request) (*http.Response, error) {
 	if b.meets(r) && b.left.Add(-1) >= 0 {
+		if b.within && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
+			return &http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}, Request: r,
+				Body: io.NopCloser(strings.NewReader(`[{"statusCode":449,"requestCharge":1},{"statusCode":424,"requestCharge":1}]`))}, nil
+		}
 		return &http.Response{StatusCode: 449, Status: "449 ", Header: http.Header{}, Request: r,
 			Body: io.NopCloser(strings.NewReader(`{"code":"RetryWith","message":"Retry the request"}`))}, nil
 	}
@@ -241,6 +246,33 @@ func TestWritesThatMeetOthers(t *testing.T) {
 	b.left.Store(1000)
 	if _, err := s.RenameUser(t.Context(), ada.ID, "lovelace"); store.CodeOf(err) != store.Unavailable {
 		t.Errorf("rename: %v", err)
+	}
+	if n := 1000 - b.left.Load(); n < 2 || n > 20 {
+		t.Errorf("sent %d times", n)
+	}
+}
+
+// The same where one operation of a batch meets another.
+func TestBatchesThatMeetOthers(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "popular")
+	b := &busyTo{Transporter: w.engine, meets: changes, within: true}
+	s, err := store.New(newClient(t, w.engine, b), w.client, store.Options{Clock: w.clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.left.Store(2)
+	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+		t.Errorf("like: %v", err)
+	}
+	b.left.Store(2)
+	if unliked, err := s.UnlikePost(t.Context(), ada.ID, p.ID); err != nil || unliked.LikeCount != 0 {
+		t.Errorf("unlike: %v", err)
+	}
+	b.left.Store(1000)
+	if _, _, err := s.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "x"}); store.CodeOf(err) != store.Unavailable {
+		t.Errorf("comment: %v", err)
 	}
 	if n := 1000 - b.left.Load(); n < 2 || n > 20 {
 		t.Errorf("sent %d times", n)
