@@ -77,18 +77,23 @@ func newWorld(t testing.TB) *world {
 	if _, err := azure.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "db"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	db, err := azure.NewDatabase("db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{"source", "leases"} {
-		if _, err := db.CreateContainer(t.Context(), azcosmos.ContainerProperties{ID: id,
-			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Version: 2}}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.makeContainers("source", "leases")
 	w.client = w.process()
 	return w
+}
+
+func (w *world) makeContainers(ids ...string) {
+	w.t.Helper()
+	db, err := w.connect(&client{engine: w.engine}).NewDatabase("db")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, id := range ids {
+		if _, err := db.CreateContainer(w.t.Context(), azcosmos.ContainerProperties{ID: id,
+			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}, Version: 2}}, nil); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 // process connects another process.

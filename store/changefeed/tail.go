@@ -2,6 +2,7 @@ package changefeed
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -32,7 +33,8 @@ func (t *Tail) Ready() <-chan struct{} { return t.ready }
 
 // Run handles changes until ctx ends, and then returns nil. What goes wrong
 // meanwhile is logged and tried again from where it stopped, so that nothing is
-// left out. It may be called once.
+// left out. The changes of a container that takes the place of another are all
+// handled. It may be called once.
 func (t *Tail) Run(ctx context.Context) error {
 	at, ok := t.now(ctx)
 	if !ok {
@@ -95,13 +97,17 @@ func (t *Tail) followAll(ctx context.Context, at continuation) continuation {
 	wg.Wait()
 	at.Positions = nil
 	for _, end := range ends {
+		if len(end.Positions) == 0 { // of a container that is gone: so are the others
+			t.reader.o.Logger.Warn("container made anew: its change feed is read from the beginning")
+			return start(nil, everything)
+		}
 		at.Positions = append(at.Positions, end.Positions...)
 	}
 	return at
 }
 
 // follow reads on at one position until same ends, or its range is seen to have
-// been split.
+// been split. It returns no position if the container was made anew.
 func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 	var retry backoff
 	r := at.Positions[0].feedRange()
@@ -112,6 +118,9 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 			if c, err = parseContinuation(done.at); err == nil {
 				at = c
 			}
+		}
+		if errors.Is(err, errMadeAnew) {
+			return continuation{}
 		}
 		if err != nil {
 			t.reader.failed(same, &retry, r, err)

@@ -217,3 +217,21 @@ func TestTailLeavesNothingOutAfterErrors(t *testing.T) {
 	process.answer(nil)
 	w.waitFor("a b c d e")
 }
+
+// TestTailOfAContainerMadeAnew: what is written to a container that has taken the place of
+// another comes, from its first change on.
+func TestTailOfAContainerMadeAnew(t *testing.T) {
+	w := newWorld(t)
+	w.split()
+	w.write(ids("a", 5)...)
+	w.tail(w.client, w.handle)
+	w.write(ids("b", 5)...)
+	w.wait(func() bool { return w.all(ids("b", 5)) })
+	if _, err := w.source.Delete(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond) // in which it is asked for some times
+	w.makeContainers("source")
+	w.write(ids("c", 5)...)
+	w.wait(func() bool { return w.all(ids("c", 5)) })
+}
