@@ -195,7 +195,7 @@ func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error)
 		}
 	}
 	p.sightings = sightings
-	if all, err = p.tidy(ctx, all, live); err != nil {
+	if all, err = p.tidy(ctx, ranges, all, live); err != nil {
 		return 0, err
 	}
 	if err := p.merge(ctx, ranges, all, live); err != nil {

@@ -82,7 +82,7 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 
 // tidy removes leases that finer ones cover and that nobody works on: what a
 // split left behind. It returns the leases that there is work for.
-func (p *Processor) tidy(ctx context.Context, all []*lease, live map[string]bool) (rest []*lease, err error) {
+func (p *Processor) tidy(ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool) (rest []*lease, err error) {
 	for _, v := range all {
 		var parts []*lease
 		replaced := false
@@ -95,6 +95,8 @@ func (p *Processor) tidy(ctx context.Context, all []*lease, live map[string]bool
 		switch {
 		case replaced: // its end is the matter of the lease that replaces it
 		case v.Merging || len(uncovered(v.feedRange(), feedRanges(parts))) > 0:
+			rest = append(rest, v)
+		case live[v.ID] && slices.Contains(ranges, v.feedRange()): // the split was undone: its owner is to merge
 			rest = append(rest, v)
 		case live[v.ID]: // its owner is about to remove it
 		default:

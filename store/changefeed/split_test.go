@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
 	"byline/store/changefeed"
 )
 
@@ -259,6 +261,35 @@ func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
 	w.write(more...)
 	w.wait(func() bool { return w.all(more) })
 	w.waitRanges(1)
+}
+
+// A range was split, its lease was not removed, and its parts are one range again: their
+// leases go, whoever holds them, and the changes are handled once.
+func TestMergeIntoALeaseThatIsWorkedBy(t *testing.T) {
+	w := newWorld(t)
+	f := fences{t: t}
+	w.run("one", f.handle(w.handle), clusterExpiry)
+	w.write(ids("a", 5)...)
+	w.wait(func() bool { return w.all(ids("a", 5)) })
+	w.checkpoint()
+	w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
+	for _, part := range [][2]string{{"", "1F"}, {"1F", "FF"}} {
+		id := "test." + part[0] + "-" + part[1]
+		item := fmt.Sprintf(`{"id":%q,"minInclusive":%q,"maxExclusive":%q,"generation":2}`, id, part[0], part[1])
+		if _, err := w.leases.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.waitRanges(1)
+	time.Sleep(clusterExpiry) // in which who held the parts notices
+	w.waitRanges(1)
+	before := len(strings.Fields(w.have()))
+	w.write(ids("b", 20)...)
+	w.wait(func() bool { return w.all(ids("b", 20)) })
+	time.Sleep(clusterExpiry)
+	if n := len(strings.Fields(w.have())) - before; n > 24 {
+		t.Errorf("20 changes, and %d were handled", n)
+	}
 }
 
 // As many ranges as a container has from 80,000 RU/s on.
