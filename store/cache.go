@@ -212,8 +212,7 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 	}
 	session, _ := ctx.Value(sessionKey{}).(*Session)
 	at := place{container, partition, what}
-	known, fresh, stale := c.look(session, at)
-	if fresh {
+	if known, fresh, _ := c.look(session, at); fresh {
 		c.meter.hit(ctx, container, partition)
 		noteBasis(ctx, container, known)
 		return known.value.(T), nil
@@ -246,7 +245,11 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 	case landed := <-flight:
 		got, err := landed.Val.(remembered), landed.Err
 		switch {
-		case err != nil && CodeOf(err) == Throttled && stale:
+		case err != nil && CodeOf(err) == Throttled:
+			known, _, stale := c.look(session, at) // it may have changed, or grown too old, since
+			if !stale {
+				return none, err
+			}
 			c.meter.hit(ctx, container, partition)
 			noteBasis(ctx, container, known)
 			return known.value.(T), nil
@@ -273,11 +276,10 @@ func recallAll[T any](ctx context.Context, c *Cache, container string, partition
 	session, _ := ctx.Value(sessionKey{}).(*Session)
 	all := make([]remembered, len(partitions))
 	var missing []int // of all
-	staleAll := true
 	for i, partition := range partitions {
-		known, fresh, stale := c.look(session, place{container, partition, what(partition)})
+		known, fresh, _ := c.look(session, place{container, partition, what(partition)})
 		if all[i] = known; !fresh {
-			missing, staleAll = append(missing, i), staleAll && stale
+			missing = append(missing, i)
 		}
 	}
 	if len(missing) > 0 {
@@ -292,11 +294,17 @@ func recallAll[T any](ctx context.Context, c *Cache, container string, partition
 		}
 		r := &reading{}
 		values, err := read(context.WithValue(ctx, readingKey{}, r), lacking)
-		switch {
-		case err != nil && CodeOf(err) == Throttled && staleAll:
-			missing = nil
-		case err != nil:
+		if err != nil && CodeOf(err) != Throttled {
 			return nil, err
+		}
+		if err != nil {
+			for _, i := range missing {
+				var stale bool
+				if all[i], _, stale = c.look(session, place{container, partitions[i], what(partitions[i])}); !stale {
+					return nil, err
+				}
+			}
+			missing = nil
 		}
 		for j, i := range missing {
 			all[i] = r.remember(values[j], len(missing)-1, as[j], began)

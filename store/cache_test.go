@@ -233,6 +233,49 @@ func TestCacheWhileThrottled(t *testing.T) {
 	}
 }
 
+// What changes while Cosmos DB is asked is not returned if it throttles.
+func TestCacheAndAChangeWhileThrottled(t *testing.T) {
+	for name, read := range map[string]func(context.Context, *remembering, string) error{
+		"one": func(ctx context.Context, a *remembering, id string) error {
+			_, err := a.Post(ctx, id)
+			return err
+		},
+		"many": func(ctx context.Context, a *remembering, id string) error {
+			_, err := a.Posts(ctx, []string{id})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine, a, _, ada, post := newCachedBlog(t)
+			untilTrue(t, "everything is read again", func() bool {
+				a.reads(t, t.Context(), ada.ID, post.ID)
+				return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+			})
+			a.stop() // so that it reads
+			asked, goOn := make(chan struct{}), make(chan struct{})
+			engine.Inject(func(o emulator.Operation) emulator.Fault {
+				if o.Kind != emulator.Read || o.Container != "posts" {
+					return emulator.Fault{}
+				}
+				close(asked)
+				<-goOn
+				return emulator.Fault{Status: http.StatusTooManyRequests}
+			})
+			done := make(chan error, 1)
+			go func() { done <- read(t.Context(), a, post.ID) }()
+			<-asked
+			title := "meanwhile"
+			if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+				t.Error(err)
+			}
+			close(goOn)
+			if err := <-done; store.CodeOf(err) != store.Throttled {
+				t.Errorf("what has changed since: %v", err)
+			}
+		})
+	}
+}
+
 // Many who ask for the same at once are one read.
 func TestCacheReadsTogether(t *testing.T) {
 	engine, a, _, ada, post := newCachedBlog(t)
