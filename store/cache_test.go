@@ -354,6 +354,33 @@ func TestCacheBesideAForgedSession(t *testing.T) {
 	wg.Wait()
 }
 
+// Who asks together with somebody whose time ends has the time of their own.
+func TestCacheBesideADeadline(t *testing.T) {
+	engine, a, _, _, _ := newCachedBlog(t)
+	const id = "not-there"
+	asked := make(chan struct{}, 100)
+	engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if o.Kind != emulator.Read || o.Container != "posts" {
+			return emulator.Fault{}
+		}
+		asked <- struct{}{}
+		return emulator.Fault{Latency: 100 * time.Millisecond}
+	})
+	var wg sync.WaitGroup
+	hasty, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	wg.Go(func() {
+		if _, err := a.Post(hasty, id); err == nil {
+			t.Error("it had the time")
+		}
+	})
+	<-asked
+	if p, err := a.Post(t.Context(), id); p != nil || err != nil {
+		t.Errorf("%v %v", p, err)
+	}
+	wg.Wait()
+}
+
 // The memory is bounded, whatever is read.
 func TestCacheIsBounded(t *testing.T) {
 	engine, _, _, _, _ := newCachedBlog(t)

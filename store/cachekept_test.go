@@ -1,0 +1,82 @@
+package store
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// What is remembered is good for as long as docs/consistency.md says.
+func TestKept(t *testing.T) {
+	c := NewCache(1 << 20)
+	p := place{postsContainer, "p", wholePost}
+	f := c.followed[postsContainer]
+	for _, tt := range []struct {
+		name         string
+		age, since   time.Duration // ago: it was read, and all changes are known
+		until        time.Duration // ago: up to when they are known
+		fresh, stale bool
+	}{
+		{"read just now", 0, time.Minute, 0, true, true},
+		{"old", 29 * time.Second, time.Minute, 0, true, false},
+		{"too old", 31 * time.Second, time.Minute, 0, false, false},
+		{"no news for too long", 2 * time.Second, time.Minute, 2 * time.Second, false, true},
+		{"read before anything was known", 2 * time.Second, time.Second, 0, false, true},
+		{"too old for what is not followed", 11 * time.Second, time.Second, 0, false, false},
+	} {
+		now := time.Now()
+		f.since.Store(now.Add(-tt.since).UnixNano())
+		f.until.Store(now.Add(-tt.until).UnixNano())
+		c.entries.Set(p, remembered{as: c.changes.now(p.container, p.partition), began: now.Add(-tt.age)})
+		if _, fresh, stale := c.look(nil, p); fresh != tt.fresh || stale != tt.stale {
+			t.Errorf("%s: fresh %t, stale %t", tt.name, fresh, stale)
+		}
+	}
+}
+
+// What was read of several ranges is as new as a session asks for by no one's token.
+func TestTokenOfSeveralAnswers(t *testing.T) {
+	var r reading
+	for n, want := range []string{"1:-1#7", ""} {
+		r.saw(&http.Response{Header: http.Header{sessionHeader: {fmt.Sprintf("%d:-1#7", n+1)}}})
+		if got := r.remember(nil, 0, change{}, time.Time{}).token; got != want {
+			t.Errorf("%q of %d answers, not %q", got, n+1, want)
+		}
+	}
+}
+
+// All changes of a container are known when those of all its ranges are, and up to when
+// those of the last of them are.
+func TestFollowedRanges(t *testing.T) {
+	var f following
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	whole, left, right := azcosmos.FeedRange{MaxExclusive: "FF"}, azcosmos.FeedRange{MaxExclusive: "1F"}, azcosmos.FeedRange{MinInclusive: "1F", MaxExclusive: "FF"}
+	for i, step := range []struct {
+		of           azcosmos.FeedRange
+		reached      int64
+		since, until int64 // 0: not known
+	}{
+		{left, 1, 0, 0},
+		{right, 2, 1, 1},
+		{right, 3, 1, 1},
+		{left, 4, 1, 3},
+		{whole, 5, 1, 5}, // they were merged
+		{right, 6, 1, 5}, // and split again
+		{left, 7, 1, 6},
+	} {
+		f.reached(step.of, at(step.reached))
+		if since, until := f.since.Load()/1e9, f.until.Load()/1e9; since != step.since || until != step.until {
+			t.Errorf("step %d: known from %d until %d, not from %d until %d", i, since, until, step.since, step.until)
+		}
+	}
+	f.forget()
+	if f.since.Load() != 0 {
+		t.Error("changes are known after it was forgotten")
+	}
+	if f.reached(left, at(8)); f.since.Load() != 0 {
+		t.Error("a part alone is taken for all, after it was forgotten")
+	}
+}
