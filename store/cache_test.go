@@ -354,6 +354,38 @@ func TestCacheBesideAForgedSession(t *testing.T) {
 	wg.Wait()
 }
 
+// Who asks after a write does not wait for a read that was begun before it.
+func TestCacheBesideAnOldRead(t *testing.T) {
+	engine, a, _, ada, post := newCachedBlog(t)
+	asked := make(chan struct{})
+	var once sync.Once
+	engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
+		if o.Kind == emulator.Read && o.Container == "posts" {
+			once.Do(func() {
+				close(asked)
+				f.SlowBody = 300 * time.Millisecond
+			})
+		}
+		return f
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := a.Post(t.Context(), post.ID); err != nil {
+			t.Error(err)
+		}
+	})
+	<-asked
+	time.Sleep(50 * time.Millisecond) // in which it is answered, not yet to the end
+	title := "edited"
+	if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := a.Post(t.Context(), post.ID); err != nil || p.Title != title {
+		t.Errorf("%+v %v", p, err)
+	}
+	wg.Wait()
+}
+
 // Who asks together with somebody whose time ends has the time of their own.
 func TestCacheBesideADeadline(t *testing.T) {
 	engine, a, _, _, _ := newCachedBlog(t)

@@ -300,6 +300,18 @@ func TestFullPagesFollowEachOther(t *testing.T) {
 	}
 }
 
+// The last of several full pages is in a checkpoint as soon as there are no more.
+func TestFullPagesAreCheckpointed(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "b", "c", "d") // two pages
+	w.run("one", w.handle, time.Hour)
+	w.waitFor("a b c d")
+	w.wait(func() bool {
+		status, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
+		return err == nil && len(status) == 1 && status[0].Lag == 0
+	})
+}
+
 func TestOnlyOneOwnerWorks(t *testing.T) {
 	w := newWorld(t)
 	w.run("one", w.handle, time.Hour)
