@@ -354,6 +354,31 @@ func TestCacheBesideAForgedSession(t *testing.T) {
 	wg.Wait()
 }
 
+// Who pages through the feed while posts are created goes on behind those that memory has.
+func TestPagingBeyondWhatIsKept(t *testing.T) {
+	_, a, _, ada, _ := newCachedBlog(t)
+	create := func(n int) {
+		for i := range n {
+			if _, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	create(110)
+	page, err := a.Feed(t.Context(), store.Paging{First: 90})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(20)
+	rest, err := a.Feed(t.Context(), store.Paging{First: 20, After: page.Cursor(89)})
+	if err != nil || len(rest.Items) != 10 || rest.More {
+		t.Fatalf("%+v %v", rest, err)
+	}
+	if first, last := rest.Items[0], page.Items[89]; first.CreatedAt > last.CreatedAt {
+		t.Errorf("%v comes after %v", first.CreatedAt, last.CreatedAt)
+	}
+}
+
 // Who asks after a write does not wait for a read that was begun before it.
 func TestCacheBesideAnOldRead(t *testing.T) {
 	engine, a, _, ada, post := newCachedBlog(t)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -34,6 +35,14 @@ func TestKept(t *testing.T) {
 		if _, fresh, stale := c.look(nil, p); fresh != tt.fresh || stale != tt.stale {
 			t.Errorf("%s: fresh %t, stale %t", tt.name, fresh, stale)
 		}
+	}
+}
+
+// A read that panics is an error to all who wait for it.
+func TestReadThatPanics(t *testing.T) {
+	_, err := recall(t.Context(), NewCache(1<<20), postsContainer, "p", wholePost, func(context.Context) (*Post, error) { panic("here") })
+	if CodeOf(err) != Internal {
+		t.Error(err)
 	}
 }
 
