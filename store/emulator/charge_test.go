@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -205,5 +206,85 @@ func TestProjectionSize(t *testing.T) {
 		if size == "" || size != sizes["*"] {
 			t.Errorf("SELECT %s: %s, SELECT *: %s", row, size, sizes["*"])
 		}
+	}
+}
+
+// TestChargesOfArrays: each scalar in an array counts, where it is new or has changed.
+func TestChargesOfArrays(t *testing.T) {
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+	item := func(list string) []byte { return fmt.Appendf(nil, `{"id":"1","pk":"p",%s}`, list) }
+	for name, tt := range map[string]struct {
+		was, is         string
+		leaves, changed int // of the first, beside id and partition key; paths
+	}{
+		"nothing":                           {`"a":[1,2,3]`, `"a":[1,2,3]`, 3, 0},
+		"another property":                  {`"a":[1,2,3],"b":1`, `"a":[1,2,3],"b":2`, 4, 1},
+		"an element":                        {`"a":[1,2,3]`, `"a":[1,9,3]`, 3, 1},
+		"an element more at the end":        {`"a":[1,2,3]`, `"a":[1,2,3,4]`, 3, 1},
+		"an element more at the start":      {`"a":[1,2,3]`, `"a":[0,1,2,3]`, 3, 4},
+		"an element less":                   {`"a":[1,2,3]`, `"a":[1,2]`, 3, 1},
+		"an array more":                     {`"b":1`, `"a":[1,2,3],"b":1`, 1, 3},
+		"an array less":                     {`"a":[1,[2],{"x":3}],"b":1`, `"b":1`, 4, 3},
+		"the order of members":              {`"a":[1,2],"b":1`, `"b":1,"a":[1,2]`, 3, 0},
+		"the order of members of elements":  {`"a":[{"x":1,"y":2}]`, `"a":[{"y":2,"x":1}]`, 2, 0},
+		"a member of an element":            {`"a":[{"x":1,"y":2},{"x":1}]`, `"a":[{"x":1,"y":3},{"x":1,"z":1}]`, 3, 2},
+		"an element of an array in another": {`"a":[[1,2],[3,[4]]]`, `"a":[[1,2],[3,[5,6]]]`, 4, 2},
+		"an array in an object":             {`"o":{"a":[1,2],"b":3}`, `"o":{"a":[1],"b":3}`, 3, 1},
+		"a number that becomes an array":    {`"a":1`, `"a":[1,2]`, 1, 3},
+		"an array that becomes an object":   {`"a":[1,2]`, `"a":{"0":1,"1":2}`, 2, 4},
+		"an element that becomes an array":  {`"a":[1,2]`, `"a":[1,[2]]`, 2, 2},
+		"an array that is empty":            {`"a":[]`, `"a":[[],{}]`, 0, 0},
+		"one of two arrays of a name":       {`"a":[1,2],"a":[3]`, `"a":[1,2],"a":[4]`, 3, 1},
+		"both arrays of a name":             {`"a":[1,2],"a":[3]`, `"a":[5,2],"a":[4]`, 3, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near := func(what string, got float32, want float64) {
+				t.Helper()
+				if math.Abs(float64(got)-want) > 0.0051 {
+					t.Errorf("%s: charge %v, want %v", what, got, want)
+				}
+			}
+			r, err := c.CreateItem(t.Context(), pk("p"), item(tt.was), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near("create", r.RequestCharge, createCharge(0, 2+tt.leaves, 0))
+			if r, err = c.ReplaceItem(t.Context(), pk("p"), "1", item(tt.is), nil); err != nil {
+				t.Fatal(err)
+			}
+			near("replace", r.RequestCharge, replaceCharge(0, 0, tt.changed, 0))
+			if r, err = c.ReplaceItem(t.Context(), pk("p"), "1", item(tt.was), nil); err != nil {
+				t.Fatal(err)
+			}
+			near("replace, back", r.RequestCharge, replaceCharge(0, 0, tt.changed, 0))
+			if r, err = c.DeleteItem(t.Context(), pk("p"), "1", nil); err != nil {
+				t.Fatal(err)
+			}
+			near("delete", r.RequestCharge, createCharge(0, 2+tt.leaves, 0))
+		})
+	}
+}
+
+// TestLongArraysCostLittle: what an array has is in no index, so that a write keeps others
+// waiting no longer than its bytes take to be read.
+func TestLongArraysCostLittle(t *testing.T) {
+	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
+	long := "[" + strings.Repeat("7,", 1_000_000) + "7]"
+	var was, is runtime.MemStats
+	runtime.ReadMemStats(&was)
+	mustCreate(t, c, "p", `{"id":"1","pk":"p","long":`+long+`}`)
+	for _, path := range []string{"/other", "/long/-"} {
+		ops := azcosmos.PatchOperations{}
+		ops.AppendAdd(path, 1)
+		if _, err := c.PatchItem(t.Context(), pk("p"), "1", ops, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.DeleteItem(t.Context(), pk("p"), "1", nil); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&is)
+	if took := is.TotalAlloc - was.TotalAlloc; took > 100<<20 {
+		t.Errorf("four writes took %d MB", took>>20)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // indexCost is what maintaining the index took, for the request charge.
 type indexCost struct {
-	leaves     int // indexed scalars of the item
+	leaves     int // indexed scalars of an item that is created or deleted
 	composites int // composite index entries of the item
 	changed    int // paths whose terms were removed or added
 	moved      int // composite index entries that changed
@@ -117,11 +117,14 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 	if rec != nil {
 		after = policy.leaves(room[1][:0], rec.doc[:rec.client])
 	}
-	cost.leaves, cost.composites = max(len(before), len(after)), len(policy.composites)
-	if rec != nil {
-		cost.leaves = len(after)
-		x.takes(x.rangeBytes(after))
+	cost.composites = len(policy.composites)
+	switch {
+	case rec == nil:
+		cost.leaves = countScalars(before)
+	case old == nil || old.rid != rec.rid: // else nobody asks
+		cost.leaves = countScalars(after)
 	}
+	x.takes(x.rangeBytes(after))
 	tail := lengthValue(len(x.address))
 	entry := func(l leaf, write func(key []byte)) {
 		if !l.entry || x.err != nil {
