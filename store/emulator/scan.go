@@ -73,6 +73,9 @@ func (r *queryRun) begin() (*partition, error) {
 	if r.from.plan != 0 && (r.from.plan != r.plan.kind || r.from.index != r.plan.index()) {
 		return nil, invalidContinuation()
 	}
+	if err := r.lengthen(&r.from); err != nil {
+		return nil, err
+	}
 	return r.currentPartition()
 }
 
@@ -197,7 +200,7 @@ func (r *queryRun) runStream() error {
 		end = offset + limit
 	}
 	emitted := r.from.emitted
-	var last []byte
+	var last, following []byte // the position of the last row, and the address of what comes next
 	full := false
 	look := r.plan.composite != nil || r.plan.kind == planPoints // one item more, to know whether there is a next page
 	remember := func(position []byte) { last = append(last[:0], position...) }
@@ -210,8 +213,11 @@ func (r *queryRun) runStream() error {
 	if end >= 0 {
 		r.ahead = min(r.ahead, int(uint64(end)-emitted))
 	}
-	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *record) (bool, error) {
+	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, address []byte, rec *record) (bool, error) {
 		if full {
+			if remember(shortPosition(last, position, r.plan.reverse)); len(last) > maxPosition {
+				following = bytes.Clone(address)
+			}
 			return false, nil
 		}
 		if emitted < uint64(offset) {
@@ -229,7 +235,13 @@ func (r *queryRun) runStream() error {
 		}
 		full = r.rows >= r.size || len(r.out) >= maxPageBytes
 		return !full || look, nil
-	}, func(position []byte) { remember(position) })
+	}, func(position []byte, next *entry) {
+		if next != nil && next.key != nil {
+			position = shortPosition(position, next.position, r.plan.reverse)
+			following = bytes.Clone(next.key[positionOffset:])
+		}
+		remember(position)
+	})
 	if err != nil {
 		return err
 	}
@@ -238,6 +250,7 @@ func (r *queryRun) runStream() error {
 	case stopped:
 		r.next = r.plan.continuation(at)
 		r.next.emitted, r.next.started, r.next.after = emitted, true, last
+		return r.shorten(r.next, following)
 	case at+1 < len(r.plan.spans):
 		r.next = r.plan.continuation(at + 1)
 		r.next.emitted = emitted
@@ -264,8 +277,9 @@ func (r *queryRun) addRow(doc []byte) error {
 
 // visit calls fn for the items of a span that match, after a position. It
 // reports whether fn stopped it. When it has looked at maxPageScan entries it
-// stops, too, having told pause where; without pause it goes on.
-func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(position []byte)) (stopped bool, err error) {
+// stops, too, having told pause where, and of an index what comes next, nil for nothing;
+// without pause it goes on.
+func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(position []byte, next *entry)) (stopped bool, err error) {
 	if r.plan.kind&^(planSorted|planRows) == planPoints {
 		return r.visitPoints(from, fn)
 	}
@@ -326,7 +340,7 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 			return true, err
 		}
 		if pause != nil && seen >= maxPageScan {
-			pause(position)
+			pause(position, nil)
 			return true, nil
 		}
 		valid = next()
@@ -458,7 +472,7 @@ func (r *queryRun) runAggregation() error {
 	}
 	offset, limit := r.limits()
 	emitted, more := r.from.emitted, false
-	var after []byte
+	var after, next []byte
 	if r.from.started {
 		after = r.from.after
 	}
@@ -467,6 +481,7 @@ func (r *queryRun) runAggregation() error {
 			return false
 		}
 		if more = r.rows >= r.size || len(r.out) >= maxPageBytes; more {
+			next = place
 			return false
 		}
 		emitted, after = emitted+1, place
@@ -485,7 +500,8 @@ func (r *queryRun) runAggregation() error {
 	}
 	if more {
 		r.next = r.plan.continuation(0)
-		r.next.emitted, r.next.started, r.next.after = emitted, true, after
+		r.next.emitted, r.next.started, r.next.after = emitted, true, shortPosition(after, next, false)
+		return r.shortenOrder(r.next, next)
 	}
 	return nil
 }

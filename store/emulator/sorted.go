@@ -28,12 +28,12 @@ type page struct {
 	most  int
 	items []sortedItem
 	bytes int
-	more  bool   // items that come behind the last were left out
-	worst []byte // if more: what is not below it is left out, too
+	more  bool       // items that come behind the last were left out
+	worst sortedItem // if more: the first that was left out; what is not below it is, too
 }
 
 func (p *page) add(key []byte, address int) {
-	if p.more && bytes.Compare(key, p.worst) >= 0 {
+	if p.more && bytes.Compare(key, p.worst.key) >= 0 {
 		return
 	}
 	p.items = append(p.items, sortedItem{bytes.Clone(key), address})
@@ -47,7 +47,7 @@ func (p *page) trim() {
 	slices.SortFunc(p.items, func(a, b sortedItem) int { return bytes.Compare(a.key, b.key) })
 	for n := len(p.items); n > p.most || n > 1 && p.bytes > maxSortBytes; n-- {
 		last := &p.items[n-1]
-		p.more, p.worst = true, last.key
+		p.more, p.worst = true, *last
 		p.bytes -= len(last.key) + sortedItemBytes
 		*last = sortedItem{}
 		p.items = p.items[:n-1]
@@ -83,11 +83,11 @@ func (r *queryRun) runSorted() error {
 	}
 	kept.trim()
 	emitted := r.from.emitted
-	more, last := kept.more, r.from.after
+	more, last, next := kept.more, r.from.after, kept.worst
 	for i, it := range kept.items {
 		if i >= skip {
 			if len(r.out) >= maxPageBytes {
-				more = true
+				more, next = true, it
 				break
 			}
 			rec, err := r.lookup(appendItemKey(r.room.item[:0], r.c.no, it.key[it.address:]))
@@ -105,7 +105,8 @@ func (r *queryRun) runSorted() error {
 	}
 	if more && (limit < 0 || emitted < uint64(offset+limit)) {
 		r.next = r.plan.continuation(0)
-		r.next.emitted, r.next.started, r.next.after = emitted, true, last
+		r.next.emitted, r.next.started, r.next.after = emitted, true, shortPosition(last, next.key, false)
+		return r.shorten(r.next, next.key[next.address:])
 	}
 	return nil
 }
