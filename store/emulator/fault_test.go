@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -148,6 +149,33 @@ func TestFaultsOfTheConnection(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestAbandonedRequestIsNotAnswered: a client that said nothing more will come, and is taken
+// for gone, gets no answer rather than an empty one that says all is well.
+func TestAbandonedRequestIsNotAnswered(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
+	e.Inject(func(Operation) Fault { return Fault{Latency: time.Hour} })
+	server := httptest.NewServer(e)
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := signed(t, http.MethodGet, "/dbs/db/colls/c/docs/1", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil)
+	r.Body, r.ContentLength = nil, 0
+	if err := r.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); err != nil || len(answer) > 0 {
+		t.Errorf("%q, %v", answer, err)
+	}
 }
 
 // TestThrottledByAFault: azcosmos retries what Inject throttles.

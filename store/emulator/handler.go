@@ -170,10 +170,7 @@ func (e *Engine) ComputeGateway() http.Handler {
 func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool) {
 	body, err := readBody(r)
 	resp := e.serve(r, body, err, origin{endpoint: endpointOf(r), compute: compute})
-	if resp == nil {
-		return
-	}
-	if resp.drop {
+	if resp == nil || resp.drop { // to return would be an empty 200
 		panic(http.ErrAbortHandler)
 	}
 	resp.writeHeader(w.Header(), r)
