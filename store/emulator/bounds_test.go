@@ -377,8 +377,9 @@ func (c *heldContext) Err() error {
 }
 
 type heldAnswer struct {
-	rows int
-	err  error
+	rows    int
+	session string
+	err     error
 }
 
 // heldQuery begins a query that sorts 1000 items in memory, and returns while it is
@@ -397,7 +398,7 @@ func heldQuery(t *testing.T) (*Engine, *azcosmos.ContainerClient, *heldContext, 
 		if a.err = err; err == nil {
 			var page struct{ Documents []string }
 			a.err = json.NewDecoder(res.Body).Decode(&page)
-			a.rows = len(page.Documents)
+			a.rows, a.session = len(page.Documents), res.Header.Get("X-Ms-Session-Token")
 		}
 		done <- a
 	}()

@@ -481,7 +481,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	if err := e.durable.waitSynced(q.ctx, p, r.lsn); err != nil {
 		return nil, err
 	}
-	resp.at(view.at(p))
+	resp.at(max(view.at(p), r.lsn))
 	if c.def.expired(&r, e.clock) {
 		return resp, itemNotFound()
 	}

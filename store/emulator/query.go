@@ -302,7 +302,6 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 			return nil, err
 		}
 	}
-	resp.at(r.state.at(p))
 	done := queryWork{retrieved: r.looked, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
 	out := r.room.finishPage(r.out, r.rows)
 	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true

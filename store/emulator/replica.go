@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,22 +95,34 @@ func (r *replica) close() {
 type view struct {
 	pebble.Reader // until release; iterators outlive it
 	release       func()
-	lsns          map[*partition]uint64 // of the replica; nil for the newest state
+	lsn           uint64                // of the one partition that is read, unless there are lsns
+	lsns          map[*partition]uint64 // of all that are read
 }
 
-// at is the LSN of p in this view, as far as it is durable.
+// at is an LSN of p that is durable, and that the view has come to.
 func (v view) at(p *partition) uint64 {
-	lsn, past := v.lsns[p]
-	if !past {
-		lsn = math.MaxUint64
+	if v.lsns == nil {
+		return v.lsn
 	}
-	return min(lsn, p.synced.Load())
+	return min(v.lsns[p], p.synced.Load())
+}
+
+// newestView is the newest state of some partitions. It may have come further than at says.
+func (e *Engine) newestView(ranges []*partition) view {
+	v := view{Reader: e.db, release: func() {}, lsn: ranges[0].synced.Load()}
+	if len(ranges) > 1 {
+		v.lsns = make(map[*partition]uint64, len(ranges))
+		for _, p := range ranges {
+			v.lsns[p] = p.synced.Load()
+		}
+	}
+	return v
 }
 
 // viewLocked returns what a read of some partitions of a container sees under a session
 // token. The caller holds c.mu.
 func (e *Engine) viewLocked(c *container, ranges []*partition, token string) (view, error) {
-	newest := view{Reader: e.db, release: func() {}}
+	newest := e.newestView(ranges)
 	if e.replica == nil {
 		return newest, nil
 	}
@@ -135,7 +146,7 @@ func (e *Engine) viewLocked(c *container, ranges []*partition, token string) (vi
 
 func (r *replica) view(c *container, ranges []*partition) (view, error) {
 	r.mu.RLock()
-	v := view{r.states[0].snapshot, r.mu.RUnlock, make(map[*partition]uint64, len(ranges))}
+	v := view{Reader: r.states[0].snapshot, release: r.mu.RUnlock, lsns: make(map[*partition]uint64, len(ranges))}
 	for _, p := range ranges {
 		lsn, err := storedLSN(v, c, p)
 		if err != nil {

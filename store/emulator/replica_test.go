@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -188,5 +189,62 @@ func TestChangeFeedOfThePast(t *testing.T) {
 		if !strings.Contains(string(item), `"n":1`) {
 			t.Errorf("not of the past: %s", strings.ReplaceAll(string(item), text, "..."))
 		}
+	}
+}
+
+// TestSessionTokenOfAQuery: the token of an answer says which state it shows, and not one
+// that was reached meanwhile: who keeps answers knows by it what they lack.
+func TestSessionTokenOfAQuery(t *testing.T) {
+	_, c, held, done := heldQuery(t)
+	mustCreate(t, c, "p", `{"id":"new","pk":"p","name":"new"}`)
+	close(held.resume)
+	if a := <-done; a.err != nil || a.rows != 1000 || a.session != "0:-1#20" {
+		t.Errorf("%d rows at %s, %v", a.rows, a.session, a.err)
+	}
+}
+
+// TestSessionTokensOfPointReads: one item is made at odd LSNs and deleted at even ones.
+func TestSessionTokensOfPointReads(t *testing.T) {
+	e := newEngine(t, Options{NoSync: true})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			_, err := c.CreateItem(context.Background(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil)
+			if err == nil {
+				_, err = c.DeleteItem(context.Background(), pk("p"), "1", nil)
+			}
+			if err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	read := signed(t, "GET", "/dbs/db/colls/c/docs/1", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil)
+	var last uint64
+	for range 5_000 {
+		res, err := e.Do(read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lsn, err := strconv.ParseUint(strings.TrimPrefix(res.Header.Get("X-Ms-Session-Token"), "0:-1#"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What is found at an even LSN is newer than that: it was made at the next one.
+		if found := res.StatusCode == http.StatusOK; found && lsn%2 == 0 || lsn < last {
+			t.Fatalf("%s at %d, after %d", res.Status, lsn, last)
+		}
+		last = lsn
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
 	}
 }
