@@ -282,17 +282,18 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		return nil, err
 	}
 	resp = (&response{container: c, partition: p}).at(r.state.at(p))
-	if r.plan.across() { // the page is about all of the scope
-		resp.payers = r.scope.ranges
-		err = e.admit(q, resp.payers...)
-	} else {
-		err = e.admit(q, p)
+	about := []*partition{p}
+	if r.plan.across() {
+		about = r.scope.ranges
+		resp.payers = about
 	}
-	if err != nil {
+	if err := e.admit(q, about...); err != nil {
 		return resp, err
 	}
-	if err := checkSession(p, p.applied.Load(), q.get("X-Ms-Session-Token")); err != nil {
-		return resp, err
+	for _, one := range about {
+		if err := checkSession(one, one.applied.Load(), q.get("X-Ms-Session-Token")); err != nil {
+			return resp, err
+		}
 	}
 	if err := r.run(); err != nil {
 		return resp, err

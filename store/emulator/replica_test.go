@@ -248,3 +248,24 @@ func TestSessionTokensOfPointReads(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSessionTokenOverPartitions: a page that is about several physical partitions at a time
+// is refused if the token is ahead of any of them.
+func TestSessionTokenOverPartitions(t *testing.T) {
+	e := newEngine(t, Options{Partitions: 2})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	for text, about := range map[string]string{
+		"SELECT * FROM c WHERE c.pk IN ('a', 'b', 'c') AND c.id = '1'": "01",
+		"SELECT * FROM c WHERE c.x > 1":                                "01",
+		"SELECT * FROM c":                                              "0", // its first page
+	} {
+		for _, id := range []string{"0", "1"} {
+			res := do(t, e, "POST", "/dbs/db/colls/c/docs", `{"query":"`+text+`"}`, "Content-Type", "application/query+json",
+				"x-ms-documentdb-query-enablecrosspartition", "true", "x-ms-session-token", id+":-1#9")
+			refused := res.StatusCode == http.StatusNotFound && res.Header.Get("x-ms-substatus") == "1002"
+			if refused != strings.Contains(about, id) {
+				t.Errorf("%s with a token ahead of %s: %s", text, id, res.Status)
+			}
+		}
+	}
+}
