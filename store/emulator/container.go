@@ -244,6 +244,9 @@ func (e *Engine) container(q *request) (*response, error) {
 	case http.MethodGet:
 		c.mu.RLock()
 		defer c.mu.RUnlock()
+		if etag := c.def.record.ETag; q.get("If-None-Match") == etag {
+			return &response{status: http.StatusNotModified, etag: etag, charge: chargeMetadata, container: c}, nil
+		}
 		p := c.ranges[0]
 		lsn := p.synced.Load()
 		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag, charge: chargeMetadata, container: c,

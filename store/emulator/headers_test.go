@@ -50,3 +50,27 @@ func TestHeadersThatAskForTooMuch(t *testing.T) {
 		}
 	}
 }
+
+// TestReadsOfWhatIsKnown: who has a resource as it is gets no body again.
+func TestReadsOfWhatIsKnown(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
+	paths := []string{"/dbs/db", "/dbs/db/colls/c", "/dbs/db/colls/c/docs/1", "/dbs/db/colls/c/pkranges"}
+	for _, o := range e.catalog.Load().offers {
+		paths = append(paths, "/offers/"+o.id())
+	}
+	for _, path := range paths {
+		read := func(known string) *http.Response {
+			return do(t, e, "GET", path, "", "x-ms-documentdb-partitionkey", `["p"]`, "If-None-Match", known)
+		}
+		was := read(`"another"`)
+		etag := was.Header.Get("Etag")
+		if was.StatusCode != http.StatusOK || etag == "" {
+			t.Errorf("%s: %s, ETag %q", path, was.Status, etag)
+		}
+		if is := read(etag); is.StatusCode != http.StatusNotModified || is.ContentLength != 0 || is.Header.Get("Etag") != etag {
+			t.Errorf("%s again: %s with %d bytes, ETag %q", path, is.Status, is.ContentLength, is.Header.Get("Etag"))
+		}
+	}
+}

@@ -119,10 +119,14 @@ func (e *Engine) offers(q *request) (*response, error) {
 	id := strings.ToLower(q.segments[1])
 	switch q.method {
 	case http.MethodGet:
-		if o := e.catalog.Load().offers[id]; o != nil {
+		switch o := e.catalog.Load().offers[id]; {
+		case o == nil:
+			return nil, resourceNotFound()
+		case q.get("If-None-Match") == o.ETag:
+			return &response{status: http.StatusNotModified, etag: o.ETag, charge: chargeMetadata}, nil
+		default:
 			return o.response(), nil
 		}
-		return nil, resourceNotFound()
 	case http.MethodPut:
 		var in struct {
 			Content *offerContent `json:"content"`
