@@ -3,6 +3,7 @@ package emulator
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -42,6 +43,9 @@ func (e *Engine) purge(ctx context.Context) (int, error) {
 			for ctx.Err() == nil {
 				found, n, err := e.purgeSome(ctx, c)
 				purged += n
+				if api := (*apiError)(nil); errors.As(err, &api) && api.substatus == subOwnerNotFound {
+					break // it was dropped meanwhile
+				}
 				if err != nil {
 					return purged, err
 				}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,5 +196,51 @@ func TestTimeToLiveIsOffByDefault(t *testing.T) {
 	wantStatus(t, err, 404, "")
 	if n, err := e.purge(ctx); err != nil || n != 1 {
 		t.Errorf("the entries of a container that is given a time to live are made: purged %d, %v", n, err)
+	}
+}
+
+// TestPurgeOfADroppedContainer: that a container is dropped while it is purged is no error, and
+// keeps nothing of the others.
+func TestPurgeOfADroppedContainer(t *testing.T) {
+	var tick atomic.Pointer[func()]
+	clock := newFakeClock()
+	e := newEngine(t, Options{Clock: func() time.Time {
+		if fn := tick.Load(); fn != nil {
+			(*fn)()
+		}
+		return clock.Now()
+	}})
+	ttl := int32(1)
+	c := newContainer(t, e, azcosmos.ContainerProperties{DefaultTimeToLive: &ttl})
+	for _, key := range []string{"p", "q"} {
+		mustCreate(t, c, key, `{"id":"1","pk":"`+key+`"}`)
+	}
+	clock.now = clock.now.Add(time.Minute)
+	inner := e.catalog.Load().databases["db"].containers["c"]
+	dropped := make(chan error, 1)
+	begun := false
+	drop := func() {
+		if begun {
+			return
+		}
+		if p := inner.ranges[0]; p.mu.TryLock() { // the purge is not yet at an item
+			p.mu.Unlock()
+			return
+		}
+		begun = true
+		go func() { _, err := c.Delete(context.Background(), nil); dropped <- err }()
+		for inner.mu.TryRLock() { // until it is waited for
+			inner.mu.RUnlock()
+			time.Sleep(time.Millisecond)
+		}
+	}
+	tick.Store(&drop)
+	n, err := e.purge(t.Context())
+	tick.Store(nil)
+	if err != nil || n != 1 || !begun {
+		t.Errorf("%d purged, %v", n, err)
+	}
+	if err := <-dropped; err != nil {
+		t.Error(err)
 	}
 }
