@@ -45,7 +45,7 @@ func (l documentLimit) MutateOperationParameters(ctx context.Context, params *gr
 	if err != nil {
 		return nil // the executor parses it again, and says what is wrong
 	}
-	return checkSpread(document)
+	return checkFragments(document)
 }
 
 // readDocument parses and validates a document as the executor does, whatever its variables.
@@ -61,7 +61,7 @@ func readDocument(schema *ast.Schema, text string) (*ast.QueryDocument, error) {
 	if len(document.Operations) == 0 {
 		return nil, errors.New("it has no operations")
 	}
-	if err := checkSpread(document); err != nil {
+	if err := checkFragments(document); err != nil {
 		return nil, err
 	}
 	if errs := validator.ValidateWithRules(schema, document, validationRules()); len(errs) > 0 {
@@ -70,9 +70,9 @@ func readDocument(schema *ast.Schema, text string) (*ast.QueryDocument, error) {
 	return document, nil
 }
 
-// checkSpread refuses a document that is too large with its fragments spread, and one whose
+// checkFragments refuses a document that is too large with its fragments spread, and one whose
 // fragments define variables, which are no GraphQL though the parser knows them.
-func checkSpread(document *ast.QueryDocument) *gqlerror.Error {
+func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	for _, f := range document.Fragments {
 		if len(f.VariableDefinition) > 0 {
 			err := gqlerror.ErrorPosf(f.VariableDefinition[0].Position, "")

@@ -224,16 +224,23 @@ func (b *busyTo) Do(r *http.Request) (*http.Response, error) {
 	return b.Transporter.Do(r)
 }
 
+// meeting is the store of an instance whose writes meet others.
+func (w *world) meeting(within bool) (*busyTo, *store.Store) {
+	w.t.Helper()
+	b := &busyTo{Transporter: w.engine, meets: changes, within: within}
+	s, err := store.New(newClient(w.t, w.engine, b), w.client, store.Options{Clock: w.clock.now})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b, s
+}
+
 // A write that meets another of the same item is sent again, not for ever.
 func TestWritesThatMeetOthers(t *testing.T) {
 	w := newWorld(t)
 	ada := w.user("ada")
 	p := w.post(ada, "popular")
-	b := &busyTo{Transporter: w.engine, meets: changes}
-	s, err := store.New(newClient(t, w.engine, b), w.client, store.Options{Clock: w.clock.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, s := w.meeting(false)
 	b.left.Store(2)
 	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
@@ -257,11 +264,7 @@ func TestBatchesThatMeetOthers(t *testing.T) {
 	w := newWorld(t)
 	ada := w.user("ada")
 	p := w.post(ada, "popular")
-	b := &busyTo{Transporter: w.engine, meets: changes, within: true}
-	s, err := store.New(newClient(t, w.engine, b), w.client, store.Options{Clock: w.clock.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, s := w.meeting(true)
 	b.left.Store(2)
 	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
