@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -193,12 +194,14 @@ func TestRoomOfLookupsIsBounded(t *testing.T) {
 		}
 		return items
 	}
-	read()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	items := read()
-	runtime.ReadMemStats(&after)
-	took := (after.TotalAlloc - before.TotalAlloc) >> 20
+	items, took := read(), uint64(math.MaxUint64)
+	for range 5 { // the least of which has nothing of what flushes and pools that were emptied take
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		items = read()
+		runtime.ReadMemStats(&after)
+		took = min(took, (after.TotalAlloc-before.TotalAlloc)>>20)
+	}
 	if t.Logf("%d MB", took); took > 24 { // together they would take 60 and more
 		t.Errorf("%d MB are allocated for 20 keys of 512 KB", took)
 	}
