@@ -86,5 +86,9 @@ func unanswered(ctx context.Context, err error) bool {
 		return false
 	}
 	var r *azcore.ResponseError
-	return !errors.As(err, &r) || slices.Contains(unclear, r.StatusCode)
+	if errors.As(err, &r) {
+		return slices.Contains(unclear, r.StatusCode)
+	}
+	var known *Error
+	return !errors.As(err, &known) || known.Err != nil // what the Store says by itself rests on an answer
 }

@@ -281,3 +281,22 @@ func TestBatchesThatMeetOthers(t *testing.T) {
 		t.Errorf("sent %d times", n)
 	}
 }
+
+// What Cosmos DB has refused needs no look at what became of it.
+func TestRefusedWritesAreNotLookedAt(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	var batches atomic.Int32
+	w.wire.after(func(r *http.Response) {
+		if r.Request.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
+			batches.Add(1)
+		}
+	})
+	_, _, err := w.LikePost(t.Context(), ada.ID, "absent")
+	wantCode(t, err, store.NotFound, "")
+	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"})
+	wantCode(t, err, store.NotFound, "")
+	if n := batches.Load(); n != 2 {
+		t.Errorf("%d batches", n)
+	}
+}
