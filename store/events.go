@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
@@ -147,14 +147,16 @@ type events struct {
 	ready   chan struct{} // guarded by mu; closed while the place in the feed is known
 	opening int           // guarded by mu; streams that are being opened
 
-	since time.Time // guarded by mu; of what was created before, not all is new: see isNew
-
-	seen *lru.Cache[string, struct{}] // of the only reader
+	since     time.Time                    // guarded by mu; of what was created before, not all is new: see isNew
+	seen      *simplelru.LRU[string, Date] // guarded by mu; what was new, and when
+	forgotten Date                         // guarded by mu; the last that has fallen out of seen
 }
 
 func newEvents(since time.Time) (*events, error) {
-	seen, err := lru.New[string, struct{}](rememberedNew)
-	return &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since, seen: seen}, err
+	e := &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since}
+	var err error
+	e.seen, err = simplelru.NewLRU(rememberedNew, func(_ string, created Date) { e.forgotten = max(e.forgotten, created) })
+	return e, err
 }
 
 // placeKnown returns a channel that is closed while the place in the feed is known.
@@ -402,19 +404,22 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 // Cosmos DB's clock in seconds, rather than written again: the feed shows the latest
 // state, which does not say. What has not been changed is new also if it was created
 // just before anybody listened: its write was still under way, or the clock of its
-// writer is behind.
+// writer is behind. What has been changed is not new if it is so old that it may have
+// been seen and forgotten.
 func (e *events) isNew(n *news) bool {
 	e.mu.Lock()
-	since := e.since
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	since, written := e.since, time.Unix(n.Written, 0)
 	if n.Revision <= 1 && n.EditedAt == "" {
 		since = since.Add(-underWay)
-	}
-	if n.CreatedAt < NewDate(since) || n.CreatedAt < NewDate(time.Unix(n.Written, 0).Add(-newFor)) {
+	} else if n.CreatedAt <= e.forgotten {
 		return false
 	}
-	seen, _ := e.seen.ContainsOrAdd(n.ID, struct{}{})
-	return !seen
+	if n.CreatedAt < NewDate(since) || n.CreatedAt < NewDate(written.Add(-newFor)) || e.seen.Contains(n.ID) {
+		return false
+	}
+	e.seen.Add(n.ID, min(n.CreatedAt, NewDate(written.Add(time.Second)))) // a date may be wrong
+	return true
 }
 
 func (e *events) listenSince(t time.Time) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -30,5 +31,61 @@ func TestRest(t *testing.T) {
 	case <-e.placeKnown():
 		t.Error("the place is still known")
 	default:
+	}
+}
+
+// What was published once is not published again when it changes, however much was published
+// in between.
+func TestNewsAreToldOnce(t *testing.T) {
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	e, err := newEvents(start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := func(n int, revision int64) *news {
+		created := start.Add(time.Duration(n) * time.Millisecond)
+		return &news{authored: authored{ID: fmt.Sprint(n), Written: created.Unix()}, CreatedAt: NewDate(created), Revision: revision}
+	}
+	for n := range 2 * rememberedNew {
+		if !e.isNew(item(n, 1)) {
+			t.Fatalf("item %d is not new", n)
+		}
+	}
+	if e.isNew(item(0, 2)) {
+		t.Error("the first is new again when it has changed")
+	}
+	if !e.isNew(item(2*rememberedNew, 2)) {
+		t.Error("what was changed as soon as it was made is not new")
+	}
+}
+
+// An item is news soon after it was created, to those who listened by then, or nearly.
+func TestNews(t *testing.T) {
+	const listened = time.Hour
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	e, err := newEvents(start.Add(listened))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name             string
+		created, written time.Duration
+		revision         int64
+		edited           Date
+		isNew            bool
+	}{
+		{"created since", listened, listened, 1, "", true},
+		{"created since and changed at once", listened, listened, 2, "", true},
+		{"created just before", listened - 30*time.Second, listened, 1, "", true},
+		{"a comment of just before", listened - 30*time.Second, listened, 0, "", true},
+		{"created just before and changed", listened - 30*time.Second, listened, 2, "", false},
+		{"a comment of just before, edited", listened - 30*time.Second, listened, 0, NewDate(start), false},
+		{"created before", listened - 2*time.Minute, listened, 1, "", false},
+		{"written again much later", listened, listened + 11*time.Minute, 1, "", false},
+	} {
+		item := &news{authored: authored{ID: tt.name, Written: start.Add(tt.written).Unix()}, CreatedAt: NewDate(start.Add(tt.created)), Revision: tt.revision, EditedAt: tt.edited}
+		if got := e.isNew(item); got != tt.isNew {
+			t.Errorf("%s: new %t", tt.name, got)
+		}
 	}
 }
