@@ -271,31 +271,78 @@ func TestStolenLeaseEndsTheHandler(t *testing.T) {
 	}
 }
 
-// A write of the lease whose answer is lost is no reason to give the lease up.
+// A write of the lease whose answer is lost is no reason to give the lease up, nor is it
+// that no replica knows of the lease yet.
 func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
+	for name, ahead := range map[string]int32{"it is read": 0, "and replicas are behind": 2} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			process := w.process()
+			w.runOn(process, "one", w.handle, time.Hour)
+			w.write("a")
+			w.waitFor("a")
+			w.checkpoint()
+			var once sync.Once
+			var behind atomic.Int32
+			behind.Store(ahead)
+			process.answer(func(r *http.Request) (lost *http.Response) {
+				switch {
+				case !strings.Contains(r.URL.Path, "/colls/leases/"):
+				case r.Method == http.MethodPut:
+					once.Do(func() {
+						if answer, err := w.engine.Do(r); err == nil {
+							_ = answer.Body.Close()
+						}
+						lost = dead(r)
+					})
+				case r.Method == http.MethodGet && behind.Add(-1) >= 0:
+					return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Header: http.Header{"X-Ms-Substatus": {"1002"}}}
+				}
+				return lost
+			})
+			w.write("b")
+			w.wait(func() bool { return w.all([]string{"b"}) })
+			w.write("c", "d")
+			w.wait(func() bool {
+				status, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
+				return err == nil && w.all([]string{"c", "d"}) && status[0].Lag == 0
+			})
+			if v := w.leaseItems()[0]; v.Generation != 1 || v.Owner != "one" {
+				t.Errorf("the lease was given up: %+v", v)
+			}
+		})
+	}
+}
+
+// A lease that its owner renews just before it is taken is left to it.
+func TestLeaseThatIsRenewedJustInTime(t *testing.T) {
 	w := newWorld(t)
+	renew := func(times int) {
+		item := fmt.Sprintf(`{"id":%q,"minInclusive":"","maxExclusive":"FF","owner":"slow","generation":1,"renewals":%d,"expiry":%d}`, leaseID, times, time.Millisecond)
+		if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), []byte(item), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	renew(1)
 	process := w.process()
-	var once sync.Once
-	w.runOn(process, "one", w.handle, time.Hour)
+	var mu sync.Mutex
+	renewed, looked := false, false // guarded by mu
+	process.answer(func(r *http.Request) *http.Response {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case !strings.Contains(r.URL.Path, "/colls/leases/"):
+		case r.Method == http.MethodPost: // the leases are listed
+			looked = renewed
+		case r.Method == http.MethodPut && !renewed:
+			renew(2)
+			renewed = true
+		case r.Method == http.MethodPut && !looked:
+			t.Error("taken although it was renewed")
+		}
+		return nil
+	})
+	w.runOn(process, "two", w.handle, clusterExpiry)
 	w.write("a")
 	w.waitFor("a")
-	w.checkpoint()
-	process.answer(func(r *http.Request) (lost *http.Response) {
-		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/colls/leases/") {
-			once.Do(func() {
-				if answer, err := w.engine.Do(r); err == nil {
-					_ = answer.Body.Close()
-				}
-				lost = dead(r)
-			})
-		}
-		return lost
-	})
-	w.write("b")
-	w.wait(func() bool { return w.all([]string{"b"}) })
-	w.write("c", "d")
-	w.wait(func() bool { return w.all([]string{"c", "d"}) })
-	if v := w.leaseItems()[0]; v.Generation != 1 || v.Owner != "one" {
-		t.Errorf("the lease was given up: %+v", v)
-	}
 }

@@ -312,6 +312,26 @@ func TestFullPagesAreCheckpointed(t *testing.T) {
 	})
 }
 
+// A processor that ends says how far it has come, also behind its last checkpoint.
+func TestReleasedLeaseHasTheLastCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", "b", "c", "d", "e", "f") // three pages
+	third := make(chan struct{})
+	began := time.Now()
+	stop := w.runWith(w.client, func(ctx context.Context, items [][]byte) error {
+		if strings.Contains(string(items[0]), `"e"`) {
+			close(third)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return w.handle(ctx, items)
+	}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, Expiry: time.Hour, Clock: func() time.Time { return began }}) // so that no time passes between two checkpoints
+	<-third
+	stop()
+	w.run("one", w.handle, 0)
+	w.waitFor("a b c d e f")
+}
+
 func TestOnlyOneOwnerWorks(t *testing.T) {
 	w := newWorld(t)
 	w.run("one", w.handle, time.Hour)

@@ -1,6 +1,7 @@
 package changefeed_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -306,4 +307,29 @@ func TestManyRanges(t *testing.T) {
 	w.waitRanges(16)
 	w.reset()
 	w.wait(func() bool { return h.came(ids("a", 50)) && w.toReplay() == 0 })
+}
+
+// A range that was split, and is one again before its lease is replaced, keeps the lease.
+func TestSplitThatIsUndoneBeforeItIsFollowed(t *testing.T) {
+	w := newWorld(t)
+	stop := w.run("one", w.handle, 0)
+	w.write("a")
+	w.waitFor("a")
+	stop()
+	lease := w.checkpoint()
+	at := lease["continuation"].(string)
+	whole := at[strings.Index(at, `{"min`) : len(at)-2]
+	left, right := strings.Replace(whole, `"FF"`, `"1F"`, 1), strings.Replace(whole, `""`, `"1F"`, 1)
+	lease["continuation"] = strings.Replace(at, whole, left+","+right, 1)
+	item, err := json.Marshal(lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), item, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.run("one", w.handle, 0)
+	w.write("b")
+	w.waitFor("a b")
+	w.waitRanges(1)
 }

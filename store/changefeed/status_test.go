@@ -54,3 +54,17 @@ func TestStatus(t *testing.T) {
 	w.waitRanges(2)
 	w.wait(func() bool { all, lag := status(); return len(all) == 2 && lag == 0 })
 }
+
+// The leases of a processor whose name begins with another's are not that one's.
+func TestStatusOfNamesThatBeginAlike(t *testing.T) {
+	w := newWorld(t)
+	o := changefeed.Options{Name: "test.more", Owner: "one", PollInterval: time.Millisecond}
+	w.runWith(w.client, w.handle, o)
+	w.write("a")
+	w.waitFor("a")
+	for name, want := range map[string]int{o.Name: 1, "test": 0} {
+		if status, err := changefeed.Status(t.Context(), w.source, w.leases, name); err != nil || len(status) != want {
+			t.Errorf("%s: %+v, %v", name, status, err)
+		}
+	}
+}
