@@ -214,6 +214,98 @@ func TestNameTakenBackIsNotLetGo(t *testing.T) {
 	wantCode(t, err, store.Conflict, "username")
 }
 
+// A name that was let go and reserved by somebody else in the middle of a rename is theirs.
+func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), store.UserID("test", "grace")
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method != http.MethodPut {
+			return nil
+		}
+		w.wire.intercept(nil)
+		if _, err := w.RenameUser(t.Context(), ada.ID, "other"); err != nil {
+			t.Error(err)
+		}
+		if _, err := w.CreateUser(t.Context(), store.NewUser{ID: grace, Username: "ada"}); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"countess": ada.ID, "ada": grace}, w.reservations()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whoever is renamed lets go of no name that is reserved for somebody else.
+func TestNameOfAnotherIsNotLetGo(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	w.corrupt("users", grace.ID, grace.ID, "/username", "ada")
+	w.corrupt("users", "username:ada", "username:ada", "/ownerId", grace.ID)
+	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.reservations()["ada"]; got != grace.ID {
+		t.Errorf("the name is reserved for %q", got)
+	}
+}
+
+// A name that was reserved a moment ago is its owner's, who may be about to carry it.
+func TestReservationIsHonouredForTheGrace(t *testing.T) {
+	w := newWorld(t)
+	w.upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"somebody","creationDate":%q}`, store.NewDate(w.clock.now())))
+	in := store.NewUser{ID: store.UserID("test", "ada"), Username: "Wanted"}
+	_, err := w.CreateUser(t.Context(), in)
+	wantCode(t, err, store.Conflict, "username")
+	w.clock.ms.Add(time.Minute.Milliseconds())
+	if _, err := w.CreateUser(t.Context(), in); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who takes a name, or gives one up, does so within half the grace, and says when it began.
+func TestNamesChangeWithinTheGrace(t *testing.T) {
+	w := newWorld(t)
+	users, err := w.client.NewContainer("blog", "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := 0
+	var began store.Date
+	w.wire.intercept(func(r *http.Request) error {
+		if !strings.Contains(r.URL.Path, "/docs") {
+			return nil // of the client's own concerns
+		}
+		requests++
+		if end, ok := r.Context().Deadline(); !ok || time.Until(end) > 30*time.Second {
+			t.Errorf("%s %s may take longer", r.Method, r.URL.Path)
+		}
+		if r.Method == http.MethodPatch { // the user is about to be changed
+			var old struct {
+				Leaving      bool
+				CreationDate store.Date
+			}
+			item, err := users.ReadItem(r.Context(), azcosmos.NewPartitionKeyString("username:ada"), "username:ada", nil)
+			if err == nil {
+				err = json.Unmarshal(item.Value, &old)
+			}
+			if err != nil || !old.Leaving || old.CreationDate < began {
+				t.Errorf("the old name: %+v %v", old, err)
+			}
+		}
+		return nil
+	})
+	ada := w.user("ada")
+	w.clock.ms.Add(time.Hour.Milliseconds())
+	began = store.NewDate(w.clock.now())
+	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil || requests < 5 {
+		t.Errorf("%d requests, %v", requests, err)
+	}
+}
+
 // reservations lists the names that are reserved, and for whom.
 func (w *world) reservations() map[string]string {
 	w.t.Helper()
