@@ -346,6 +346,14 @@ func (c *Cache) follows(container string, since time.Time) bool {
 	return from != 0 && from <= since.UnixNano() && time.Now().UnixNano()-until < int64(2*c.poll+followedFor)
 }
 
+// observe notes what a Tail has handled. As long as more is to be read, what has changed is
+// not known.
+func (f *following) observe(p changefeed.Progress) {
+	if p.Err == nil && p.Lag == 0 {
+		f.reached(p.Range, p.Asked)
+	}
+}
+
 // reached notes that all changes of a range until then are known, and with it, perhaps,
 // those of the container.
 func (f *following) reached(r azcosmos.FeedRange, now time.Time) {
@@ -396,9 +404,7 @@ func (s *Store) tail(name string, source *azcosmos.ContainerClient, partition st
 	if c := s.o.Cache; c != nil {
 		o.Observe = func(p changefeed.Progress) {
 			tell(p)
-			if p.Err == nil && p.Lag == 0 {
-				c.followed[source.ID()].reached(p.Range, p.Asked)
-			}
+			c.followed[source.ID()].observe(p)
 		}
 		handle = func(ctx context.Context, items [][]byte) error {
 			for _, raw := range items {

@@ -379,6 +379,33 @@ func TestPagingBeyondWhatIsKept(t *testing.T) {
 	}
 }
 
+// Who has paged to the end of the feed is not told of more, though deletes have brought older
+// posts into it since.
+func TestPagingToTheEndOfWhatIsKept(t *testing.T) {
+	_, a, _, ada, _ := newCachedBlog(t)
+	var posts []*store.Post
+	for i := range 110 {
+		p, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		posts = append(posts, p)
+	}
+	page, err := a.Feed(t.Context(), store.Paging{First: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range posts[100:] {
+		if err := a.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rest, err := a.Feed(t.Context(), store.Paging{First: 40, After: page.Cursor(59)})
+	if err != nil || len(rest.Items) != 40 || rest.More {
+		t.Fatalf("%d items, more: %t, %v", len(rest.Items), rest.More, err)
+	}
+}
+
 // Who asks after a write does not wait for a read that was begun before it.
 func TestCacheBesideAnOldRead(t *testing.T) {
 	engine, a, _, ada, post := newCachedBlog(t)

@@ -2,12 +2,15 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/changefeed"
 )
 
 // What is remembered is good for as long as docs/consistency.md says.
@@ -42,6 +45,22 @@ func TestKept(t *testing.T) {
 func TestReadThatPanics(t *testing.T) {
 	_, err := recall(t.Context(), NewCache(1<<20), postsContainer, "p", wholePost, func(context.Context) (*Post, error) { panic("here") })
 	if CodeOf(err) != Internal {
+		t.Error(err)
+	}
+}
+
+// A read for several has the time of who began it.
+func TestReadEndsInTime(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	want, _ := ctx.Deadline()
+	_, err := recall(ctx, NewCache(1<<20), postsContainer, "p", wholePost, func(ctx context.Context) (*Post, error) {
+		if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
+			t.Errorf("it may take until %v, not %v", got, want)
+		}
+		return nil, nil
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }
@@ -81,11 +100,18 @@ func TestFollowedRanges(t *testing.T) {
 			t.Errorf("step %d: known from %d until %d, not from %d until %d", i, since, until, step.since, step.until)
 		}
 	}
+	for _, p := range []changefeed.Progress{{Lag: 1}, {Err: errors.New("not read")}, {}} {
+		p.Range, p.Asked = whole, at(8)
+		f.observe(p)
+		if known := f.until.Load()/1e9 == 8; known != (p.Lag == 0 && p.Err == nil) {
+			t.Errorf("%+v: known %t", p, known)
+		}
+	}
 	f.forget()
 	if f.since.Load() != 0 {
 		t.Error("changes are known after it was forgotten")
 	}
-	if f.reached(left, at(8)); f.since.Load() != 0 {
+	if f.reached(left, at(9)); f.since.Load() != 0 {
 		t.Error("a part alone is taken for all, after it was forgotten")
 	}
 }
