@@ -253,6 +253,49 @@ func TestNameOfAnotherIsNotLetGo(t *testing.T) {
 	}
 }
 
+// A name stays reserved for a user that cannot be read.
+func TestNameOfAUserThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
+	w.clock.ms.Add(time.Hour.Milliseconds())
+	w.run()
+	eventually(t, func() error {
+		status, err := w.Projections(t.Context())
+		for _, r := range status {
+			if r.Processor == "usernames" && r.Lag == 0 {
+				return err
+			}
+		}
+		return errors.Join(err, errors.New("the sweep has not come by"))
+	})
+	if got := w.reservations()["ada"]; got != ada.ID {
+		t.Errorf("the name is reserved for %q", got)
+	}
+}
+
+// A create that meets its own repetition returns what that has made.
+func TestCreateUserBesideItsRepetition(t *testing.T) {
+	w := newWorld(t)
+	in := store.NewUser{ID: store.UserID("test", "ada"), Username: "ada", Key: "k"}
+	writes := 0
+	w.wire.intercept(func(r *http.Request) error {
+		if changes(r) {
+			writes++
+		}
+		if writes == 2 { // the name is reserved
+			w.wire.intercept(nil)
+			if _, err := w.CreateUser(t.Context(), in); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	if u, err := w.CreateUser(t.Context(), in); err != nil || u.Username != "ada" {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
 // A name that was reserved a moment ago is its owner's, who may be about to carry it.
 func TestReservationIsHonouredForTheGrace(t *testing.T) {
 	w := newWorld(t)

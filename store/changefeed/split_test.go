@@ -333,3 +333,28 @@ func TestSplitThatIsUndoneBeforeItIsFollowed(t *testing.T) {
 	w.waitFor("a b")
 	w.waitRanges(1)
 }
+
+// A split whose last step fails is gone on with, and its parts are worked on.
+func TestSplitThatFailsAtTheEnd(t *testing.T) {
+	w := newWorld(t)
+	process := w.process()
+	var failed atomic.Bool
+	process.answer(func(r *http.Request) *http.Response {
+		if r.Method == http.MethodDelete && failed.CompareAndSwap(false, true) {
+			return dead(r)
+		}
+		return nil
+	})
+	w.runOn(process, "one", w.handle, clusterExpiry)
+	w.write("a")
+	w.waitFor("a")
+	w.split()
+	w.write(ids("b", 10)...)
+	w.wait(func() bool { return w.all(ids("b", 10)) })
+	w.waitRanges(2)
+	w.write(ids("c", 10)...)
+	w.wait(func() bool { return w.all(ids("c", 10)) })
+	if !failed.Load() {
+		t.Error("nothing has failed")
+	}
+}
