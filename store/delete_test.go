@@ -273,3 +273,38 @@ func TestRepeatedCreateOfWhatWasDeleted(t *testing.T) {
 		t.Errorf("%d posts, %d comments", len(posts), len(comments))
 	}
 }
+
+// Of what was deleted an item without its text stays, for a month.
+func TestTombstones(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	p := w.post(ada, "Post")
+	c := w.comment(ada, p, "comment")
+	posts, err := w.client.NewContainer("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(id string) {
+		t.Helper()
+		r, err := posts.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(p.ID), id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := struct {
+			Deleted        bool
+			TTL            int
+			Title, Content string
+		}{Title: "?"}
+		if err := json.Unmarshal(r.Value, &have); err != nil || !have.Deleted || have.TTL != 30*24*60*60 || have.Content != "" || id == p.ID && have.Title != "" {
+			t.Errorf("%+v, %v", have, err)
+		}
+	}
+	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	check(c.ID)
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	check(p.ID)
+}

@@ -300,3 +300,48 @@ func TestRefusedWritesAreNotLookedAt(t *testing.T) {
 		t.Errorf("%d batches", n)
 	}
 }
+
+// An edit whose request is lost is not taken for another that was made before it.
+func TestUnansweredEditIsNoOther(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	one, two := "one", "two"
+	p := w.post(ada, one)
+	c := w.comment(ada, p, one)
+	w.clock.stopped.Store(true) // so that both have one date
+	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &one, Content: &one}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, one); err != nil {
+		t.Fatal(err)
+	}
+	lost := func(edit func(*store.Store) error) {
+		t.Helper()
+		d := &deafTo{Transporter: w.engine, before: true}
+		client := newClient(t, w.engine, d)
+		s, err := store.New(client, client, store.Options{Clock: w.clock.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.armed.Store(true)
+		wantCode(t, edit(s), store.Unavailable, "")
+	}
+	editPost := func(e store.PostEdit) func(*store.Store) error {
+		return func(s *store.Store) error {
+			_, err := s.EditPost(t.Context(), ada.ID, p.ID, e)
+			return err
+		}
+	}
+	editComment := func(content string) func(*store.Store) error {
+		return func(s *store.Store) error {
+			_, err := s.EditComment(t.Context(), ada.ID, p.ID, c.ID, content)
+			return err
+		}
+	}
+	lost(editPost(store.PostEdit{Title: &two, Content: &one}))
+	lost(editPost(store.PostEdit{Title: &one, Content: &two}))
+	lost(editComment(two))
+	w.clock.stopped.Store(false)
+	lost(editPost(store.PostEdit{Title: &one, Content: &one}))
+	lost(editComment(one))
+}
