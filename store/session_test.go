@@ -110,6 +110,37 @@ func (i *instance) see(ctx context.Context, userID, postID string) (string, erro
 	return fmt.Sprintf("%s %q %q comments=%d feed=%d own=%d", u.Username, p.Title, many[0].Title, len(comments.Items), len(feed.Items), len(own.Items)), nil
 }
 
+// A batch, too, asks for what was seen: it may be one of reads.
+func TestBatchesAskForWhatWasSeen(t *testing.T) {
+	i := newInstance(t, laggingEngine(t), &store.Sessions{})
+	ada, err := i.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "ada"), Username: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := i.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "t", Content: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := 0
+	i.wire.intercept(func(r *http.Request) error {
+		if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") == "" {
+			return nil
+		}
+		if batches++; r.Header.Get("X-Ms-Session-Token") == "" {
+			t.Errorf("batch %d asks for nothing", batches)
+		}
+		return nil
+	})
+	for range 2 { // the second reads what the first has made
+		if _, liked, err := i.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+			t.Errorf("%+v, %v", liked, err)
+		}
+	}
+	if batches != 3 {
+		t.Errorf("%d batches", batches)
+	}
+}
+
 // Own writes are read back on the instance that wrote and, with the session's token,
 // on another one, however far the replicas lag; and without the token they are not,
 // so that the engine is seen to lag.
