@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -61,5 +62,41 @@ func TestTokensWith(t *testing.T) {
 	}
 	if got := a.with(&other).header(); got != a.header() {
 		t.Errorf("with those of another container: %s", got)
+	}
+}
+
+// An answer tells how far a range has come if it rests on what is there.
+func TestSessionsLearn(t *testing.T) {
+	for status, learns := range map[int]bool{200: true, 201: true, 204: true, 207: true, 304: true, 404: true, 409: true, 412: true,
+		400: false, 401: false, 408: false, 410: false, 429: false, 449: false, 500: false, 503: false} {
+		var s Sessions
+		s.learn(&http.Response{StatusCode: status, Header: http.Header{sessionHeader: {"0:-1#7"}}}, "c", nil)
+		if got := s.known.of("c") != nil; got != learns {
+			t.Errorf("of %d: %t", status, got)
+		}
+	}
+}
+
+// A range that may have come out of a split of the one that was read asks by its LSN.
+func TestSessionAdmitsAfterASplit(t *testing.T) {
+	s := &Session{store: &Store{}}
+	s.known.learn(s.store.containerPath(postsContainer), 1, "2:-1#7", sessionRanges)
+	for token, want := range map[string]bool{"0:-1#7": true, "0:-1#6": false, "1:-1#6": false, "3:-1#1": true} {
+		if got := s.Admits(postsContainer, token); got != want {
+			t.Errorf("%s: %t", token, got)
+		}
+	}
+}
+
+// Instances that write the host of an account in other letters take each other's tokens.
+func TestSessionRealm(t *testing.T) {
+	realm := sessionRealm("https://Blog.example:443/", "blog")
+	for host, want := range map[string]bool{"https://blog.EXAMPLE:443": true, "https://other.example:443/": false} {
+		if got := sessionRealm(host, "blog") == realm; got != want {
+			t.Errorf("%s: %t", host, got)
+		}
+	}
+	if sessionRealm("https://blog.example:443/", "other") == realm {
+		t.Error("another database takes them, too")
 	}
 }
