@@ -123,7 +123,7 @@ const hybridRow = 0x81
 // transactionalBatch runs operations in order, each seeing what those before it
 // did, all of them or none.
 func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*response, error) {
-	d, err := c.definition()
+	d, err := c.definition(q.ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 	if err := e.admit(q, p); err != nil {
 		return &response{container: c, partition: p}, err
 	}
-	// What was applied cannot be taken back, so its outcome is waited for even if
-	// the client is gone.
+	// What was applied cannot be taken back, so its outcome, and that of the rest, is
+	// waited for even if the client is gone.
 	ctx := context.WithoutCancel(q.ctx)
 	resp := (&response{container: c, partition: p}).at(p.synced.Load())
 	results := make([]batchResult, len(ops))
@@ -54,7 +54,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 		done++
 		if op.err == nil {
 			op.t = transaction{e: e, c: c, key: op.key}
-			op.err = op.t.apply(func(t *transaction) (err error) {
+			op.err = op.t.apply(ctx, func(t *transaction) (err error) {
 				if op.res, err = op.run(t); err == nil {
 					err = ops[i].answers(q, op.res, &size)
 				}
@@ -91,7 +91,9 @@ type bulkOp struct {
 // prepareBulk parses the operations and returns the physical partition that the
 // request names.
 func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared []bulkOp) (*partition, error) {
-	c.mu.RLock()
+	if err := c.rLock(q.ctx); err != nil {
+		return nil, err
+	}
 	defer c.mu.RUnlock()
 	if c.deleted {
 		return nil, ownerNotFound()

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -134,14 +135,19 @@ type metaChange struct {
 
 // lock keeps every operation on a container out until the change is visible.
 func (m *metaChange) lock(c *container) {
-	c.mu.Lock()
+	c.lock()
 	m.locked = append(m.locked, c)
 }
 
-// changeMeta runs fn, makes what it prepared durable, and then visible.
-func (e *Engine) changeMeta(fn func(*metaChange) error) error {
-	e.metaMu.Lock()
-	defer e.metaMu.Unlock()
+// changeMeta runs fn, makes what it prepared durable, and then visible; nothing of it if ctx
+// ends while it waits for another change.
+func (e *Engine) changeMeta(ctx context.Context, fn func(*metaChange) error) error {
+	select {
+	case e.changing <- struct{}{}:
+		defer func() { <-e.changing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if e.durable.failed.Load() != nil {
 		return notDurable()
 	}
@@ -150,7 +156,7 @@ func (e *Engine) changeMeta(fn func(*metaChange) error) error {
 	defer m.batch.Close()
 	defer func() {
 		for _, c := range m.locked {
-			c.mu.Unlock()
+			c.unlock()
 		}
 	}()
 	next := e.next

@@ -23,7 +23,9 @@ import (
 // more is there. What is shown is synced first, so that a position a client keeps
 // outlives a crash.
 func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
-	c.mu.RLock()
+	if err := c.rLock(q.ctx); err != nil {
+		return nil, err
+	}
 	defer c.mu.RUnlock()
 	if c.deleted {
 		return nil, ownerNotFound()

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // container is one container. Every operation on its items holds mu for reading, a
@@ -25,9 +27,10 @@ type container struct {
 	selfLink string // dbs/{rid}/colls/{rid}/
 
 	mu      sync.RWMutex
-	deleted bool         // guarded by mu
-	def     *definition  // guarded by mu; the definition itself is immutable
-	ranges  []*partition // guarded by mu; by min, without holes
+	change  atomic.Pointer[chan struct{}] // closed once who has mu for writing, or waits for it, is done; nil until then
+	deleted bool                          // guarded by mu
+	def     *definition                   // guarded by mu; the definition itself is immutable
+	ranges  []*partition                  // guarded by mu; by min, without holes
 }
 
 // definition is a container's properties, ready for use. It is immutable.
@@ -58,6 +61,30 @@ type rangeRecord struct {
 	Min     string   `json:"min"` // as in the protocol, hexadecimal
 	Max     string   `json:"max"`
 	Parents []uint32 `json:"parents,omitempty"`
+}
+
+// rLock takes mu for reading, unless ctx ends while the container is being changed.
+func (c *container) rLock(ctx context.Context) error {
+	for !c.mu.TryRLock() {
+		select {
+		case <-*c.change.Load():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// lock takes mu for writing.
+func (c *container) lock() {
+	done := make(chan struct{})
+	c.change.Store(&done) // first: who finds mu taken finds this
+	c.mu.Lock()
+}
+
+func (c *container) unlock() {
+	c.mu.Unlock()
+	close(*c.change.Load())
 }
 
 // define makes the definition that belongs to a record.
@@ -161,7 +188,9 @@ func (e *Engine) containers(q *request) (*response, error) {
 	var bodies [][]byte
 	if q.method == http.MethodGet || isQuery(q) {
 		for _, c := range sortedByNo(d.containers, func(c *container) uint32 { return c.no }) {
-			c.mu.RLock()
+			if err := c.rLock(q.ctx); err != nil {
+				return nil, err
+			}
 			bodies = append(bodies, c.def.body)
 			c.mu.RUnlock()
 		}
@@ -188,7 +217,7 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 	}
 	var made *container
 	var def *definition // as it is created: once it is there, others may replace it
-	err = e.changeMeta(func(m *metaChange) error {
+	err = e.changeMeta(q.ctx, func(m *metaChange) error {
 		d := m.database(q.segments[1])
 		if d == nil {
 			return ownerNotFound()
@@ -242,7 +271,9 @@ func (e *Engine) container(q *request) (*response, error) {
 	}
 	switch q.method {
 	case http.MethodGet:
-		c.mu.RLock()
+		if err := c.rLock(q.ctx); err != nil {
+			return nil, err
+		}
 		defer c.mu.RUnlock()
 		if etag := c.def.record.ETag; q.get("If-None-Match") == etag {
 			return &response{status: http.StatusNotModified, etag: etag, charge: chargeMetadata, container: c}, nil
@@ -257,12 +288,12 @@ func (e *Engine) container(q *request) (*response, error) {
 	case http.MethodPut:
 		return e.replaceContainer(q, c)
 	case http.MethodDelete:
-		err := e.changeMeta(func(m *metaChange) error {
+		err := e.changeMeta(q.ctx, func(m *metaChange) error {
 			d := m.database(q.segments[1])
 			if d == nil || d.containers[q.segments[3]] != c {
 				return resourceNotFound()
 			}
-			def, err := c.definition()
+			def, err := c.definition(q.ctx)
 			if err != nil {
 				return err
 			}
@@ -303,7 +334,7 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 		return nil, err
 	}
 	var def *definition
-	err = e.changeMeta(func(m *metaChange) error {
+	err = e.changeMeta(q.ctx, func(m *metaChange) error {
 		m.lock(c)
 		if c.deleted {
 			return resourceNotFound()
@@ -346,7 +377,9 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.mu.RLock()
+	if err := c.rLock(q.ctx); err != nil {
+		return nil, err
+	}
 	defer c.mu.RUnlock()
 	if c.deleted {
 		return nil, ownerNotFound()

@@ -1,13 +1,18 @@
 package emulator
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
 // TestOddNamesAndKeys: what the service refuses of a database or a container is
@@ -114,5 +119,70 @@ func TestContainersAreReplacedAtOnce(t *testing.T) {
 			t.Errorf("%s %v", b, err)
 		}
 		wg.Wait()
+	}
+}
+
+// TestChangedContainerKeepsNobodyWaiting: while a container is changed, a request for it, or for
+// another change, waits no longer than its client does, and does nothing afterwards.
+func TestChangedContainerKeepsNobodyWaiting(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	locked, release, changed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	undone := errors.New("undone")
+	go func() {
+		changed <- e.changeMeta(context.Background(), func(m *metaChange) error {
+			m.lock(m.cat.databases["db"].containers["c"])
+			close(locked)
+			<-release
+			return undone
+		})
+	}()
+	<-locked
+	safety := time.AfterFunc(time.Minute, func() { close(release) })
+	const key, query, coll = "X-Ms-Documentdb-Partitionkey", "X-Ms-Documentdb-Isquery", `{"id":"%s","partitionKey":{"paths":["/pk"]}}`
+	for _, r := range []struct {
+		name, method, path, body string
+		headers                  []string
+	}{
+		{"read", "GET", "/dbs/db/colls/c/docs/1", "", []string{key, `["p"]`}},
+		{"create", "POST", "/dbs/db/colls/c/docs", `{"id":"1","pk":"p"}`, []string{key, `["p"]`}},
+		{"query", "POST", "/dbs/db/colls/c/docs", `{"query":"SELECT * FROM c"}`, []string{key, `["p"]`, query, "true"}},
+		{"batch", "POST", "/dbs/db/colls/c/docs", `[{"operationType":"Read","id":"1"}]`,
+			[]string{key, `["p"]`, "X-Ms-Cosmos-Is-Batch-Request", "true", "X-Ms-Cosmos-Batch-Atomic", "true"}},
+		{"bulk", "POST", "/dbs/db/colls/c/docs", `[{"operationType":"Read","id":"1","partitionKey":"[\"p\"]"}]`,
+			[]string{key, `["p"]`, "X-Ms-Cosmos-Is-Batch-Request", "true", "X-Ms-Cosmos-Batch-Atomic", "false"}},
+		{"change feed", "GET", "/dbs/db/colls/c/docs", "", []string{"A-Im", "Incremental Feed"}},
+		{"partition key ranges", "GET", "/dbs/db/colls/c/pkranges", "", nil},
+		{"container", "GET", "/dbs/db/colls/c", "", nil},
+		{"containers", "GET", "/dbs/db/colls", "", nil},
+		{"replace the container", "PUT", "/dbs/db/colls/c", fmt.Sprintf(coll, "c"), nil},
+		{"delete the container", "DELETE", "/dbs/db/colls/c", "", nil},
+		{"create a container", "POST", "/dbs/db/colls", fmt.Sprintf(coll, "d"), nil},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			h := http.Header{}
+			for i := 0; i < len(r.headers); i += 2 {
+				h.Set(r.headers[i], r.headers[i+1])
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+			defer cancel()
+			res, err := e.Do(signed(t, r.method, r.path, h, []byte(r.body)).WithContext(ctx))
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("answered: %t, %v", res != nil, err)
+			}
+		})
+	}
+	if !safety.Stop() {
+		t.Fatal("they waited for the change")
+	}
+	close(release)
+	if err := <-changed; !errors.Is(err, undone) {
+		t.Fatal(err)
+	}
+	if n := len(e.catalog.Load().databases["db"].containers); n != 1 {
+		t.Errorf("%d containers", n)
+	}
+	if res := do(t, e, "GET", "/dbs/db/colls/c/docs/1", "", key, `["p"]`); res.StatusCode != http.StatusNotFound {
+		t.Errorf("an item of a request that was given up: %d", res.StatusCode)
 	}
 }

@@ -44,7 +44,7 @@ func (e *Engine) createDatabase(q *request) (*response, error) {
 		return nil, err
 	}
 	var made *database
-	err = e.changeMeta(func(m *metaChange) error {
+	err = e.changeMeta(q.ctx, func(m *metaChange) error {
 		if m.cat.databases[in.ID] != nil {
 			return &apiError{status: 409, code: "Conflict", message: "Database with specified id or name already exists.", charge: chargeMetadata}
 		}
@@ -78,7 +78,7 @@ func (e *Engine) database(q *request) (*response, error) {
 		}
 		return &response{status: http.StatusOK, body: d.body, etag: d.ETag, charge: chargeMetadata}, nil
 	case http.MethodDelete:
-		err := e.changeMeta(func(m *metaChange) error {
+		err := e.changeMeta(q.ctx, func(m *metaChange) error {
 			d := m.cat.databases[id]
 			if d == nil {
 				return resourceNotFound()

@@ -80,9 +80,9 @@ type Engine struct {
 	life   sync.RWMutex // held for reading while a request runs, for writing by Close
 	closed bool         // guarded by life
 
-	metaMu  sync.Mutex              // serialises changes of metadata
-	next    uint32                  // guarded by metaMu: the next number to give out
-	catalog atomic.Pointer[catalog] // replaced as a whole, under metaMu
+	changing chan struct{}           // takes one: who changes metadata
+	next     uint32                  // of who is changing: the next number to give out
+	catalog  atomic.Pointer[catalog] // replaced as a whole, by who is changing
 
 	durable    *durability
 	replica    *replica                              // nil without Options.ReplicaLag
@@ -126,7 +126,7 @@ func Open(dir string, o Options) (*Engine, error) {
 	}
 	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth,
 		queries: newParsedTexts(sql.Parse), conditions: newParsedTexts(sql.ParseCondition),
-		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, done: make(chan struct{})}
+		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, changing: make(chan struct{}, 1), done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, o); err != nil {
 		return nil, err
 	}

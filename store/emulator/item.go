@@ -439,7 +439,9 @@ func (e *Engine) documents(q *request) (*response, error) {
 
 // readItem is a point read.
 func (e *Engine) readItem(q *request, c *container, id string) (*response, error) {
-	c.mu.RLock()
+	if err := c.rLock(q.ctx); err != nil {
+		return nil, err
+	}
 	defer c.mu.RUnlock()
 	if c.deleted {
 		return nil, ownerNotFound()

@@ -141,7 +141,7 @@ func (e *Engine) offers(q *request) (*response, error) {
 			return nil, err
 		}
 		var changed offer
-		err := e.changeMeta(func(m *metaChange) error {
+		err := e.changeMeta(q.ctx, func(m *metaChange) error {
 			o := m.cat.offers[id]
 			if o == nil {
 				return resourceNotFound()

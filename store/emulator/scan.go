@@ -49,7 +49,9 @@ type queryRun struct {
 // matter to the run: it holds no lock, and whoever splits the container or changes
 // its definition does not wait for it.
 func (r *queryRun) begin() (*partition, error) {
-	r.c.mu.RLock()
+	if err := r.c.rLock(r.q.ctx); err != nil {
+		return nil, err
+	}
 	defer r.c.mu.RUnlock()
 	if r.c.deleted {
 		return nil, ownerNotFound()

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/big"
@@ -31,7 +32,7 @@ func (e *Engine) Split(database, container, rangeID string) error {
 	if e.closed {
 		return errClosed
 	}
-	return e.changeMeta(func(m *metaChange) error {
+	return e.changeMeta(context.Background(), func(m *metaChange) error {
 		d := m.cat.databases[database]
 		if d == nil || d.containers[container] == nil {
 			return ownerNotFound()

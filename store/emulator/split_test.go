@@ -501,7 +501,7 @@ func TestInterruptedSplit(t *testing.T) {
 		mustCreate(t, c, fmt.Sprint(i), fmt.Sprintf(`{"id":"%d","pk":"%d"}`, i, i))
 	}
 	crash := errors.New("crash")
-	err := e.changeMeta(func(m *metaChange) error {
+	err := e.changeMeta(context.Background(), func(m *metaChange) error {
 		inner := m.cat.databases["db"].containers["c"]
 		m.lock(inner)
 		return errors.Join(m.split(inner, 0), crash)

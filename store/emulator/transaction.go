@@ -48,13 +48,13 @@ func (e *Engine) commit(q *request, c *container, key partitionKey, several bool
 	if several {
 		t.written, t.uniques = map[string]*record{}, map[string]string{}
 	}
-	return t.finish(q.ctx, t.apply(fn))
+	return t.finish(q.ctx, t.apply(q.ctx, fn))
 }
 
 // commitAt is commit for a logical partition that is known by its address.
 func (e *Engine) commitAt(ctx context.Context, c *container, address []byte, fn func(*transaction) error) (*partition, uint64, error) {
 	t := transaction{e: e, c: c, partition: address}
-	return t.finish(ctx, t.apply(fn))
+	return t.finish(ctx, t.apply(ctx, fn))
 }
 
 // finish waits until what apply wrote is durable, or else, unless ctx ends, what
@@ -80,10 +80,13 @@ func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64
 	return t.p, t.lsn, t.batch.Close()
 }
 
-// apply evaluates fn and hands the batch to Pebble, in the order of LSNs.
-func (t *transaction) apply(fn func(*transaction) error) error {
+// apply evaluates fn and hands the batch to Pebble, in the order of LSNs. It writes nothing if
+// ctx ends while the container is being changed.
+func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) error {
 	c := t.c
-	c.mu.RLock()
+	if err := c.rLock(ctx); err != nil {
+		return err
+	}
 	defer c.mu.RUnlock()
 	if c.deleted {
 		return ownerNotFound()
@@ -134,7 +137,7 @@ type operation func(*transaction) (opResult, error)
 
 // writeItem runs a request that writes one item.
 func (e *Engine) writeItem(q *request, c *container, prepare func(*definition) (operation, error)) (*response, error) {
-	d, err := c.definition()
+	d, err := c.definition(q.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +172,10 @@ func (e *Engine) writeItem(q *request, c *container, prepare func(*definition) (
 }
 
 // definition returns the current definition.
-func (c *container) definition() (*definition, error) {
-	c.mu.RLock()
+func (c *container) definition(ctx context.Context) (*definition, error) {
+	if err := c.rLock(ctx); err != nil {
+		return nil, err
+	}
 	defer c.mu.RUnlock()
 	if c.deleted {
 		return nil, ownerNotFound()

@@ -60,7 +60,7 @@ func (e *Engine) purge(ctx context.Context) (int, error) {
 
 // purgeSome deletes some of a container's expired items.
 func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int, err error) {
-	addresses, epkLength, components, err := e.expiredAddresses(c)
+	addresses, epkLength, components, err := e.expiredAddresses(ctx, c)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -101,8 +101,10 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 	return len(addresses), purged, nil
 }
 
-func (e *Engine) expiredAddresses(c *container) (addresses [][]byte, epkLength, components int, err error) {
-	c.mu.RLock()
+func (e *Engine) expiredAddresses(ctx context.Context, c *container) (addresses [][]byte, epkLength, components int, err error) {
+	if err := c.rLock(ctx); err != nil {
+		return nil, 0, 0, err
+	}
 	defer c.mu.RUnlock()
 	if c.deleted || !c.def.ttlEnabled {
 		return nil, 0, 0, nil
