@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tidwall/gjson"
+	"unicode/utf8"
 
 	"byline/internal/jsonpart"
+	"byline/store/emulator/internal/sql"
 )
 
 // Limits of a batch.
@@ -67,7 +67,7 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 // looked at with each of them.
 func parseBatch(body []byte) (ops []batchOp, err error) {
 	operations := bytes.TrimSpace(body)
-	if !validJSON(body) || operations[0] != '[' {
+	if !utf8.Valid(body) || !validJSON(body) || operations[0] != '[' {
 		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
 	}
 	for c := range jsonpart.Children(operations) {
@@ -110,11 +110,13 @@ func parseBatchOp(raw []byte) (op batchOp, ok bool) {
 	return op, ok
 }
 
-// readText reads a text, or null, which is none.
+// readText reads a text, as queries do, or null, which is none.
 func readText(raw []byte, text *string) bool {
-	value := gjson.ParseBytes(raw)
-	*text = value.Str
-	return value.Type == gjson.String || value.Type == gjson.Null
+	value, err := sql.ParseValue(raw)
+	if *text = ""; value.Kind() == sql.String {
+		*text = value.String()
+	}
+	return err == nil && (value.Kind() == sql.String || value.Kind() == sql.Null)
 }
 
 // hybridRow is the first byte of a HybridRow record.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 
+	"byline/store/emulator/internal/sql"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -34,16 +36,8 @@ type databaseRecord struct {
 func (r databaseRecord) open() *database {
 	d := &database{databaseRecord: r, rid: databaseRID(r.No), containers: map[string]*container{}}
 	d.body = fmt.Appendf(nil, `{"id":%s,"_rid":%q,"_self":"dbs/%s/","_etag":%q,"_colls":"colls/","_users":"users/","_ts":%d}`,
-		quoteJSON(r.ID), d.rid, d.rid, r.ETag, r.Timestamp)
+		sql.AppendQuoted(nil, []byte(r.ID)), d.rid, d.rid, r.ETag, r.Timestamp)
 	return d
-}
-
-func quoteJSON(s string) []byte {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return []byte(`""`) // a string always marshals
-	}
-	return b
 }
 
 // loadCatalog reads the metadata, and the last LSN of every physical partition.

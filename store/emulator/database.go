@@ -105,12 +105,13 @@ func (e *Engine) database(q *request) (*response, error) {
 	return nil, methodNotAllowed()
 }
 
-// checkResourceID checks the name of a database or container.
+// checkResourceID checks the name of a database or container. U+FFFD is what it was read as if it
+// was not Unicode: another name that is not would be the same.
 func checkResourceID(id string) error {
 	switch {
 	case id == "":
 		return badRequest("The input content is invalid because the required properties - 'id; ' - are missing.")
-	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, `/\?#`) || strings.ContainsFunc(id, unicode.IsControl) || strings.HasSuffix(id, " "):
+	case utf8.RuneCountInString(id) > 255 || strings.ContainsAny(id, "/\\?#\uFFFD") || strings.ContainsFunc(id, unicode.IsControl) || strings.HasSuffix(id, " "):
 		return badRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '255' characters.", id)
 	}
 	return nil

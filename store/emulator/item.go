@@ -196,9 +196,7 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 		switch string(name) {
 		case "id":
 			id++
-			value := gjson.ParseBytes(c.Value)
-			found = value.Type == gjson.String && value.Str != ""
-			n.id = value.Str
+			found = readText(c.Value, &n.id) && n.id != ""
 			if len(n.id) > maxIDBytes {
 				problem = badRequest("The id is longer than %d bytes.", maxIDBytes)
 			}

@@ -415,6 +415,53 @@ func TestLoneSurrogates(t *testing.T) {
 	audit(t, e)
 }
 
+// TestLoneSurrogatesInKeys: in ids and partition keys, too, wherever they come in; where it can
+// only be lost it is refused.
+func TestLoneSurrogatesInKeys(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	const docs, key = "/dbs/db/colls/c/docs", "X-Ms-Documentdb-Partitionkey"
+	send := func(want int, method, path, body string, headers ...string) []byte {
+		t.Helper()
+		res := do(t, e, method, path, body, headers...)
+		answer, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != want {
+			t.Errorf("%s %s %s: %d %s, %v", method, path, body, res.StatusCode, answer, err)
+		}
+		return answer
+	}
+	is := func(answer []byte, want string) {
+		t.Helper()
+		if !bytes.Contains(answer, []byte(want)) {
+			t.Errorf("%s instead of %s", answer, want)
+		}
+	}
+	all := map[string]string{`\ud800`: "%ED%A0%80", `\udfff`: "%ED%BF%BF", `\ufffd`: "%EF%BF%BD"} // as JSON, and in a path
+	for one := range all {
+		send(201, "POST", docs, `{"id":"`+one+`","pk":"p"}`, key, `["p"]`)
+		send(201, "POST", docs, `{"id":"1","pk":"`+one+`"}`, key, `["`+one+`"]`)
+	}
+	batch := []string{key, `["p"]`, "X-Ms-Cosmos-Is-Batch-Request", "true", "X-Ms-Cosmos-Batch-Atomic", "true"}
+	for one, path := range all {
+		is(send(200, "GET", docs+"/"+path, "", key, `["p"]`), `"id":"`+one+`"`)
+		is(send(200, "GET", docs+"/1", "", key, `["`+one+`"]`), `"pk":"`+one+`"`)
+		is(send(200, "POST", docs, `{"query":"SELECT * FROM c WHERE c.id = @id","parameters":[{"name":"@id","value":"`+one+`"}]}`,
+			key, `["p"]`, "X-Ms-Documentdb-Isquery", "true"), `"id":"`+one+`"`)
+		is(send(200, "POST", docs, `[{"operationType":"Read","id":"`+one+`"}]`, batch...), `"id":"`+one+`"`)
+		send(200, "PATCH", docs+"/1", `[{"op":"add","path":"/`+one+`","value":1}]`, key, `["`+one+`"]`)
+		is(send(200, "PATCH", docs+"/1", `[{"op":"incr","path":"/`+one+`","value":1}]`, key, `["`+one+`"]`), `:2,"_rid"`)
+		is(send(200, "POST", docs, `{"query":"SELECT VALUE c[\"`+strings.ReplaceAll(one, `\`, `\\`)+`\"] FROM c"}`,
+			key, `["`+one+`"]`, "X-Ms-Documentdb-Isquery", "true"), `[2]`)
+		send(204, "DELETE", docs+"/"+path, "", key, `["p"]`)
+	}
+	send(400, "POST", docs, "[{\"operationType\":\"Read\",\"id\":\"\xff\"}]", batch...)
+	send(400, "GET", docs+"/1", "", key, "[\"\xff\"]")
+	send(400, "POST", docs, `{"query":"SELECT * FROM c WHERE c.id = '\ud800'"}`, key, `["p"]`, "X-Ms-Documentdb-Isquery", "true")
+	send(400, "POST", "/dbs", `{"id":"\ud800"}`)
+	send(400, "POST", "/dbs/db/colls", `{"id":"\ud800","partitionKey":{"paths":["/pk"]}}`)
+	audit(t, e)
+}
+
 // TestWhiteSpace: an item is kept without the white space between its tokens, and with
 // that of its texts.
 func TestWhiteSpace(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"byline/store/emulator/internal/sql"
 
@@ -47,10 +48,7 @@ func parsePartitionKey(header string) (partitionKey, error) {
 		return partitionKey{{kind: componentString, text: text}}, nil
 	}
 	var raw []json.RawMessage
-	if err := json.Unmarshal([]byte(header), &raw); err != nil {
-		return nil, badRequest("Partition key %s is invalid.", header)
-	}
-	if raw == nil {
+	if err := json.Unmarshal([]byte(header), &raw); err != nil || raw == nil || !utf8.ValidString(header) {
 		return nil, badRequest("Partition key %s is invalid.", header)
 	}
 	key := make(partitionKey, len(raw))

@@ -332,7 +332,7 @@ func (p place) insert(doc []byte, name string, raw []byte) []byte {
 		b = append(b, ',')
 	}
 	if !p.array {
-		b = append(append(b, quoteJSON(name)...), ':')
+		b = append(sql.AppendQuoted(b, []byte(name)), ':')
 	}
 	b = append(b, raw...)
 	if p.found {

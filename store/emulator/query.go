@@ -75,7 +75,9 @@ func (e *Engine) bindQuery(body []byte) (*sql.Bound, string, error) {
 	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "query":
-			text = value.Str
+			if text = value.Str; strings.Contains(text, "\uFFFD") { // which gjson makes of half a character
+				readText([]byte(value.Raw), &text)
+			}
 		case "parameters":
 			parameters, err = queryParameters(value)
 		}
@@ -390,7 +392,7 @@ func (w queryWork) metrics(q *request) []string {
 // leaves out of what WHERE looks at.
 func (r *queryRun) indexMetrics() string {
 	single := func(p sql.Path) []byte {
-		return fmt.Appendf(nil, `{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, quoteJSON(p.String()+"/?"))
+		return fmt.Appendf(nil, `{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, sql.AppendQuoted(nil, []byte(p.String()+"/?")))
 	}
 	used, missing, composite := [][]byte{}, [][]byte{}, [][]byte{}
 	if r.plan.path != nil {
@@ -414,7 +416,7 @@ func (r *queryRun) indexMetrics() string {
 			if c.desc {
 				order = " DESC"
 			}
-			specs = append(specs, quoteJSON(c.path.String()+order))
+			specs = append(specs, sql.AppendQuoted(nil, []byte(c.path.String()+order)))
 		}
 		composite = append(composite, fmt.Appendf(nil, `{"IndexSpecs":[%s],"IndexPreciseSet":true,"IndexImpactScore":"High"}`, bytes.Join(specs, []byte{','})))
 	}

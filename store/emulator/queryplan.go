@@ -116,7 +116,7 @@ func payload(c sql.Clauses, column func(sql.Column) string) string {
 	}
 	var list []string
 	for _, one := range c.Columns {
-		list = append(list, string(quoteJSON(one.Name))+": "+column(one))
+		list = append(list, string(sql.AppendQuoted(nil, []byte(one.Name)))+": "+column(one))
 	}
 	return "{" + strings.Join(list, ", ") + "}"
 }

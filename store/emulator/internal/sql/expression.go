@@ -407,7 +407,7 @@ func (p *parser) object() expr {
 		}
 		seen[name] = true
 		p.expect(":")
-		o.names = append(o.names, string(appendQuoted(nil, []byte(name)))+":")
+		o.names = append(o.names, string(AppendQuoted(nil, []byte(name)))+":")
 		o.list = append(o.list, p.expression())
 	}
 	p.noMember("an object")

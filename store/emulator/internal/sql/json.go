@@ -119,8 +119,8 @@ func lone(s []byte) rune {
 
 const hexDigits = "0123456789abcdef"
 
-// appendQuoted appends text as a JSON string.
-func appendQuoted(dst, text []byte) []byte {
+// AppendQuoted appends text as a JSON string.
+func AppendQuoted(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	from := 0
 	for i := 0; i < len(text); i++ {

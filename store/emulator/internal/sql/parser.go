@@ -232,7 +232,7 @@ func (p *parser) selection() expr {
 		}
 		seen[name] = true
 		p.columns = append(p.columns, columnTokens{name, from, end, p.i})
-		row.names = append(row.names, string(appendQuoted(nil, []byte(name)))+":")
+		row.names = append(row.names, string(AppendQuoted(nil, []byte(name)))+":")
 		row.list = append(row.list, x)
 		if !p.accept(",") {
 			return row

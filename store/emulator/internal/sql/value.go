@@ -208,7 +208,7 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	case Bool:
 		return strconv.AppendBool(dst, v.yes)
 	case String:
-		return appendQuoted(dst, v.text)
+		return AppendQuoted(dst, v.text)
 	case Number:
 		if v.text == nil {
 			return appendNumber(dst, v.num)
