@@ -275,7 +275,7 @@ func (e *Engine) container(q *request) (*response, error) {
 			return nil, err
 		}
 		defer c.mu.RUnlock()
-		if etag := c.def.record.ETag; q.get("If-None-Match") == etag {
+		if etag := c.def.record.ETag; q.knows(etag) {
 			return &response{status: http.StatusNotModified, etag: etag, charge: chargeMetadata, container: c}, nil
 		}
 		p := c.ranges[0]
@@ -385,7 +385,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 		return nil, ownerNotFound()
 	}
 	etag := quoteETag(strconv.Itoa(len(c.ranges) + len(c.def.record.Gone)))
-	if q.get("If-None-Match") == etag {
+	if q.knows(etag) {
 		return &response{status: http.StatusNotModified, etag: etag, charge: chargeNotModified, container: c}, nil
 	}
 	var rows [][]byte

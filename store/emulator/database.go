@@ -73,7 +73,7 @@ func (e *Engine) database(q *request) (*response, error) {
 		if d == nil {
 			return nil, resourceNotFound()
 		}
-		if q.get("If-None-Match") == d.ETag {
+		if q.knows(d.ETag) {
 			return &response{status: http.StatusNotModified, etag: d.ETag, charge: chargeMetadata}, nil
 		}
 		return &response{status: http.StatusOK, body: d.body, etag: d.ETag, charge: chargeMetadata}, nil

@@ -76,6 +76,13 @@ func (r *request) checkHeaders() error {
 
 func (r *request) is(name string) bool { return strings.EqualFold(r.get(name), "true") }
 
+// knows reports whether a client that reads a resource with an ETag wants it only if it is another
+// one; with *, only if there is none.
+func (r *request) knows(etag string) bool {
+	match := r.get("If-None-Match")
+	return match == etag || match == "*"
+}
+
 func (r *request) minimal() bool { return strings.EqualFold(r.get("Prefer"), "return=minimal") }
 
 // response is what an operation answers. Zero fields are left out.

@@ -486,7 +486,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 		return resp, itemNotFound()
 	}
 	resp.etag = r.etag(c.no)
-	if q.get("If-None-Match") == resp.etag {
+	if q.knows(resp.etag) {
 		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
 		return resp, nil
 	}

@@ -122,7 +122,7 @@ func (e *Engine) offers(q *request) (*response, error) {
 		switch o := e.catalog.Load().offers[id]; {
 		case o == nil:
 			return nil, resourceNotFound()
-		case q.get("If-None-Match") == o.ETag:
+		case q.knows(o.ETag):
 			return &response{status: http.StatusNotModified, etag: o.ETag, charge: chargeMetadata}, nil
 		default:
 			return o.response(), nil
