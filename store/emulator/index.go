@@ -478,9 +478,13 @@ func (c *compositeColumn) appendValue(dst []byte, v sql.Value) []byte {
 	return dst
 }
 
-// appendUniqueEntry appends the key of a document's entry for a unique key.
+// appendUniqueEntry appends the key of a document's entry for a unique key. One that is longer
+// than an item may have may be cut: it is refused.
 func appendUniqueEntry(dst []byte, paths []sql.Path, doc []byte) []byte {
 	for _, p := range paths {
+		if len(dst) > maxIndexed {
+			break
+		}
 		dst = sql.AppendKey(dst, sql.Lookup(doc, p))
 	}
 	return dst

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,15 @@ func TestLimits(t *testing.T) {
 		_, err := c.UpsertItem(ctx, pk(key), append(doc, '}'), nil)
 		return statusOf(err)
 	}
+	var u azcosmos.UniqueKeyPolicy
+	for range maxUniqueKeys {
+		u.UniqueKeys = append(u.UniqueKeys, azcosmos.UniqueKey{Paths: slices.Repeat([]string{"/u"}, maxUniqueKeyPaths)})
+	}
+	unique := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{UniqueKeyPolicy: &u})
+	inUniqueKeys := func(size int) int { // 160 times
+		_, err := unique.UpsertItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":"1","pk":"p","u":%q}`, strings.Repeat("u", size)), nil)
+		return statusOf(err)
+	}
 	item("p", "patched", 100)
 	for _, one := range []struct {
 		name      string
@@ -66,6 +76,8 @@ func TestLimits(t *testing.T) {
 		{"partition key of 2049 bytes", item(strings.Repeat("k", 2049), "1", 0), http.StatusBadRequest},
 		{"index entries of nearly 32 MB", properties(10_000), 0},
 		{"index entries of over 32 MB", properties(11_000), http.StatusRequestEntityTooLarge},
+		{"entries of unique keys of nearly 32 MB", inUniqueKeys(190_000), 0},
+		{"entries of unique keys of over 32 MB", inUniqueKeys(220_000), http.StatusRequestEntityTooLarge},
 		{"batch of 100 operations", batch(100, 1000), 0},
 		{"batch of 101 operations", batch(101, 1000), http.StatusBadRequest},
 		{"batch of nearly 2 MB", batch(4, 2<<20-1000), 0},

@@ -16,19 +16,21 @@ type indexCost struct {
 	moved      int // composite index entries that changed
 }
 
-// maxIndexed is how many bytes the entries of an item in the range index and the composite
-// indexes may take. Each has the item's address: small properties may make large entries.
+// maxIndexed is how many bytes the entries of an item in the range index, the composite indexes
+// and the unique keys may take. Each has the item's address, or a part of it, and a value may be
+// in many: small properties may make large entries.
 const maxIndexed = 32 << 20
 
 // index moves an item's entries from what old says to what rec says. Either may
 // be nil. The entries are: change feed, order of creation, expiry, range index,
 // composite indexes and unique keys.
 func (t *transaction) index(id string, old, rec *record) (indexCost, error) {
-	if err := t.indexUnique(id, old, rec); err != nil {
+	size, err := t.indexUnique(id, old, rec)
+	if err != nil {
 		return indexCost{}, err
 	}
 	address := t.itemKey(id)[positionOffset:]
-	x := indexWriter{batch: t.batch, def: t.def, c: t.c, partition: t.partition, address: address, id: id, scratch: t.scratch}
+	x := indexWriter{batch: t.batch, def: t.def, c: t.c, partition: t.partition, address: address, id: id, scratch: t.scratch, indexed: size}
 	x.order(t.p.no, old, rec)
 	x.expiry(old, rec)
 	cost := x.values(old, rec)
@@ -189,8 +191,8 @@ func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *i
 }
 
 // indexUnique maintains the unique keys and refuses a value that another live
-// item of the logical partition has.
-func (t *transaction) indexUnique(id string, old, rec *record) error {
+// item of the logical partition has. It returns how many bytes the entries take.
+func (t *transaction) indexUnique(id string, old, rec *record) (size int, err error) {
 	entry := func(no int, rec *record) []byte {
 		if rec == nil {
 			return nil
@@ -198,9 +200,13 @@ func (t *transaction) indexUnique(id string, old, rec *record) error {
 		return appendUniqueEntry(appendUniquePrefix(nil, t.c.no, uint16(no), t.partition), t.def.index.uniques[no], rec.doc)
 	}
 	for no := range t.def.index.uniques { // before any is set: to remove an owner removes all that it owns
-		if to := entry(no, rec); to != nil && !bytes.Equal(entry(no, old), to) {
+		to := entry(no, rec)
+		if size += len(to); size > maxIndexed {
+			return size, tooLarge()
+		}
+		if to != nil && !bytes.Equal(entry(no, old), to) {
 			if err := t.freeUnique(id, to); err != nil {
-				return err
+				return size, err
 			}
 		}
 	}
@@ -211,12 +217,12 @@ func (t *transaction) indexUnique(id string, old, rec *record) error {
 		}
 		if to != nil {
 			if err := t.batch.Set(to, []byte(id), nil); err != nil {
-				return err
+				return size, err
 			}
 		}
 		if from != nil {
 			if err := t.batch.Delete(from, nil); err != nil {
-				return err
+				return size, err
 			}
 		}
 		if t.uniques != nil {
@@ -228,7 +234,7 @@ func (t *transaction) indexUnique(id string, old, rec *record) error {
 			}
 		}
 	}
-	return nil
+	return size, nil
 }
 
 // freeUnique refuses the entry of a unique key that another live item has. One that
