@@ -11,6 +11,53 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
+// TestReindexIsBounded: what was stored without an index is not indexed if that made more entries
+// than an item may have: the container stays as it was.
+func TestReindexIsBounded(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(t, Options{})
+	none := &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: none})
+	properties, list := []byte(`{"id":"properties","pk":"`+strings.Repeat("k", 2048)+`"`), strings.Repeat("1,", 40_000)
+	for i := range 20_000 {
+		properties = fmt.Appendf(properties, `,"%d":0`, i)
+	}
+	if _, err := c.CreateItem(ctx, pk(strings.Repeat("k", 2048)), append(properties, '}'), nil); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, c, "p", `{"id":"list","pk":"p","a":[`+list+`1]}`)
+	replace := func(policy *azcosmos.IndexingPolicy) error {
+		_, err := c.Replace(ctx, azcosmos.ContainerProperties{ID: "c", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/pk"}, Version: 2}, IndexingPolicy: policy}, nil)
+		return err
+	}
+	all := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}}}
+	composite := *all
+	composite.IncludedPaths, composite.ExcludedPaths = nil, []azcosmos.ExcludedPath{{Path: "/*"}}
+	for range maxComposites {
+		composite.CompositeIndexes = append(composite.CompositeIndexes, []azcosmos.CompositeIndex{{Path: "/a", Order: azcosmos.CompositeIndexAscending}, {Path: "/id", Order: azcosmos.CompositeIndexAscending}})
+	}
+	for item, policy := range map[string]*azcosmos.IndexingPolicy{"properties": all, "list": &composite} {
+		err := replace(policy)
+		if wantStatus(t, err, http.StatusBadRequest, ""); !strings.Contains(err.Error(), "'"+item+"'") {
+			t.Error(err)
+		}
+		now, err := c.Read(ctx, nil)
+		if err != nil || now.ContainerProperties.IndexingPolicy.IndexingMode != "none" {
+			t.Errorf("the indexing mode is %s, %v", now.ContainerProperties.IndexingPolicy.IndexingMode, err)
+		}
+		audit(t, e)
+		if _, err := c.DeleteItem(ctx, pk(map[string]string{"properties": strings.Repeat("k", 2048), "list": "p"}[item]), item, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := replace(policy); err != nil {
+			t.Error(err)
+		}
+		if err := replace(none); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestLimits is at the service's limits, and one beyond.
 func TestLimits(t *testing.T) {
 	ctx := context.Background()

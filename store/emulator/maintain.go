@@ -274,9 +274,18 @@ func (t *transaction) uniqueOwner(key []byte) (string, error) {
 // reindexBatchBytes is how much of a rebuilt index is written at a time.
 const reindexBatchBytes = 4 << 20
 
-// reindex changes a container's definition and rebuilds its index. The container
-// is locked. A rebuild that a crash interrupts is done again at Open.
+// reindex changes a container's definition and rebuilds its index, unless an item would have more
+// entries than it may. The container is locked. A rebuild that a crash interrupts is done again at
+// Open.
 func (m *metaChange) reindex(c *container, def *definition) error {
+	if err := m.e.eachStored(c, def, func(x *indexWriter, rec *record) error {
+		if x.size(rec) > maxIndexed {
+			return badRequest("The item '%s' would have more than the %d bytes of index entries that an item may have.", x.id, maxIndexed)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	r := def.record
 	r.Reindexing = true
 	first := &metaChange{e: m.e, batch: m.e.db.NewBatch()}
@@ -330,6 +339,23 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 	if err := flush(); err != nil {
 		return err
 	}
+	if err := e.eachStored(c, def, func(x *indexWriter, rec *record) error {
+		x.batch, x.kept = batch, true
+		x.expiry(nil, rec)
+		x.values(nil, rec)
+		if x.err == nil && batch.Len() > reindexBatchBytes {
+			return flush()
+		}
+		return x.err
+	}); err != nil {
+		return err
+	}
+	return flush()
+}
+
+// eachStored calls fn for the items of a container, with a writer of their entries under a
+// definition. They are valid only during the call.
+func (e *Engine) eachStored(c *container, def *definition, fn func(x *indexWriter, rec *record) error) error {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendKind(nil, kindItem, c.no), UpperBound: appendKind(nil, kindItem, c.no+1)})
 	if err != nil {
 		return err
@@ -344,22 +370,33 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 		address := bytes.Clone(it.Key()[5:])
 		n := def.key.epkLength()
 		n += keyLength(address[n:], len(def.key.paths))
-		x := indexWriter{batch: batch, def: def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: &room, kept: true}
-		x.expiry(nil, &rec)
-		x.values(nil, &rec)
-		if x.err != nil {
-			return x.err
-		}
-		if batch.Len() > reindexBatchBytes {
-			if err := flush(); err != nil {
-				return err
-			}
+		x := indexWriter{def: def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: &room}
+		if err := fn(&x, &rec); err != nil {
+			return err
 		}
 	}
-	if err := it.Error(); err != nil {
-		return err
+	return it.Error()
+}
+
+// size is about how many bytes of maxIndexed the entries of an item take, if that could be too
+// many; else 0.
+func (x *indexWriter) size(rec *record) int {
+	const few = 4 << 10 // bytes of an item: too few for that, whatever the policy is
+	if rec.client <= few {
+		return 0
 	}
-	return flush()
+	policy := &x.def.index
+	size := x.rangeBytes(policy.leaves(nil, rec.doc[:rec.client]))
+	for i := range policy.composites {
+		index := &policy.composites[i]
+		if size += len(index.appendEntry(appendCompositePrefix(nil, x.c.no, index.no, x.partition), rec.doc, x.id)); size > maxIndexed {
+			break
+		}
+	}
+	for no, paths := range policy.uniques {
+		size += len(appendUniqueEntry(appendUniquePrefix(nil, x.c.no, uint16(no), x.partition), paths, rec.doc))
+	}
+	return size
 }
 
 // expiry returns the time, in seconds, at which an item expires.
