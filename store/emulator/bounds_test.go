@@ -449,6 +449,40 @@ func TestCanceledQueryStops(t *testing.T) {
 	}
 }
 
+// patience is a context that ends when it has been asked so many times.
+type patience struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (p *patience) Err() error {
+	if p.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestCanceledRowsStop: rows that are made once all items have been looked at, of which each may
+// take as much as an item, are not made for a client that is gone.
+func TestCanceledRowsStop(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	fillBlog(t, c, "p", 200)
+	for _, text := range []string{
+		"SELECT UPPER(c.id) AS id FROM c ORDER BY c.creationDate",
+		"SELECT UPPER(c.id) AS id, COUNT(1) AS n FROM c GROUP BY c.id",
+		"SELECT DISTINCT COUNT(1) AS n FROM c GROUP BY c.id",
+	} {
+		ctx := &patience{Context: context.Background()}
+		ctx.left.Store(150) // for 200 items it is asked 12 times
+		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}, "X-Ms-Documentdb-Isquery": {"true"}},
+			fmt.Appendf(nil, `{"query":%q}`, text)).WithContext(ctx))
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: answered: %t, %v", text, res != nil, err)
+		}
+	}
+}
+
 // TestFeedOfALogicalPartitionIsBounded: a page looks at so many changes of the
 // physical partition and no more. A follower goes on over empty pages.
 func TestFeedOfALogicalPartitionIsBounded(t *testing.T) {

@@ -478,7 +478,7 @@ func (r *queryRun) runAggregation() error {
 	if r.from.started {
 		after = r.from.after
 	}
-	err = agg.Rows(after, func(row, place []byte) bool {
+	err = agg.Rows(r.q.ctx, after, func(row, place []byte) bool {
 		if limit >= 0 && emitted >= uint64(offset+limit) {
 			return false
 		}

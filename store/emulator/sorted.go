@@ -90,6 +90,9 @@ func (r *queryRun) runSorted() error {
 				more, next = true, it
 				break
 			}
+			if err := r.q.ctx.Err(); err != nil {
+				return err
+			}
 			rec, err := r.lookup(appendItemKey(r.room.item[:0], r.c.no, it.key[it.address:]))
 			if err != nil {
 				return err

@@ -2,6 +2,7 @@ package sql
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"reflect"
 	"slices"
@@ -241,13 +242,20 @@ func (a *Aggregation) keep(n int) {
 
 // Rows calls fn for each row behind a place, or for all of them if after is nil,
 // until fn returns false. A row is valid only during the call, its place for ever.
-// Top and OffsetLimit are the caller's. The error, if any, is an *Error: a row takes
-// too much.
-func (a *Aggregation) Rows(after []byte, fn func(row, place []byte) bool) error {
+// Top and OffsetLimit are the caller's. The error, if any, is an *Error, as a row takes
+// too much, or that of ctx, which has ended.
+func (a *Aggregation) Rows(ctx context.Context, after []byte, fn func(row, place []byte) bool) error {
 	slices.SortFunc(a.groups, func(g, h *group) int { return bytes.Compare(g.place, h.place) })
 	seen := map[string]struct{}{} // of DISTINCT beside groups: rows of those before the place, too
 	var room []byte
 	for _, g := range a.groups {
+		behind := after == nil || bytes.Compare(g.place, after) > 0
+		if !behind && !(a.b.q.grouped && a.b.q.distinct) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		row := g.row
 		if a.b.q.grouped {
 			var err error
@@ -256,10 +264,7 @@ func (a *Aggregation) Rows(after []byte, fn func(row, place []byte) bool) error 
 			}
 			row = room
 		}
-		if len(row) == 0 || after != nil && bytes.Compare(g.place, after) <= 0 {
-			continue
-		}
-		if !fn(row, g.place) {
+		if len(row) > 0 && behind && !fn(row, g.place) {
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -78,7 +79,7 @@ func FuzzParse(f *testing.F) {
 					run(a.Add(doc, nil))
 				}
 			}
-			run(a.Rows(nil, func(row, _ []byte) bool {
+			run(a.Rows(context.Background(), nil, func(row, _ []byte) bool {
 				check(row)
 				return true
 			}))

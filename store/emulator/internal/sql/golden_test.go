@@ -2,6 +2,7 @@ package sql
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -231,7 +232,7 @@ func (g *golden) query(text string, params []Param) []string {
 			}
 			clear(buf) // nothing of it may be kept
 		}
-		if err := a.Rows(nil, func(row, _ []byte) bool {
+		if err := a.Rows(context.Background(), nil, func(row, _ []byte) bool {
 			rows = append(rows, bytes.Clone(row))
 			return true
 		}); err != nil {
