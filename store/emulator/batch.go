@@ -141,6 +141,9 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 	failed, failure, size := -1, error(nil), 0
 	p, lsn, err := e.commit(q, c, key, true, func(t *transaction) error {
 		for i := range ops {
+			if err := q.ctx.Err(); err != nil { // each may take its time, and others wait
+				return err
+			}
 			res, err := prepared[i](t)
 			if err == nil && t.batch.Len() > maxBatchWritten {
 				err = tooLarge()

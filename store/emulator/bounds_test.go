@@ -483,6 +483,30 @@ func TestCanceledRowsStop(t *testing.T) {
 	}
 }
 
+// TestCanceledBatchStops: the operations of a batch, of which each may take as much work as a query
+// on an item while other writes wait, are not done for a client that is gone: of a transactional
+// one none, of others none of the rest.
+func TestCanceledBatchStops(t *testing.T) {
+	e := newEngine(t, Options{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	for atomic, want := range map[string]int{"true": 0, "false": 50} {
+		var ops []string
+		for i := range 100 {
+			ops = append(ops, fmt.Sprintf(`{"operationType":"Create","partitionKey":"[\"%[1]s\"]","resourceBody":{"id":"%[2]d","pk":"%[1]s"}}`, atomic, i))
+		}
+		ctx := &patience{Context: context.Background()}
+		ctx.left.Store(50)
+		res, err := e.Do(signed(t, "POST", "/dbs/db/colls/c/docs", http.Header{"X-Ms-Documentdb-Partitionkey": {`["` + atomic + `"]`},
+			"X-Ms-Cosmos-Is-Batch-Request": {"true"}, "X-Ms-Cosmos-Batch-Atomic": {atomic}}, []byte("["+strings.Join(ops, ",")+"]")).WithContext(ctx))
+		if gone := want == 0; gone != errors.Is(err, context.Canceled) || !gone && res.StatusCode != http.StatusMultiStatus {
+			t.Errorf("atomic: %s: answered: %t, %v", atomic, res != nil, err)
+		}
+		if n := len(queryAll(t, c, "SELECT * FROM c", pk(atomic), nil)); n > want || n == 0 && want > 0 {
+			t.Errorf("atomic: %s: %d items", atomic, n)
+		}
+	}
+}
+
 // TestFeedOfALogicalPartitionIsBounded: a page looks at so many changes of the
 // physical partition and no more. A follower goes on over empty pages.
 func TestFeedOfALogicalPartitionIsBounded(t *testing.T) {

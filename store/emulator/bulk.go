@@ -8,10 +8,11 @@ import (
 
 // bulk runs the operations of a batch that is not atomic, as SDKs send them in
 // bulk mode: in order, each a transaction of its own in the logical partition that
-// it names, and, unless goOn, none after one that failed. The request names the
-// physical partition that all of them are in; if one is not, the client's map is
-// old: the answer is 410 and nothing is done. It returns once all of it is durable,
-// and waits for what it has written before it writes more than a batch may.
+// it names, and, unless goOn, none after one that failed, nor once the client is
+// gone. The request names the physical partition that all of them are in; if one is
+// not, the client's map is old: the answer is 410 and nothing is done. It returns
+// once all of it is durable, and waits for what it has written before it writes
+// more than a batch may.
 func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*response, error) {
 	prepared := make([]bulkOp, len(ops))
 	p, err := e.prepareBulk(q, c, ops, prepared)
@@ -50,6 +51,9 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 	}
 	written := 0 // and not settled
 	for i := range prepared {
+		if q.ctx.Err() != nil {
+			break
+		}
 		op := &prepared[i]
 		done++
 		if op.err == nil {
@@ -72,7 +76,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 	}
 	settle()
 	for i := done; i < len(results); i++ {
-		results[i] = batchResult{status: http.StatusFailedDependency}
+		results[i], status = batchResult{status: http.StatusFailedDependency}, http.StatusMultiStatus
 	}
 	resp.status = status
 	resp.setResults(results)
