@@ -36,7 +36,7 @@ var functions = map[string]*function{
 	"INDEX_OF":         {2, 3, indexOf},
 	"LEFT":             {2, 2, func(a []Value) Value { return substring(a[0], number(0), a[1]) }},
 	"LENGTH":           {1, 1, stringLength},
-	"LOWER":            {1, 1, stringMap(bytes.ToLower)},
+	"LOWER":            {1, 1, stringMap(lower)},
 	"LTRIM":            {1, 2, trim(true, false)},
 	"REPLACE":          {3, 3, replace},
 	"REPLICATE":        {2, 2, replicate},
@@ -48,7 +48,7 @@ var functions = map[string]*function{
 	"SUBSTRING":        {3, 3, func(a []Value) Value { return substring(a[0], a[1], a[2]) }},
 	"TOSTRING":         {1, 1, toString},
 	"TRIM":             {1, 2, trim(true, true)},
-	"UPPER":            {1, 1, stringMap(bytes.ToUpper)},
+	"UPPER":            {1, 1, stringMap(upper)},
 
 	"STRINGTOARRAY":   {1, 1, stringTo(Array)},
 	"STRINGTOBOOLEAN": {1, 1, stringTo(Bool)},

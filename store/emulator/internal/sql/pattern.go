@@ -96,6 +96,14 @@ func firstRune(s []byte) (rune, int) {
 	return utf8.DecodeRune(s)
 }
 
+// lastRune is utf8.DecodeLastRune that lets surrogates through.
+func lastRune(s []byte) (rune, int) {
+	if r := lone(s[max(0, len(s)-3):]); r != 0 {
+		return r, 3
+	}
+	return utf8.DecodeLastRune(s)
+}
+
 func characters(s []byte) []rune {
 	out := make([]rune, 0, len(s))
 	for len(s) > 0 {

@@ -3,6 +3,7 @@ package sql
 import (
 	"bytes"
 	"math"
+	"slices"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -17,6 +18,29 @@ func stringMap(f func([]byte) []byte) func([]Value) Value {
 	}
 }
 
+func lower(s []byte) []byte {
+	if utf8.Valid(s) {
+		return bytes.ToLower(s)
+	}
+	return mapRunes(s, unicode.ToLower)
+}
+
+func upper(s []byte) []byte {
+	if utf8.Valid(s) {
+		return bytes.ToUpper(s)
+	}
+	return mapRunes(s, unicode.ToUpper)
+}
+
+// mapRunes maps the characters of a text, in which surrogates may stand alone.
+func mapRunes(s []byte, f func(rune) rune) []byte {
+	out := make([]byte, 0, len(s))
+	for _, r := range characters(s) {
+		out = appendRune(out, f(r))
+	}
+	return out
+}
+
 // stringTest makes a function of two strings; if the third argument is true the
 // case does not matter.
 func stringTest(f func(s, t []byte) bool) func([]Value) Value {
@@ -29,7 +53,7 @@ func stringTest(f func(s, t []byte) bool) func([]Value) Value {
 				return Value{}
 			}
 			if a[2].yes {
-				return boolean(f(bytes.ToLower(a[0].text), bytes.ToLower(a[1].text)))
+				return boolean(f(lower(a[0].text), lower(a[1].text)))
 			}
 		}
 		return boolean(f(a[0].text, a[1].text))
@@ -86,17 +110,26 @@ func trim(left, right bool) func([]Value) Value {
 			if a[1].kind != String {
 				return Value{}
 			}
-			drop = func(r rune) bool { return bytes.ContainsRune(a[1].text, r) }
+			cut := characters(a[1].text)
+			drop = func(r rune) bool { return slices.Contains(cut, r) }
 		}
 		if a[0].kind != String {
 			return Value{}
 		}
 		s := a[0].text
-		if left {
-			s = bytes.TrimLeftFunc(s, drop)
+		for left && len(s) > 0 {
+			r, n := firstRune(s)
+			if !drop(r) {
+				break
+			}
+			s = s[n:]
 		}
-		if right {
-			s = bytes.TrimRightFunc(s, drop)
+		for right && len(s) > 0 {
+			r, n := lastRune(s)
+			if !drop(r) {
+				break
+			}
+			s = s[:len(s)-n]
 		}
 		return text(s)
 	}
