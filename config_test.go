@@ -148,10 +148,13 @@ func TestHelp(t *testing.T) {
 		documented[r[1]] = true
 	}
 	shown, all := map[string]bool{}, ""
-	for _, args := range [][]string{{"--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"bench", "article", "--help"}, {"bench", "growth", "--help"}, {"bench", "load", "--help"}, {"explain", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"bench", "article", "--help"}, {"bench", "growth", "--help"}, {"bench", "load", "--help"}, {"explain", "--help"}} {
 		var out output
 		if status := run(t.Context(), args, &out, io.Discard, nil); status != 0 {
 			t.Errorf("exit status %d", status)
+		}
+		if n := strings.Count(out.String(), "Usage: "); n > 1 && args[0] != "--help" {
+			t.Errorf("%s prints the help of %d commands", args, n)
 		}
 		all += out.String()
 		for _, name := range regexp.MustCompile(`--(?:\[no-\])?[a-z][a-z-]*`).FindAllString(out.String(), -1) {

@@ -124,7 +124,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 // help prints what was asked for; for the whole program, that is the commands and
 // then the flags of the default one.
 func help(o kong.HelpOptions, c *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(o, c); err != nil || c.Selected() != nil && c.Command() != "serve" {
+	if err := kong.DefaultHelpPrinter(o, c); err != nil || c.Selected() != nil {
 		return err
 	}
 	serve, err := kong.Trace(c.Kong, []string{"serve"})
