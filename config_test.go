@@ -156,6 +156,9 @@ func TestHelp(t *testing.T) {
 		if n := strings.Count(out.String(), "Usage: "); n > 1 && args[0] != "--help" {
 			t.Errorf("%s prints the help of %d commands", args, n)
 		}
+		if strings.Contains(out.String(), ",...,...") {
+			t.Errorf("%s says of a list twice that it goes on", args)
+		}
 		all += out.String()
 		for _, name := range regexp.MustCompile(`--(?:\[no-\])?[a-z][a-z-]*`).FindAllString(out.String(), -1) {
 			if name = strings.Replace(name, "[no-]", "", 1); name != "--help" {

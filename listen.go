@@ -22,8 +22,8 @@ type listenConfig struct {
 	Listen      string         `default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
 	TLSCert     string         `name:"tls-cert" env:"BYLINE_TLS_CERT" placeholder:"FILE" help:"Certificate chain, as PEM. A renewed one is picked up. Without one, plain HTTP: on loopback, or behind a proxy."`
 	TLSKey      string         `name:"tls-key" env:"BYLINE_TLS_KEY" placeholder:"FILE" help:"The certificate's key, as PEM."`
-	BehindProxy []addressRange `env:"BYLINE_BEHIND_PROXY" placeholder:"CIDR,..." help:"Networks of the proxies in front of this server, which speak TLS with clients and say where these are in X-Forwarded-For or Forwarded."`
-	CORSOrigins []string       `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN,..." help:"Origins whose pages may use this server, WebSockets included. Without, none but its own."`
+	BehindProxy []addressRange `env:"BYLINE_BEHIND_PROXY" placeholder:"CIDR" help:"Networks of the proxies in front of this server, which speak TLS with clients and say where these are in X-Forwarded-For or Forwarded."`
+	CORSOrigins []string       `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN" help:"Origins whose pages may use this server, WebSockets included. Without, none but its own."`
 
 	RequestsPerViewer  *int `env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of somebody who is signed in; 0 for no limit. Default: 50, and no limit with demo tokens."`
 	RequestsPerAddress *int `env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address, but loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
