@@ -72,7 +72,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"certificate without a key", []string{"--tls-cert", manifest}, "--tls-cert and --tls-key are needed together"},
 		{"certificate that is not there", []string{"--tls-cert", file + "s", "--tls-key", file}, "--tls-cert and --tls-key: stat " + file + "s"},
 		{"certificate that is none", []string{"--tls-cert", file, "--tls-key", file}, "--tls-cert and --tls-key: tls: failed to find any PEM data"},
-		{"origin that is none", []string{"--cors-origins", "*", "--data", t.TempDir(), "--no-demo"}, `"*" is not an origin`},
+		{"origin that is none", []string{"--cors-origins", "*", "--cosmos-endpoint", stranger.URL}, `"*" is not an origin`},
 		{"negative rate", []string{"--requests-per-viewer=-1"}, "cannot be negative"},
 		{"no connections", []string{"--max-connections", "0"}, "--max-connections must be at least 1"},
 		{"issuer without an audience", []string{"--auth-issuer", "https://example.com", "--data", t.TempDir()}, "--auth-audience"},

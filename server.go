@@ -248,6 +248,21 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if err != nil {
 		return err
 	}
+	verifier := graph.DemoVerifier()
+	if provider != nil {
+		verifier = provider
+	}
+	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	defer endStreams()
+	edge := graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log, Metrics: cosmos.metrics,
+		RUPerRequest: graph.Budget{RU: c.RUPerRequest, Measure: c.RUPerRequestMode == measure},
+		RUPerViewer:  graph.Budget{RU: c.RUPerViewer, Measure: c.RUPerViewerMode == measure},
+		AnswerBytes:  forAnswers, Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
+	c.limit(&edge, !c.demoTokens())
+	handler, err := graph.NewHandler(edge)
+	if err != nil {
+		return err
+	}
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	if err = blog.Provision(start); err == nil {
 		err = blog.FillFeed(start)
@@ -280,23 +295,10 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		}
 	}
 
-	verifier := graph.DemoVerifier()
 	if provider != nil {
-		verifier = provider
 		background.Go(func() { _ = provider.Run(behind) }) // it ends with its context alone
 	}
 
-	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
-	defer endStreams()
-	edge := graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log, Metrics: cosmos.metrics,
-		RUPerRequest: graph.Budget{RU: c.RUPerRequest, Measure: c.RUPerRequestMode == measure},
-		RUPerViewer:  graph.Budget{RU: c.RUPerViewer, Measure: c.RUPerViewerMode == measure},
-		AnswerBytes:  forAnswers, Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
-	c.limit(&edge, !c.demoTokens())
-	handler, err := graph.NewHandler(edge)
-	if err != nil {
-		return err
-	}
 	health := newHealth(blog, cosmos.metrics)
 	if provider != nil {
 		health.inquiries = append(health.inquiries, &inquiry{look: func(context.Context) []check { return []check{checkProvider(provider.Ready())} }})
