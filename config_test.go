@@ -110,29 +110,39 @@ func TestRefusesToStart(t *testing.T) {
 	}
 }
 
-// TestNoDataDirectory: an empty --data is none, and nothing is kept in memory instead.
-func TestNoDataDirectory(t *testing.T) {
-	for _, command := range []string{"serve --listen localhost:0", "emulator --listen localhost:0 --http", "seed --users 1", "seed --users 1 --model v1",
-		"views status", "views verify", "views repair", "views rebuild"} {
-		for _, from := range []string{"--data", "BYLINE_DATA"} {
-			t.Run(command+" "+from, func(t *testing.T) {
-				t.Chdir(t.TempDir())
-				args := strings.Fields(command)
-				if from == "--data" {
-					args = append(args, "--data", "")
-				} else {
-					t.Setenv(from, "")
-				}
-				var log output
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
-				if status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() }); status != 1 || log.String() != "byline: "+errNoData.Error()+"\n" {
-					t.Errorf("status %d: %s", status, log.String())
-				}
-				if left, err := os.ReadDir("."); len(left) > 0 || err != nil {
-					t.Errorf("leaves %v %v", left, err)
-				}
-			})
+// TestEmptyNames: an empty --data is no directory, and nothing is kept in memory instead;
+// an empty --cosmos-database is no database, and no other is taken.
+func TestEmptyNames(t *testing.T) {
+	withData := []string{"serve --listen localhost:0", "seed --users 1", "seed --users 1 --model v1", "views status", "views verify", "views repair", "views rebuild"}
+	for _, c := range []struct {
+		flag, variable string
+		commands       []string
+		says           error
+	}{
+		{"--data", "BYLINE_DATA", append(withData, "emulator --listen localhost:0 --http"), errNoData},
+		{"--cosmos-database", "COSMOS_DATABASE", withData, errNoDatabase},
+	} {
+		for _, command := range c.commands {
+			for _, from := range []string{c.flag, c.variable} {
+				t.Run(command+" "+from, func(t *testing.T) {
+					t.Chdir(t.TempDir())
+					args := strings.Fields(command)
+					if from == c.flag {
+						args = append(args, from, "")
+					} else {
+						t.Setenv(from, "")
+					}
+					var log output
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					defer cancel()
+					if status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() }); status != 1 || log.String() != "byline: "+c.says.Error()+"\n" {
+						t.Errorf("status %d: %s", status, log.String())
+					}
+					if left, err := os.ReadDir("."); len(left) > 0 || err != nil {
+						t.Errorf("leaves %v %v", left, err)
+					}
+				})
+			}
 		}
 	}
 }

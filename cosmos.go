@@ -43,11 +43,17 @@ func (c cosmosConfig) check() error {
 	if c.embedded() && c.Data == "" {
 		return errNoData
 	}
+	if c.CosmosDatabase == "" {
+		return errNoDatabase
+	}
 	if err := checkFeedPartitions(c.FeedPartitions); err != nil {
 		return err
 	}
 	return checkEndpoint(c.CosmosEndpoint)
 }
+
+// errNoDatabase is said instead of taking the default, which some of what uses the name does not know.
+var errNoDatabase = errors.New("--cosmos-database is empty: it must name the database")
 
 // errNoData is said instead of keeping everything in memory, as the engine does without a directory.
 var errNoData = errors.New("--data is empty: it must name the directory of the data")
