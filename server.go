@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -412,11 +413,12 @@ func reachable(listen string, got net.Addr) string {
 
 // oneLine is what a person needs to know of an error that ends the process.
 func oneLine(err error) string {
+	text := err.Error()
 	var answer *azcore.ResponseError
 	if errors.As(err, &answer) {
 		// azcore prints a page; the request's purpose stands before it, and behind it what else
 		// went wrong.
-		head, rest, _ := strings.Cut(err.Error(), answer.Error())
+		head, rest, _ := strings.Cut(text, answer.Error())
 		hint := ""
 		switch answer.StatusCode {
 		case http.StatusUnauthorized:
@@ -424,11 +426,14 @@ func oneLine(err error) string {
 		case http.StatusForbidden:
 			hint = " (may this identity create databases and containers? if not, create them beforehand)"
 		}
-		line := head + strings.TrimSpace(answer.ErrorCode) + hint
-		if rest != "" {
-			line += ";" + rest
-		}
-		return strings.Join(strings.Fields(line), " ")
+		text = head + strings.TrimSpace(answer.ErrorCode) + hint + "\n" + rest
 	}
-	return strings.Join(strings.Fields(err.Error()), " ")
+	var all []string
+	for line := range strings.Lines(text) {
+		line = strings.Join(strings.Fields(line), " ")
+		if strings.Trim(line, "-") != "" && !slices.Contains(all, line) { // rules are azcore's, too
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all, "; ")
 }

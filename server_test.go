@@ -536,11 +536,19 @@ func TestCollector(t *testing.T) {
 
 func TestOneLine(t *testing.T) {
 	answer := &azcore.ResponseError{StatusCode: http.StatusServiceUnavailable, ErrorCode: "503"}
-	err := errors.Join(fmt.Errorf("import post: %w", answer), errors.New("no space\nleft"))
-	if got, want := oneLine(err), "import post: 503; no space left"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got, want := oneLine(fmt.Errorf("import post: %w", answer)), "import post: 503"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	full := errors.New("no space\tleft")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("import post: %w", answer), "import post: 503"},
+		{errors.Join(fmt.Errorf("import post: %w", answer), full), "import post: 503; no space left"},
+		{errors.Join(full, errors.New("closed")), "no space left; closed"},
+		{errors.Join(full, full), "no space left"},
+		{errors.New("no token.\nAttempted:\n\tnone\n-----\n\nSee there"), "no token.; Attempted:; none; See there"},
+	} {
+		if got := oneLine(c.err); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }
