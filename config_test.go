@@ -51,6 +51,7 @@ func TestRefusesToStart(t *testing.T) {
 	}{
 		{"data directory in use", []string{"--data", inUse}, inUse},
 		{"occupied port", []string{"--listen", taken.Addr().String(), "--data", t.TempDir()}, "address already in use"},
+		{"port without a host", []string{"--listen", "8080", "--data", t.TempDir()}, "--listen: address 8080: missing port in address"},
 		{"occupied port for metrics", []string{"--metrics-listen", taken.Addr().String(), "--data", t.TempDir()}, "--metrics-listen: "},
 		{"unwritable directory", []string{"--data", filepath.Join(file, "data")}, file},
 		{"nobody at the endpoint", []string{"--cosmos-endpoint", "http://localhost:1"}, "localhost:1"},

@@ -190,6 +190,9 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	if err := c.check(); err != nil {
 		return err
 	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
 	if c.RUPerRequest < 1 || c.RUPerViewer < 0 {
 		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
 	}
