@@ -9,6 +9,28 @@ import (
 	"testing"
 )
 
+// The example of docs/cost.md is what the command prints of the document that is shown with it.
+func TestExplainExample(t *testing.T) {
+	docs, err := os.ReadFile("docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(docs), "$ cat front.graphql\n")
+	document, rest, _ := strings.Cut(example, "$ byline explain front.graphql\n")
+	want, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("there is no example")
+	}
+	file := filepath.Join(t.TempDir(), "front.graphql")
+	if err := os.WriteFile(file, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, log output
+	if status := run(t.Context(), []string{"explain", file}, &out, &log, nil); status != 0 || out.String() != want {
+		t.Errorf("status %d, %s: prints\n%s", status, &log, &out)
+	}
+}
+
 // `byline explain` needs no database, and leaves none behind.
 func TestExplainCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
