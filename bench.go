@@ -86,7 +86,7 @@ func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versio
 	// Writes are not synced while loading, but they are while measuring.
 	loading := where
 	loading.engine.NoSync = true
-	err = loading.connected(m, func(db *cosmos) error {
+	err = loading.connected(ctx, m, func(db *cosmos) error {
 		defer collectLess()()
 		suite, err := bench.New(db.background, o) // which waits while throttled
 		if err != nil {
@@ -102,7 +102,8 @@ func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versio
 	if err != nil {
 		return err
 	}
-	return where.connected(m, func(db *cosmos) error {
+	// Interrupted or not, --remove has to reach the account, which has answered before.
+	return where.connected(context.WithoutCancel(ctx), m, func(db *cosmos) error {
 		suite, err := bench.New(db.client, o)
 		if err != nil {
 			return err
@@ -123,8 +124,8 @@ func (c benchData) remove(ctx context.Context, suite *bench.Suite) error {
 }
 
 // connected does something on a connection, with policies for the client of requests.
-func (c cosmosConfig) connected(m *meter, do func(*cosmos) error, policies ...policy.Policy) (err error) {
-	db, err := c.connect(m.log, traces{}, policies...)
+func (c cosmosConfig) connected(ctx context.Context, m *meter, do func(*cosmos) error, policies ...policy.Policy) (err error) {
+	db, err := c.connect(ctx, m.log, traces{}, policies...)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 	if status := run(interrupted, append([]string{"bench", "article", "--users", "1", "--runs", "100000", "--remove"}, account...), io.Discard, &measuring, nil); status != 1 {
 		t.Errorf("interrupted: status %d: %s", status, &measuring)
 	}
-	db, err := cosmosConfig{CosmosEndpoint: account[1]}.connect(slog.New(slog.DiscardHandler), traces{})
+	db, err := cosmosConfig{CosmosEndpoint: account[1]}.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}

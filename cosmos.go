@@ -105,9 +105,10 @@ type cosmos struct {
 	close      func() error
 }
 
-// connect opens the embedded engine, or makes clients of the account. What the client
-// of requests does for them is recorded, and the policies see every try of it.
-func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...policy.Policy) (*cosmos, error) {
+// connect opens the embedded engine, or makes clients of the account, whose properties
+// nobody waits for any more when ctx has ended. What the client of requests does for them
+// is recorded, and the policies see every try of it.
+func (c cosmosConfig) connect(ctx context.Context, log *slog.Logger, recorded traces, policies ...policy.Policy) (*cosmos, error) {
 	var cache *store.Cache
 	if c.cache > 0 {
 		cache = store.NewCache(c.cache)
@@ -123,7 +124,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...pol
 		if err != nil {
 			dir = c.Data
 		}
-		db, err := newCosmos("embedded engine in "+dir, engine, engine.Close, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		db, err := newCosmos(ctx, "embedded engine in "+dir, engine, engine.Close, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClient(engine.Endpoint(), engine.Credential(), o)
 		})
 		if err == nil {
@@ -143,7 +144,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...pol
 		if err != nil {
 			return nil, err
 		}
-		return newCosmos(where, nil, nothing, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return newCosmos(ctx, where, nil, nothing, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClient(c.CosmosEndpoint, credential, o)
 		})
 	}
@@ -157,7 +158,7 @@ func (c cosmosConfig) connect(log *slog.Logger, recorded traces, policies ...pol
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
 		transport = &http.Client{Transport: t}
 	}
-	return newCosmos(where, transport, nothing, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+	return newCosmos(ctx, where, transport, nothing, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 		return azcosmos.NewClientWithKey(c.CosmosEndpoint, k, o)
 	})
 }
@@ -199,14 +200,35 @@ func (c withoutDiagnostics) Value(key any) any {
 	return c.Context.Value(key)
 }
 
+// policyFunc is a policy.
+type policyFunc func(*policy.Request) (*http.Response, error)
+
+// Do implements policy.Policy.
+func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
+
+// accountUntil returns a policy, per call, that gives up asking for the account's properties
+// when ctx ends, and after the time that there is to start. The first request of a client
+// waits for them, and azcosmos asks for a minute, even if nobody waits for the request.
+func accountUntil(ctx context.Context) policyFunc {
+	return func(req *policy.Request) (*http.Response, error) {
+		if strings.Trim(req.Raw().URL.Path, "/") != "" {
+			return req.Next()
+		}
+		asking, cancel := context.WithTimeout(req.Raw().Context(), startTimeout)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		return req.WithContext(asking).Next()
+	}
+}
+
 // tryTimeout is how long the answer to a request may take, for what nobody else gives up
 // on, which is what happens in the background: a variable so that a test need not wait for it.
 var tryTimeout = time.Minute
 
-func newCosmos(where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
+func newCosmos(ctx context.Context, where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
 	meter := store.NewMeter(metrics)
-	calls := []policy.Policy{undiagnosed{}}
+	calls := []policy.Policy{accountUntil(ctx), undiagnosed{}}
 	if cache != nil {
 		calls = append(calls, cache)
 	}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/enginetest"
+	"byline/internal/secrettest"
 	"byline/store/emulator"
 )
 
@@ -43,7 +47,7 @@ func TestBackgroundDoesNotHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := make(chan struct{}, 100)
-	db, err := newCosmos("nowhere", silence{engine, left}, engine.Close, traces{}, nil, nil, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+	db, err := newCosmos(t.Context(), "nowhere", silence{engine, left}, engine.Close, traces{}, nil, nil, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 		return azcosmos.NewClientWithKey(engine.Endpoint(), key, o)
 	})
 	if err != nil {
@@ -91,5 +95,42 @@ func TestNoDiagnostics(t *testing.T) {
 		if _, kept := azcosmos.DiagnosticsFromError(err); err == nil || kept != tt.kept {
 			t.Errorf("%s: diagnostics %v, %v", name, kept, err)
 		}
+	}
+}
+
+// TestStoppedBeforeTheAccountAnswers: whoever is told to stop does, although azcosmos asks
+// for the account's properties for a minute, whether or not anybody waits for them.
+func TestStoppedBeforeTheAccountAnswers(t *testing.T) {
+	t.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey))
+	for command, want := range map[string]int{"serve --listen localhost:0": 0, "views status": 1, "seed --users 1": 1, "bench article --users 1": 1} {
+		t.Run(command, func(t *testing.T) {
+			asked := make(chan struct{}, 1)
+			account := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+				<-r.Context().Done()
+			}))
+			defer account.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var log output
+			ended := make(chan int, 1)
+			go func() {
+				ended <- run(ctx, append(strings.Fields(command), "--cosmos-endpoint", account.URL), io.Discard, &log, nil)
+			}()
+			<-asked
+			cancel()
+			select {
+			case status := <-ended:
+				if status != want {
+					t.Errorf("status %d: %s", status, &log)
+				}
+			case <-time.After(15 * time.Second):
+				t.Error("goes on")
+				<-ended
+			}
+		})
 	}
 }

@@ -44,7 +44,7 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 	if c.Model != "" && c.embedded() {
 		c.ofBench(bench.Options{Seed: c.Seed, Users: c.Users})
 	}
-	db, err := c.connect(m.log, traces{})
+	db, err := c.connect(ctx, m.log, traces{})
 	if err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	}
 	forAnswers := c.Cache << 20 / 2
 	c.cosmosConfig.cache = c.Cache<<20 - forAnswers
-	cosmos, err := c.connect(log, recorded)
+	cosmos, err := c.connect(ctx, log, recorded)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (c viewsCommand) views(ctx context.Context, log *slog.Logger, stderr io.Wri
 	}
 	m := newMeter(log, stderr)
 	defer m.stop()
-	db, err := c.connect(m.log, traces{})
+	db, err := c.connect(ctx, m.log, traces{})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestViews(t *testing.T) {
 	} else {
 		t.Log(out)
 	}
-	db, err := cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler), traces{})
+	db, err := cosmosConfig{Data: data}.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestViews(t *testing.T) {
 	views(0, "verify", "--settle", "0s")
 
 	// Behind the projections' back, and at the revision that they have written.
-	db, err = cosmosConfig{Data: data}.connect(slog.New(slog.DiscardHandler), traces{})
+	db, err = cosmosConfig{Data: data}.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 	s := start(t, cosmos...)
 	defer s.stop()
 	id := likedPost(t, s)
-	db, err := cosmosConfig{CosmosEndpoint: cosmos[1]}.connect(slog.New(slog.DiscardHandler), traces{})
+	db, err := cosmosConfig{CosmosEndpoint: cosmos[1]}.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 	defer server.Close()
 	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	c := cosmosConfig{CosmosEndpoint: server.URL}
-	db, err := c.connect(slog.New(slog.DiscardHandler), traces{})
+	db, err := c.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func BenchmarkZipf(b *testing.B) {
 	users := max(1, *zipfPosts/20)
 	blog := seed.Blog{Seed: 1, Users: users, Authors: users, Posts: [2]int{10, 30}, Comments: 4, Likes: 4, UserID: demoUserID}
 	config := cosmosConfig{Data: b.TempDir(), CosmosDatabase: "blog", FeedPartitions: 1, engine: emulator.Options{NoSync: true}}
-	err := config.connected(newMeter(slog.New(slog.DiscardHandler), &output{}), func(db *cosmos) error {
+	err := config.connected(b.Context(), newMeter(slog.New(slog.DiscardHandler), &output{}), func(db *cosmos) error {
 		s, err := config.open(&cosmos{client: db.background, background: db.background}, slog.New(slog.DiscardHandler), time.Now)
 		if err == nil {
 			err = s.Provision(b.Context())
