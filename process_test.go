@@ -153,19 +153,26 @@ func TestStopsOnASignal(t *testing.T) {
 	}
 }
 
+// beginRequest returns the connection of a request whose body the server waits for.
+func beginRequest(t *testing.T, root string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(root, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	fmt.Fprint(c, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatal(line, err)
+	}
+	return c
+}
+
 // A request under way is waited for when the process is told to stop, but not when it is
 // told again.
 func TestEndsOnASecondSignal(t *testing.T) {
 	p := startProcess(t, "--data", t.TempDir(), "--no-demo")
-	c, err := net.Dial("tcp", strings.TrimPrefix(p.root, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	fmt.Fprint(c, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
-	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // its body is being read
-		t.Fatal(line, err)
-	}
+	beginRequest(t, p.root)
 	ended := make(chan error, 1)
 	go func() { ended <- p.cmd.Wait() }()
 	for {

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -438,6 +439,22 @@ func TestGracefulShutdown(t *testing.T) {
 	}
 	if got := <-status; got != 0 {
 		t.Errorf("exit status %d: %s", got, s.log)
+	}
+}
+
+// TestRequestsAreCutOff: what is still under way when there is no more time is cut off,
+// and that is a stop in good order.
+func TestRequestsAreCutOff(t *testing.T) {
+	before := shutdownTimeout
+	shutdownTimeout = 10 * time.Millisecond
+	t.Cleanup(func() { shutdownTimeout = before })
+	s := start(t, "--data", t.TempDir(), "--no-demo")
+	c := beginRequest(t, s.root)
+	if status := s.stop(); status != 0 || !strings.Contains(s.log.String(), `msg="requests were cut off"`) {
+		t.Errorf("exit status %d: %s", status, s.log)
+	}
+	if rest, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the request: %s, %v", rest, err)
 	}
 }
 
