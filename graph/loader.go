@@ -102,17 +102,22 @@ func (l *loader[K, V]) prime(key K, value V) {
 	}
 }
 
-// remembered returns what was read of a key, or is being read; ok is false if nothing was,
-// or it failed.
-func (l *loader[K, V]) remembered(key K) (value V, ok bool) {
+// readAlone returns what is remembered of a key. If nothing is, it is read by itself, rather
+// than in a batch, and remembered.
+func (l *loader[K, V]) readAlone(key K, read func() (V, error)) (V, error) {
 	l.mu.Lock()
-	read, ok := l.known[key]
+	remembered, ok := l.known[key]
 	l.mu.Unlock()
-	if !ok {
-		return value, false
+	if ok {
+		if value, err := remembered(); err == nil {
+			return value, nil
+		}
 	}
 	value, err := read()
-	return value, err == nil
+	if err == nil {
+		l.prime(key, value)
+	}
+	return value, err
 }
 
 func (l *loader[K, V]) knowLocked(key K, value func() (V, error)) {

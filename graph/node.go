@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"byline/graph/globalid"
+	"byline/store"
 )
 
 const maxNodes = 100
@@ -12,15 +13,16 @@ const maxNodes = 100
 // node reads the object behind an id: one point read, or the page that answers for
 // it (see reference.go).
 func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, error) {
+	l, key := loadersOf(ctx), itemKey{id.Parent, id.Key}
 	switch id.Kind {
 	case globalid.User:
 		return nodeOrNil(r.user(ctx, id.Key))
 	case globalid.Post:
 		return nodeOrNil(r.post(ctx, id.Key))
 	case globalid.Comment:
-		return nodeOrNil(r.store.Comment(ctx, id.Parent, id.Key))
+		return nodeOrNil(l.comments.readAlone(key, func() (*store.Comment, error) { return r.store.Comment(ctx, id.Parent, id.Key) }))
 	default:
-		return nodeOrNil(r.store.Like(ctx, id.Parent, id.Key))
+		return nodeOrNil(l.likes.readAlone(key, func() (*store.Like, error) { return r.store.Like(ctx, id.Parent, id.Key) }))
 	}
 }
 

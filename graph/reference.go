@@ -43,15 +43,7 @@ func (r *Resolver) post(ctx context.Context, id string) (*store.Post, error) {
 			return &store.Post{ID: id}, nil
 		}
 	}
-	posts := loadersOf(ctx).posts
-	if post, ok := posts.remembered(id); ok {
-		return post, nil
-	}
-	post, err := r.store.Post(ctx, id)
-	if post != nil {
-		posts.prime(id, post)
-	}
-	return post, err
+	return loadersOf(ctx).posts.readAlone(id, func() (*store.Post, error) { return r.store.Post(ctx, id) })
 }
 
 // user is post for users.
@@ -69,15 +61,7 @@ func (r *Resolver) user(ctx context.Context, id string) (*store.User, error) {
 			return &store.User{ID: id}, nil
 		}
 	}
-	users := loadersOf(ctx).users
-	if user, ok := users.remembered(id); ok {
-		return user, nil
-	}
-	user, err := r.store.User(ctx, id)
-	if user != nil {
-		users.prime(id, user)
-	}
-	return user, err
+	return loadersOf(ctx).users.readAlone(id, func() (*store.User, error) { return r.store.User(ctx, id) })
 }
 
 // soleList returns the list that is selected of the current field's object of the

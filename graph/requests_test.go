@@ -53,6 +53,8 @@ func TestRequestsPerAccessPattern(t *testing.T) {
 		"a comment's post is one more":        {`{ post(id: "<post:engines>") { comments { edges { node { post { title } } } } } }`, "", []string{"query posts", "read posts"}},
 		"a comment's post that was just read": {`{ post(id: "<post:engines>") { title comments { edges { node { post { title } } } } } }`, "", []string{"query posts", "read posts"}},
 		"a like's post and user":              {`{ post(id: "<post:moths>") { likes { edges { node { post { title } user { createdAt } } } } } }`, "", []string{"query posts", "read many users", "read posts"}},
+		"a comment by node and its post":      {`{ node(id: "<comment:Poor thing.>") { ... on Comment { content post { title } } } }`, "", []string{"read posts", "read posts"}},
+		"a like by node and its post":         {`{ node(id: "<like:ada>") { ... on Like { createdAt post { title } } } }`, "", []string{"read posts", "read posts"}},
 		"nodes of two kinds are two":          {`{ nodes(ids: ["<post:engines>", "<user:ada>", "<post:moths>", "<user:grace>", "<user:ada>"]) { id } }`, "", []string{"read many posts", "read many users"}},
 	} {
 		t.Run(name, func(t *testing.T) {
