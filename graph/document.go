@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -233,12 +234,13 @@ func valueSize(v *ast.Value) int {
 
 // validationRules are those of the specification, with a mergeRule that takes time
 // by the length of the document rather than by its square, with oneStreamRule, with
-// noObjectRule, and with ownDefaultsRule.
+// noObjectRule, with shortIntsRule, and with ownDefaultsRule.
 func validationRules() *rules.Rules {
 	all := rules.NewDefaultRules()
 	all.ReplaceRule(mergeRule.Name, mergeRule.RuleFunc)
 	all.ReplaceRule(oneStreamRule.Name, oneStreamRule.RuleFunc)
 	all.AddRule(noObjectRule.Name, noObjectRule.RuleFunc)
+	all.AddRule(shortIntsRule.Name, shortIntsRule.RuleFunc)
 	all.AddRule(ownDefaultsRule.Name, ownDefaultsRule.RuleFunc)
 	return all
 }
@@ -304,6 +306,22 @@ var noObjectRule = core.Rule{
 		observers.OnValue(func(_ *core.Walker, v *ast.Value) {
 			if v.Kind == ast.ObjectValue && len(v.Children) == 0 && v.Definition != nil && v.Definition.Kind != ast.InputObject {
 				addError(core.Message("Expected value of type %q, found {}.", v.ExpectedType), core.At(v.Position))
+			}
+		})
+	},
+}
+
+// shortIntsRule refuses an Int of more than 32 bits (GraphQL, section 3.5.1), of which "Values of
+// Correct Type" refuses only those of more than 64.
+var shortIntsRule = core.Rule{
+	Name: "IntsHave32Bits",
+	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
+		observers.OnValue(func(_ *core.Walker, v *ast.Value) {
+			if v.Kind != ast.IntValue || v.ExpectedType == nil || v.ExpectedType.NamedType != "Int" {
+				return
+			}
+			if n, err := strconv.ParseInt(v.Raw, 10, 64); err == nil && int64(int32(n)) != n {
+				addError(core.Message("Int cannot represent non 32-bit signed integer value: %s", v.Raw), core.At(v.Position))
 			}
 		})
 	},

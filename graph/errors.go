@@ -200,9 +200,6 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	var f failure
 	if in.Err == nil {
 		f, path = classifyProtocol(in)
-	} else if argument, field := argumentPath(ctx, path); argument != "" {
-		f = failure{code: badUserInput, field: argument, message: "not a valid " + argument}
-		path = field
 	} else {
 		f = classify(in.Err)
 	}
@@ -222,26 +219,6 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 		out.Extensions["retryAfterMs"] = f.retryAfter.Milliseconds()
 	}
 	return out
-}
-
-// argumentPath tells a value that could not be made into an argument of the
-// current field from all other errors: its path goes on below the field. It
-// returns the argument's name and the path of the field.
-func argumentPath(ctx context.Context, path ast.Path) (argument string, field ast.Path) {
-	fc := graphql.GetFieldContext(ctx)
-	if fc == nil || fc.Field.Field == nil || fc.Args != nil {
-		return "", nil
-	}
-	field = fc.Path()
-	if len(path) <= len(field) {
-		return "", nil
-	}
-	for _, step := range path[len(field):] {
-		if name, ok := step.(ast.PathName); ok {
-			argument = string(name)
-		}
-	}
-	return argument, field
 }
 
 // Keys of log attributes.

@@ -140,7 +140,7 @@ func Explain(document string, variables []byte, feedPartitions int) ([]Explanati
 			if e.variables, err = validator.VariableValues(schema, operation, e.variables); err != nil {
 				return nil, located(err)
 			}
-			for _, check := range []graphql.OperationContextMutator{nullsInPlace{}, noTextsForNumbers{schema}, oneStream{}} {
+			for _, check := range []graphql.OperationContextMutator{nullsInPlace{}, strictVariables{schema}, oneStream{}} {
 				if err := check.MutateOperationContext(context.Background(), &graphql.OperationContext{Doc: parsed, Operation: operation, Variables: e.variables}); err != nil {
 					return nil, located(err)
 				}

@@ -206,7 +206,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 	exec.Use(wholeCharacters{})
 	exec.Use(documentLimit{validated: cache})
 	exec.Use(nullsInPlace{}) // before anybody asks what @skip and @include say
-	exec.Use(noTextsForNumbers{schema})
+	exec.Use(strictVariables{schema})
 	exec.Use(oneStream{})
 	exec.Use(signedInToWrite{})
 	budgets := newBudgets(o)

@@ -64,7 +64,7 @@ func TestBadInput(t *testing.T) {
 		"an edit of a stale version":       {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 7}, "CONFLICT", "version"},
 		"an edit of nothing in it":         {"ada", updatePost, in{"id": "<post:notes>"}, "BAD_USER_INPUT", "title"},
 		"an edit to an empty title":        {"ada", updatePost, in{"id": "<post:notes>", "title": ""}, "BAD_USER_INPUT", "title"},
-		"a version that is no Int":         {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 3000000000}, "BAD_USER_INPUT", "version"},
+		"a version that is no Int":         {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 3000000000}, "BAD_USER_INPUT", "i.version"},
 		"a delete of a malformed id":       {"ada", deletePost, in{"id": "nonsense"}, "BAD_USER_INPUT", "id"},
 		"a delete of a comment as a post":  {"ada", deletePost, in{"id": "<comment:Poor thing.>"}, "BAD_USER_INPUT", "id"},
 		"a delete of nothing":              {"ada", deletePost, in{"id": missingPost}, "NOT_FOUND", ""},
@@ -225,41 +225,55 @@ func TestDefaultsAreOfTheOperation(t *testing.T) {
 	}
 }
 
-// A variable of an enum in the wrong case, which the executor lets pass, is refused.
-func TestEnumsAreOfOneCase(t *testing.T) {
+// A variable of an enum in another case than its values, and one of a number that is a text,
+// a fraction or too large, which the executor lets pass, are refused before anything is executed.
+func TestVariablesAreOfTheirTypes(t *testing.T) {
+	const (
+		feed = `query($v: Int) { feed(first: $v) { edges { cursor } } }`
+		edit = `mutation($v: UpdatePostInput!) { updatePost(input: $v) { post { title } } }`
+		list = `query($v: SortOrder) { post(id: "<post:engines>") { id comments(order: $v) { edges { cursor } } } }`
+		like = `mutation($v: SortOrder) { likePost(input: {postId: "<post:engines>"}) { post { comments(order: $v) { edges { cursor } } } } }`
+	)
 	for _, unplanned := range []bool{false, true} {
 		b := smallBlog(t, Options{unplanned: unplanned})
-		query := b.fill(`query($o: SortOrder) { post(id: "<post:engines>") { id comments(order: $o) { edges { cursor } } } }`)
-		for order, code := range map[string]string{"OLDEST_FIRST": "", "oldest_first": "BAD_USER_INPUT", "Newest_First": "BAD_USER_INPUT"} {
-			b.wire.reset()
-			a := post(t, b, "", query, map[string]any{"o": order})
-			if a.code() != code || code != "" && (a.field() != "order" || len(b.wire.seen()) > 0) {
-				t.Errorf("%s: sent %v: %s", order, b.wire.seen(), a.body)
-			}
+		version := func(v any) map[string]any {
+			return map[string]any{"id": b.names["post:notes"], "title": "1", "version": v}
 		}
-	}
-}
-
-// A variable of a number that is a text, which the executor takes for the number if it looks
-// like one, is refused.
-func TestNumbersAreNoTexts(t *testing.T) {
-	const feed, edit = `query($v: Int) { feed(first: $v) { edges { cursor } } }`, `mutation($v: UpdatePostInput!) { updatePost(input: $v) { post { title } } }`
-	for _, unplanned := range []bool{false, true} {
-		b := smallBlog(t, Options{unplanned: unplanned})
 		for _, tt := range []struct {
 			query, field string
 			value        any
 		}{
-			{feed, "v", "1"}, {feed, "v", "nonsense"}, {feed, "", 1}, {feed, "", nil},
-			{edit, "v.version", map[string]any{"id": b.names["post:notes"], "title": "t", "version": "1"}},
-			{edit, "", map[string]any{"id": b.names["post:notes"], "title": "1", "version": 1}},
+			{feed, "v", "1"}, {feed, "v", "nonsense"}, {feed, "v", 1.5}, {feed, "v", 1 << 31}, {feed, "v", -1<<31 - 1}, {feed, "", 1}, {feed, "", nil},
+			{edit, "v.version", version("1")}, {edit, "v.version", version(1.5)}, {edit, "v.version", version(1 << 31)}, {edit, "", version(1)},
+			{list, "v", "oldest_first"}, {list, "v", "Newest_First"}, {list, "", "OLDEST_FIRST"}, {list, "", nil}, {like, "v", "oldest_first"},
 		} {
 			b.wire.reset()
-			a := post(t, b, "demo:ada", tt.query, map[string]any{"v": tt.value})
+			a := post(t, b, "demo:ada", b.fill(tt.query), map[string]any{"v": tt.value})
 			if a.field() != tt.field || (a.code() == "BAD_USER_INPUT") != (tt.field != "") || tt.field != "" && (a.Data != nil || len(b.wire.seen()) > 0) {
-				t.Errorf("%v: sent %v: %s", tt.value, b.wire.seen(), a.body)
+				t.Errorf("%s of %v: sent %v: %s", tt.query, tt.value, b.wire.seen(), a.body)
 			}
 		}
+		if a := post(t, b, "", feed, map[string]any{"v": 1<<31 - 1}); a.field() != "first" {
+			t.Errorf("the largest: %s", a.body)
+		}
+	}
+}
+
+// A number in a document has 32 bits, too.
+func TestNumbersHave32Bits(t *testing.T) {
+	h := deaf(t, Options{})
+	for _, query := range []string{
+		`{ feed(first: 2147483648) { edges { cursor } } }`,
+		`{ feed(first: -2147483649) { edges { cursor } } }`,
+		`query($v: Int = 2147483648) { feed(first: $v) { edges { cursor } } }`,
+		`mutation { updatePost(input: {id: "x", version: 2147483648}) { post { id } } }`,
+	} {
+		if a := post(t, h, "demo:ada", query, nil); a.code() != "GRAPHQL_VALIDATION_FAILED" || len(a.Errors) != 1 {
+			t.Errorf("%s: %s", query, a.body)
+		}
+	}
+	if a := post(t, h, "", `{ node(id: 2147483648) { id } }`, nil); a.field() != "id" {
+		t.Errorf("an id may be longer: %s", a.body)
 	}
 }
 
