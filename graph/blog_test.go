@@ -350,8 +350,8 @@ func newResponse(status int, body string) *http.Response {
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
 }
 
-// metricOf adds up the series of a metric, but for those of some patterns.
-func metricOf(t testing.TB, r prometheus.Gatherer, name string, but ...store.Pattern) float64 {
+// metricOf adds up the series of a metric, but for those whose first label is one of some.
+func metricOf(t testing.TB, r prometheus.Gatherer, name string, but ...any) float64 {
 	t.Helper()
 	families, err := r.Gather()
 	if err != nil {
@@ -361,7 +361,7 @@ func metricOf(t testing.TB, r prometheus.Gatherer, name string, but ...store.Pat
 	for _, f := range families {
 		if f.GetName() == name {
 			for _, m := range f.Metric {
-				if !slices.ContainsFunc(but, func(p store.Pattern) bool { return m.Label[0].GetValue() == p.String() }) {
+				if !slices.ContainsFunc(but, func(v any) bool { return m.Label[0].GetValue() == fmt.Sprint(v) }) {
 					sum += m.GetCounter().GetValue()
 				}
 			}

@@ -37,19 +37,22 @@ var (
 	errTooManyAnswers = &refusal{code: unavailable, message: "too many large answers at a time; ask for less, or try again later", retryAfter: defaultRetryAfter}
 )
 
-// holdAnswer makes room for an answer of so many bytes, until taken is called. That of a
-// mutation, which has been made, is never refused.
-func (b *bodies) holdAnswer(size int, mutation bool) (taken func(), err error) {
-	n := int64(size)
+// holdAnswer makes room for an answer of so many bytes, until taken is called, and has note
+// taken of it if there is. That of a mutation, which has been made, is never refused.
+func (b *bodies) holdAnswer(asker *request, size int, mutation bool) (taken func(), err error) {
+	n, taken := int64(size), func() {}
 	switch {
 	case n < smallAnswer:
-		return func() {}, nil
 	case b.answers.TryAcquire(n):
-		return func() { b.answers.Release(n) }, nil
-	case mutation:
-		return func() {}, nil
+		taken = func() { b.answers.Release(n) }
+	case !mutation:
+		err = errTooManyAnswers
 	}
-	return func() {}, errTooManyAnswers
+	if asker.given != nil && err == nil {
+		asker.given()
+	}
+	asker.given = nil
+	return taken, err
 }
 
 // readAll reads what has size bytes, -1 if that is not known. done is to be called when

@@ -61,14 +61,23 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	}
 	// Others execute and this goroutine writes, which may also have to say that nothing
 	// happens. It does not return before they are done.
-	encoded := make(chan []byte)
+	type event struct {
+		data  []byte
+		taken func()
+	}
+	events := make(chan event)
 	ended := make(chan bool)
 	go func() {
 		send := func(r *graphql.Response) error {
+			taken, full := t.bodies.holdAnswer(requestFrom(ctx), len(r.Data), errs == nil && op.Operation.Operation == ast.Mutation)
+			if full != nil {
+				r = dispatchError(ctx, exec, full)
+			}
 			select {
-			case encoded <- appendResponse(nil, r):
-				return nil
+			case events <- event{appendResponse(nil, r), taken}:
+				return full
 			case <-ctx.Done():
+				taken()
 				return ctx.Err()
 			}
 		}
@@ -93,13 +102,9 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	defer silence.Stop()
 	for {
 		select {
-		case response := <-encoded:
-			taken, full := t.bodies.holdAnswer(len(response), errs == nil && op.Operation.Operation == ast.Mutation)
-			if full != nil {
-				response = appendResponse(nil, dispatchError(ctx, exec, full))
-			}
-			err = out.event("next", response)
-			taken()
+		case e := <-events:
+			err = out.event("next", e.data)
+			e.taken()
 			silence.Reset(eventsKeepAlive)
 		case <-silence.C:
 			err = out.comment()

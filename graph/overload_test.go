@@ -224,6 +224,8 @@ func TestLargeAnswers(t *testing.T) {
 		return send(t, b, r)
 	}
 
+	changes := openEvents(t, server, "POST", mediaEvents, "", b.fill(`subscription { postChanged(id: "<post:long>") { content } }`))
+	opened(t, b, 1)
 	client := reluctant{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	done := make(chan struct{})
 	go func() {
@@ -233,31 +235,47 @@ func TestLargeAnswers(t *testing.T) {
 		b.ServeHTTP(client, r)
 	}()
 	<-client.asked
-	counted := metricOf(t, b.metrics, "byline_graphql_responses_total")
+	var good, refused float64
+	count := func(wantGood, wantRefused float64) { // of those since the last time
+		t.Helper()
+		all := metricOf(t, b.metrics, "byline_graphql_responses_total")
+		nowGood := metricOf(t, b.metrics, "byline_graphql_responses_total", unavailable)
+		newGood, newRefused := nowGood-good, all-nowGood-refused
+		if newGood != wantGood || newRefused != wantRefused {
+			t.Errorf("%.0f answers and %.0f refusals are counted, want %.0f and %.0f", newGood, newRefused, wantGood, wantRefused)
+		}
+		good, refused = nowGood, all-nowGood
+	}
+	count(1, 0)
 	if a := ask(mediaJSON); a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || a.Data != nil {
 		t.Errorf("one more: %d %.300s", a.status, a.body)
 	}
-	if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - counted; n != 1 {
-		t.Errorf("it is counted %.0f times", n)
-	}
+	count(0, 1)
 	if a := ask(mediaEvents); !strings.HasPrefix(a.body, `event: next
 data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(a.body, "event: complete\ndata: \n\n") {
 		t.Errorf("as an event: %.300s", a.body)
 	}
+	count(0, 1)
 	p := dial(t, server, modern, nil).init()
 	p.subscribe("subscribe", "1", large)
 	if got := p.closed(); got.Code != closeTooSlow || got.Reason != errTooManyAnswers.message {
 		t.Errorf("a message: %v", got)
 	}
+	count(0, 1)
 	if a := post(t, b, "demo:grace", write, nil); a.code() != "" || len(a.Data) < length {
 		t.Errorf("a mutation: %.300s", a.body)
 	}
+	if got := changes.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+errTooManyAnswers.message) {
+		t.Errorf("what happens: %.300s", got)
+	}
+	changes.expect(t, "complete ", "") // and no more of it, as something is missing
+	count(1, 1)
 	if a := post(t, b, "", `{ __typename }`, nil); a.code() != "" {
 		t.Errorf("a small one: %s", a.body)
 	}
 	close(client.take)
 	<-done
-	counted = metricOf(t, b.metrics, "byline_graphql_responses_total")
+	count(1, 0)
 	if n := client.Body.Len(); n < length {
 		t.Errorf("the first: %d bytes", n)
 	}
@@ -266,15 +284,14 @@ data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(
 			t.Errorf("afterwards: %.300s", a.body)
 		}
 	}
-	if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - counted; n != 3 {
-		t.Errorf("3 answers are counted as %.0f", n)
-	}
+	count(3, 0)
 	p = dial(t, server, modern, nil).init()
 	p.subscribe("subscribe", "1", large)
 	if got := p.receive(); len(got) < length {
 		t.Errorf("afterwards, a message: %.300s", got)
 	}
 	p.expect(`{"type":"complete","id":"1"}`)
+	count(1, 0)
 	if a := ask(mediaJSON); len(a.body) < length {
 		t.Errorf("and after that: %.300s", a.body)
 	}

@@ -25,7 +25,7 @@ type request struct {
 	session   *store.Session // nil before it is opened
 	basis     *store.Basis   // what the answer to a query over HTTP rests on; nil for all others
 	operation string         // the name of such a query
-	given     func()         // takes note of its answer, once there is room for it; nil if that is done
+	given     func()         // takes note of the answer that was made, once there is room for it; nil if that is done
 	registers bool           // it brings a document to be known by its hash
 	size      int            // bytes that the operation came in
 	moderator bool           // whether the viewer moderates

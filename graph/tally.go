@@ -224,7 +224,7 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	kind, c := t.take()
 	a.budgets.settle(ctx, r, c)
 	a.metrics.spend(kind, c)
-	if r.basis != nil && len(response.Data) >= smallAnswer { // there may be no room for it
+	if len(response.Data) >= smallAnswer { // there may be no room for it
 		r.given = func() { a.metrics.observe(kind, time.Since(t.began), c, response) }
 	} else {
 		a.metrics.observe(kind, time.Since(t.began), c, response)

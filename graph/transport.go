@@ -85,9 +85,6 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		return
 	}
 	defer taken()
-	if asker.given != nil {
-		asker.given()
-	}
 	if token := asker.session.Token(); token != "" {
 		h.Set(sessionHeader, token)
 	}
@@ -100,7 +97,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 
 // hold makes room for an answer that is about to be given. If there is none it says so.
 func (t httpTransport) hold(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, size int, mutation bool) (taken func(), ok bool) {
-	taken, err := t.bodies.holdAnswer(size, mutation)
+	taken, err := t.bodies.holdAnswer(requestFrom(r.Context()), size, mutation)
 	if err != nil {
 		writeError(w, r, exec, media, &httpError{status: http.StatusServiceUnavailable, err: err})
 	}

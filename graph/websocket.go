@@ -393,8 +393,9 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		if responses.ctx.Err() != nil {
 			return nil // the client has ended it, and may use the id for another
 		}
-		taken, err := s.bodies.holdAnswer(len(r.Data), responses.kind == ast.Mutation)
+		taken, err := s.bodies.holdAnswer(requestFrom(responses.ctx), len(r.Data), responses.kind == ast.Mutation)
 		if err != nil {
+			_ = dispatchError(responses.ctx, s.exec, err) // has note taken of it
 			s.close(closeTooSlow, errTooManyAnswers.message)
 			return err
 		}
