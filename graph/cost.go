@@ -262,6 +262,9 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 	cost := &fieldCost{in: in, field: f}
 	inside := times{all: t.all, parents: t.all}
 	switch {
+	case typ == "Query" && w.malformedID(f):
+		w.wrong = cost
+		return
 	case typ == "Query" && f.Name == "nodes":
 		n, ok := w.nodes(f, cost, t.all)
 		if !ok {
@@ -294,6 +297,23 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		inside.copies = inside.all
 	}
 	w.selection(f.SelectionSet, cost, inside)
+}
+
+// malformedID reports whether a field is of one object, and its id is that of none.
+func (w *costWalk) malformedID(f *ast.Field) bool {
+	if f.Name != "user" && f.Name != "post" && f.Name != "node" {
+		return false
+	}
+	id := f.Arguments.ForName("id").Value
+	text := id.Raw
+	if id.Kind == ast.Variable {
+		var known bool
+		if text, known = w.variables[id.Raw].(string); !known {
+			return false
+		}
+	}
+	parsed, err := globalid.Parse(text)
+	return err != nil || f.Name == "user" && parsed.Kind != globalid.User || f.Name == "post" && parsed.Kind != globalid.Post
 }
 
 // isReference reports whether only the id and one list are selected of an object, so

@@ -175,22 +175,23 @@ func TestPrediction(t *testing.T) {
 		"the largest page there is":       {`{ feed(first: 2147483647) { edges { cursor } } }`, nil, nobody, 0, ""},
 		"a page of less than nothing":     {`{ feed(first: -2147483648) { edges { cursor } } }`, nil, nobody, 0, ""},
 		"a page from a variable too big":  {`query($n: Int) { feed(first: $n) { edges { cursor } } }`, map[string]any{"n": int64(math.MaxInt64)}, nobody, 0, ""},
-		"a post":                          {`{ post(id: "x") { title content author { username } } }`, nil, nobody, postRead, "post"},
-		"a reference and its list":        {`{ post(id: "x") { id ...F comments(first: 5) { edges { cursor } } } } fragment F on Post { __typename comments(first: 5) { pageInfo { hasNextPage } } }`, nil, nobody, 2 * comments(5), "post.comments"},
-		"a node and its list":             {`{ node(id: "x") { ... on Post { comments(first: 5) { edges { cursor } } } } }`, nil, nobody, comments(5), "node.comments"},
-		"two lists":                       {`{ post(id: "x") { id a: comments(first: 5) { edges { cursor } } b: comments(first: 5) { edges { cursor } } } }`, nil, nobody, postRead + 2*comments(5), "post.a"},
-		"a list and more":                 {`{ node(id: "x") { ... on Post { title comments(first: 5) { edges { cursor } } } } }`, nil, nobody, nodeRead + comments(5), "node.comments"},
-		"only the id":                     {`{ post(id: "x") { id } }`, nil, nobody, postRead, "post"},
-		"one key is a point read":         {`{ post(id: "x") { title author { createdAt } viewerHasLiked } }`, nil, somebody, postRead + 1 + 1, "post"},
-		"nobody likes anything":           {`{ post(id: "x") { title viewerHasLiked } }`, nil, nobody, postRead, "post"},
+		"a post":                          {`{ post(id: "` + postID + `") { title content author { username } } }`, nil, nobody, postRead, "post"},
+		"a reference and its list":        {`{ post(id: "` + postID + `") { id ...F comments(first: 5) { edges { cursor } } } } fragment F on Post { __typename comments(first: 5) { pageInfo { hasNextPage } } }`, nil, nobody, 2 * comments(5), "post.comments"},
+		"a node and its list":             {`{ node(id: "` + postID + `") { ... on Post { comments(first: 5) { edges { cursor } } } } }`, nil, nobody, comments(5), "node.comments"},
+		"two lists":                       {`{ post(id: "` + postID + `") { id a: comments(first: 5) { edges { cursor } } b: comments(first: 5) { edges { cursor } } } }`, nil, nobody, postRead + 2*comments(5), "post.a"},
+		"a list and more":                 {`{ node(id: "` + postID + `") { ... on Post { title comments(first: 5) { edges { cursor } } } } }`, nil, nobody, nodeRead + comments(5), "node.comments"},
+		"only the id":                     {`{ post(id: "` + postID + `") { id } }`, nil, nobody, postRead, "post"},
+		"one key is a point read":         {`{ post(id: "` + postID + `") { title author { createdAt } viewerHasLiked } }`, nil, somebody, postRead + 1 + 1, "post"},
+		"nobody likes anything":           {`{ post(id: "` + postID + `") { title viewerHasLiked } }`, nil, nobody, postRead, "post"},
 		"keys of one loader":              {`{ a: feed(first: 5) { ...F } b: feed(first: 6) { ...F } } fragment F on PostConnection { edges { node { author { createdAt } } } }`, nil, nobody, feed(5) + feed(6) + usersBatch.of(11), "b"},
 		"more keys than a batch":          {`{ a: feed(first: 100) { ...F } b: feed(first: 30) { ...F } } fragment F on PostConnection { edges { node { content } } }`, nil, nobody, feed(100) + feed(30) + 2*postsBatch.each + 130*postsBatch.key, "a.edges.node.content"},
-		"whole posts have their contents": {`{ user(id: "x") { createdAt posts(first: 2) { edges { node { comments(first: 3) { edges { node { post { content } } } } } } } } }`, nil, nobody, 1 + posts(2) + 2*comments(3) + postsBatch.of(2), "user.posts.edges.node.comments"},
+		"whole posts have their contents": {`{ user(id: "` + userID + `") { createdAt posts(first: 2) { edges { node { comments(first: 3) { edges { node { post { content } } } } } } } } }`, nil, nobody, 1 + posts(2) + 2*comments(3) + postsBatch.of(2), "user.posts.edges.node.comments"},
 		"nodes": {`{ nodes(ids: ["` + userID + `", "` + postID + `", "` + postID + `"]) { ... on Post { comments(first: 10) { edges { cursor } } } } }`, nil, nobody,
 			usersBatch.of(1) + postsBatch.of(2) + 3*comments(10), "nodes.comments"},
 		"one of nodes":              {`{ nodes(ids: "` + userID + `") { id } }`, nil, nobody, usersBatch.of(1), "nodes"},
 		"nodes that are none":       {`{ nodes(ids: ["` + userID + `", "nonsense"]) { ... on Post { comments(first: 10) { edges { cursor } } } } }`, nil, nobody, 0, ""},
 		"more nodes than there may": {`query($ids: [ID!]!) { nodes(ids: $ids) { id } }`, map[string]any{"ids": make([]any, 101)}, nobody, 0, ""},
+		"an id of nothing":          {`query($id: ID!) { post(id: "x") { title comments { edges { cursor } } } user(id: "` + postID + `") { username } node(id: $id) { id } }`, map[string]any{"id": "x"}, nobody, 0, ""},
 		"writes":                    {`mutation { a: likePost(input: {postId: "x"}) { post { title comments(first: 1) { edges { cursor } } } } b: createComment(input: {postId: "x", content: "c"}) { comment { id } } }`, nil, somebody, of("Mutation", "likePost", 0) + of("Mutation", "createComment", 0) + comments(1), "a"},
 		"an event":                  {`subscription { commentAdded(postId: "x") { content author { createdAt } post { title content } } }`, nil, nobody, usersBatch.of(1) + postsBatch.of(1), "commentAdded.post"},
 		"an event at hand":          {`subscription { postPublished { title content author { username } } }`, nil, nobody, 0, ""},
@@ -297,7 +298,7 @@ func TestFragmentsThatDoubleAreWalkedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const n = 200
 			var query strings.Builder
-			query.WriteString(`{ user(id: "x") { ...F0 } }`)
+			query.WriteString(`{ user(id: "` + userGlobalID("u") + `") { ...F0 } }`)
 			for i := range n {
 				fmt.Fprintf(&query, " fragment F%d on User { %s }", i, fmt.Sprintf(inside, i+1))
 			}

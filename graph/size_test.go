@@ -41,7 +41,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	for name, tt := range map[string]struct{ query, field string }{
 		"a text again and again":     {`{ feed(first: 100) { edges { node { a: content b: content c: content d: content } } } }`, "feed.edges.node.a"},
 		"comments in lists":          {`{ feed(first: 50) { edges { node { comments(first: 100) { edges { node { content } } } } } } }`, "feed.edges.node.comments.edges.node.content"},
-		"one post in many places":    {`{ post(id: "x") { title comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "post.comments.edges.node.post.a"},
+		"one post in many places":    {`{ post(id: "` + postGlobalID("p") + `") { title comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "post.comments.edges.node.post.a"},
 		"in fragments":               {`{ a: feed(first: 100) { ...F } b: feed(first: 100) { ...F } } fragment F on PostConnection { edges { node { a: content b: content } } }`, "a.edges.node.a"},
 		"an event":                   {`subscription { postChanged(id: "x") { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } }`, "postChanged.comments.edges.node.post.a"},
 		"a payload":                  {`mutation { likePost(input: {postId: "x"}) { post { comments(first: 100) { edges { node { post { a: content b: content c: content d: content } } } } } } }`, "likePost.post.comments.edges.node.post.a"},
