@@ -19,13 +19,16 @@ const (
 // asked for twice is read once; a read that failed is not remembered.
 //
 // What is queued for a batch is a group of keys, not a key: a group that was
-// announced enters its batch as a whole, however busy the machine is.
+// announced enters its batch as a whole, however busy the machine is. While more are expected
+// to be announced nothing is queued, for they may belong to the same batch.
 type loader[K comparable, V any] struct {
 	read func(asker any, keys []K) ([]V, error)
 
 	mu        sync.Mutex
 	queue     *dataloader.Loader[*group[K], []V] // guarded by mu; nil until something is read
 	known     map[K]func() (V, error)            // guarded by mu; what was read, or is being read
+	expected  int                                // guarded by mu; groups that will be announced
+	held      *heldGroup[K, V]                   // guarded by mu; what is not queued until they are; nil: nothing
 	announced []func() []K                       // guarded by mu; groups that are not in groups yet
 	groups    map[K][]K                          // guarded by mu; the group that a key was announced in
 }
@@ -34,6 +37,13 @@ type loader[K comparable, V any] struct {
 type group[K comparable] struct {
 	keys  []K
 	asker any // for the first of them; see withAsker
+}
+
+// heldGroup is a group that is held back until it is queued.
+type heldGroup[K comparable, V any] struct {
+	group[K]
+	queued chan struct{} // closed when read is there
+	read   dataloader.Thunk[[]V]
 }
 
 // newLoader makes a loader whose batches run on ctx. fetch gets distinct keys, at
@@ -85,12 +95,23 @@ func guarded[V any](read func() (V, error)) (value V, err error) {
 	return read()
 }
 
-// announce says that the keys will be asked for together, if at all: the first of
-// them to be loaded takes the others along. keys is called when it matters.
-func (l *loader[K, V]) announce(keys func() []K) {
+// expect says that keys are going to be announced, once, by what it returns: that they will be
+// asked for together, if at all. The first of them to be loaded takes the others along. keys is
+// called when it matters. Nothing may be loaded on the way from the one to the other.
+func (l *loader[K, V]) expect() (announce func(keys func() []K)) {
 	l.mu.Lock()
-	l.announced = append(l.announced, keys)
+	l.expected++
 	l.mu.Unlock()
+	return func(keys func() []K) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.announced = append(l.announced, keys)
+		if l.expected--; l.expected == 0 && l.held != nil {
+			l.held.read = l.queueLocked(&l.held.group)
+			close(l.held.queued)
+			l.held = nil
+		}
+	}
 }
 
 // prime remembers a value that was read by other means.
@@ -175,8 +196,10 @@ func (l *loader[K, V]) groupLocked(key K) []K {
 
 // enqueueLocked queues those keys that are not known, as one group.
 func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
-	g := &group[K]{asker: askerOf(ctx)}
-	var read dataloader.Thunk[[]V]
+	g := l.held
+	if g == nil {
+		g = &heldGroup[K, V]{group: group[K]{asker: askerOf(ctx)}, queued: make(chan struct{})}
+	}
 	for _, k := range keys {
 		if _, ok := l.known[k]; ok {
 			continue
@@ -184,23 +207,33 @@ func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
 		i := len(g.keys)
 		g.keys = append(g.keys, k)
 		l.knowLocked(k, func() (value V, err error) {
-			values, err := read()
+			<-g.queued
+			values, err := g.read()
 			if err != nil {
-				l.forget(g)
+				l.forget(&g.group)
 				return value, err
 			}
 			return values[i], nil
 		})
 	}
-	if len(g.keys) == 0 {
-		return
+	switch {
+	case len(g.keys) == 0:
+	case l.expected > 0:
+		l.held = g
+	default:
+		g.read = l.queueLocked(&g.group)
+		close(g.queued)
 	}
+}
+
+// queueLocked has the next batch read a group.
+func (l *loader[K, V]) queueLocked(g *group[K]) dataloader.Thunk[[]V] {
 	if l.queue == nil { // most loaders of most responses are asked for nothing
 		l.queue = dataloader.NewBatchedLoader(l.batch, dataloader.WithWait[*group[K], []V](loaderWait),
 			dataloader.WithBatchCapacity[*group[K], []V](loaderBatch),
 			dataloader.WithCache[*group[K], []V](&dataloader.NoCache[*group[K], []V]{}))
 	}
-	read = l.queue.Load(ctx, g)
+	return l.queue.Load(context.Background(), g) // the batch has a context of its own
 }
 
 // forget makes keys whose read failed unknown again, once.

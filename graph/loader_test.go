@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +49,7 @@ func keys(n int) []string {
 func TestLoaderReadsAnAnnouncedGroupAtOnce(t *testing.T) {
 	var r recorder
 	l := newLoader(t.Context(), r.fetch)
-	l.announce(func() []string { return keys(100) })
+	l.expect()(func() []string { return keys(100) })
 	// One after the other, with more than a batch's wait between them.
 	for _, k := range keys(100) {
 		v, err := l.load(t.Context(), k)
@@ -58,6 +61,37 @@ func TestLoaderReadsAnAnnouncedGroupAtOnce(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([][]string{keys(100)}, r.batches); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What belongs to a list that is still being read is not left behind by the batch of another.
+func TestLoaderWaitsForWhatIsExpected(t *testing.T) {
+	var r recorder
+	l := newLoader(t.Context(), r.fetch)
+	first, second := l.expect(), l.expect()
+	first(func() []string { return []string{"a", "b"} })
+	var loads sync.WaitGroup
+	load := func(keys ...string) {
+		for _, key := range keys {
+			loads.Go(func() {
+				if v, err := l.load(t.Context(), key); err != nil || v != "value of "+key {
+					t.Error(v, err)
+				}
+			})
+		}
+	}
+	load("x", "a", "a")
+	eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.held != nil && len(l.held.keys) == 3
+	})
+	second(func() []string { return []string{"c"} })
+	loads.Wait()
+	load("c") // nothing is expected any more
+	loads.Wait()
+	if diff := cmp.Diff([][]string{{"a", "b", "x"}, {"c"}}, r.batches); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -77,7 +111,7 @@ func TestLoader(t *testing.T) {
 	t.Run("a primed key is not read, not even with its group", func(t *testing.T) {
 		var r recorder
 		l := newLoader(t.Context(), r.fetch)
-		l.announce(func() []string { return []string{"a", "b"} })
+		l.expect()(func() []string { return []string{"a", "b"} })
 		l.prime("a", "known")
 		b, _ := l.load(t.Context(), "b")
 		a, _ := l.load(t.Context(), "a")
@@ -91,8 +125,8 @@ func TestLoader(t *testing.T) {
 	t.Run("groups that nobody asks for are not read", func(t *testing.T) {
 		var r recorder
 		l := newLoader(t.Context(), r.fetch)
-		l.announce(func() []string { return []string{"a", "b"} })
-		l.announce(func() []string { return []string{"c", "d"} })
+		l.expect()(func() []string { return []string{"a", "b"} })
+		l.expect()(func() []string { return []string{"c", "d"} })
 		if _, err := l.load(t.Context(), "c"); err != nil {
 			t.Error(err)
 		}
@@ -186,4 +220,34 @@ func TestMemo(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Pages that arrive one after the other have what their items lack read in one batch.
+func TestPagesThatArriveUnevenly(t *testing.T) {
+	b := newBlog(t, Options{})
+	for _, name := range []string{"ada", "alan", "grace", "edsger"} {
+		b.user(t, name)
+		b.comment(t, name, b.post(t, name, "by "+name, "c"), "my own")
+	}
+	var all sync.WaitGroup
+	var nth atomic.Int64
+	all.Add(4)
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		if describeRequest(r).what == "query posts" {
+			n := nth.Add(1)
+			all.Done()
+			all.Wait()
+			time.Sleep(time.Duration(n) * 10 * loaderWait)
+		}
+		return nil, nil
+	}
+	defer func() { b.wire.fail = nil }()
+	b.wire.reset()
+	if a := post(t, b, "", `{ feed { edges { node { comments { edges { node { author { createdAt } } } } } } } }`, nil); a.code() != "" {
+		t.Fatal(a.body)
+	}
+	reads := slices.DeleteFunc(b.wire.seen(), func(what string) bool { return !strings.HasSuffix(what, "users") })
+	if len(reads) > 2 { // the last page may be too late for the batch of the others
+		t.Errorf("%v", reads)
+	}
 }
