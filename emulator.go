@@ -104,7 +104,7 @@ func (c emulatorConfig) serve(ctx context.Context, engine *emulator.Engine, list
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	for _, server := range running {
-		err = errors.Join(err, server.Shutdown(grace))
+		err = errors.Join(err, shutDown(grace, server, log))
 	}
 	for ; ended < len(running); ended++ {
 		if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {

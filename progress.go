@@ -49,7 +49,7 @@ func (m *meter) draw(stderr io.Writer, width int) {
 	m.bars.SetTerminalWidth(width)
 	m.bars.Style().Visibility.ETA = true
 	m.bars.Style().Visibility.Speed = true
-	m.log = slog.New(slog.NewTextHandler(aboveBars{m.bars}, nil))
+	m.log = newLog(aboveBars{m.bars})
 	go func() {
 		defer close(m.rendered)
 		m.bars.Render()

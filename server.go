@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 	if exit >= 0 { // --help
 		return exit
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	log := newLog(stderr)
 	switch {
 	case err != nil:
 	case command.Command() == "emulator":
@@ -356,17 +356,23 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	endStreams()
 	grace, cancel := context.WithTimeout(base, shutdownTimeout)
 	defer cancel()
-	err = server.Shutdown(grace)
+	err = shutDown(grace, server, log)
 	endRequests()
-	if errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("requests were cut off")
-		err = server.Close()
-	}
 	handler.Wait()
 	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
 		err = errors.Join(err, serr)
 	}
 	return err // then, by the defers: the projections let go of their leases, and the engine closes
+}
+
+// shutDown ends a server. Requests under way may finish until grace ends, and are cut off then.
+func shutDown(grace context.Context, server *http.Server, log *slog.Logger) error {
+	err := server.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		log.Warn("requests were cut off")
+		return server.Close()
+	}
+	return err
 }
 
 // loadDemo loads the demo blog if the store is empty, or goes on with loading it. It
@@ -433,12 +439,29 @@ func oneLine(err error) string {
 		}
 		text = head + strings.TrimSpace(answer.ErrorCode) + hint + "\n" + rest
 	}
+	return onOneLine(text)
+}
+
+// onOneLine returns the lines of a text on one, each once, without the rules that azcore draws
+// between them.
+func onOneLine(text string) string {
 	var all []string
 	for line := range strings.Lines(text) {
 		line = strings.Join(strings.Fields(line), " ")
-		if strings.Trim(line, "-") != "" && !slices.Contains(all, line) { // rules are azcore's, too
+		if strings.Trim(line, "-") != "" && !slices.Contains(all, line) {
 			all = append(all, line)
 		}
 	}
 	return strings.Join(all, "; ")
+}
+
+// newLog returns a log that writes to w. Of an answer of Cosmos DB that is an error, azcore makes
+// a page.
+func newLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == logError {
+			a.Value = slog.StringValue(onOneLine(a.Value.String()))
+		}
+		return a
+	}}))
 }

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	azruntime "github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
 	"byline/internal/secrettest"
 	"byline/store/emulator"
@@ -83,8 +85,11 @@ func start(t testing.TB, args ...string) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	i := &instance{t: t, log: &output{}}
 	listening, exit := make(chan net.Addr, 1), make(chan int, 1)
+	if !slices.Contains(args, "--listen") {
+		args = append(args, "--listen", "localhost:0")
+	}
 	go func() {
-		exit <- run(ctx, append([]string{"--listen", "localhost:0"}, args...), io.Discard, i.log, func(a net.Addr) { listening <- a })
+		exit <- run(ctx, args, io.Discard, i.log, func(a net.Addr) { listening <- a })
 	}()
 	i.stop = sync.OnceValue(func() int { cancel(); return <-exit })
 	t.Cleanup(func() { i.stop() })
@@ -448,13 +453,17 @@ func TestRequestsAreCutOff(t *testing.T) {
 	before := shutdownTimeout
 	shutdownTimeout = 10 * time.Millisecond
 	t.Cleanup(func() { shutdownTimeout = before })
-	s := start(t, "--data", t.TempDir(), "--no-demo")
-	c := beginRequest(t, s.root)
-	if status := s.stop(); status != 0 || !strings.Contains(s.log.String(), `msg="requests were cut off"`) {
-		t.Errorf("exit status %d: %s", status, s.log)
-	}
-	if rest, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the request: %s, %v", rest, err)
+	for _, command := range [][]string{{"serve", "--no-demo"}, {"emulator", "--http"}} {
+		t.Run(command[0], func(t *testing.T) {
+			s := start(t, append(command, "--data", t.TempDir())...)
+			c := beginRequest(t, s.root)
+			if status := s.stop(); status != 0 || !strings.Contains(s.log.String(), `msg="requests were cut off"`) {
+				t.Errorf("exit status %d: %s", status, s.log)
+			}
+			if rest, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("the request: %s, %v", rest, err)
+			}
+		})
 	}
 }
 
@@ -567,5 +576,18 @@ func TestOneLine(t *testing.T) {
 		if got := oneLine(c.err); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+}
+
+// TestErrorsInTheLog: of the page that azcore makes of an answer, the log has the lines on one.
+func TestErrorsInTheLog(t *testing.T) {
+	request := httptest.NewRequest(http.MethodGet, "https://account.example/dbs/blog", nil)
+	answer := azruntime.NewResponseError(&http.Response{Status: "503 Unavailable", StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(`{"message":"later"}`))})
+	var log output
+	newLog(&log).Warn("not read", logError, fmt.Errorf("read database: %w", answer))
+	want := `error="read database: GET https://account.example/dbs/blog; RESPONSE 503: 503 Unavailable; ERROR CODE UNAVAILABLE; {; \"message\": \"later\"; }"`
+	if line := log.String(); !strings.Contains(line, want) {
+		t.Errorf("%s is not in %s", want, line)
 	}
 }
