@@ -122,6 +122,9 @@ func lsnOf(etag *azcore.ETag) uint64 {
 	return lsn
 }
 
+// spanOf is a range as a text.
+func spanOf(r azcosmos.FeedRange) string { return r.MinInclusive + "-" + r.MaxExclusive }
+
 // overlap reports whether two feed ranges have keys in common.
 func overlap(a, b azcosmos.FeedRange) bool {
 	return compareKeys(a.MinInclusive, b.MaxExclusive) < 0 && compareKeys(b.MinInclusive, a.MaxExclusive) < 0

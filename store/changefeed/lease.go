@@ -68,7 +68,7 @@ type leases struct {
 }
 
 func (l leases) id(r azcosmos.FeedRange) string {
-	return fmt.Sprintf("%s.%s-%s", l.prefix, r.MinInclusive, r.MaxExclusive)
+	return l.prefix + "." + spanOf(r)
 }
 
 // list returns all leases. They are not of one moment: a lease may be missing

@@ -103,7 +103,7 @@ const (
 	logRange      = "range"
 	logGeneration = "generation"
 	logError      = "error"
-	logRetryIn    = "retry_in"
+	logRetryIn    = "retryIn"
 )
 
 // Processor follows the change feed of a container, and shares the work with all

@@ -133,7 +133,7 @@ func (r reader) failed(ctx context.Context, retry *backoff, of azcosmos.FeedRang
 		level = slog.LevelDebug
 	}
 	r.o.Observe(Progress{Range: of, Err: err})
-	r.o.Logger.Log(ctx, level, "change feed: trying again", logRange, of, logError, err, logRetryIn, d)
+	r.o.Logger.Log(ctx, level, "change feed: trying again", logRange, spanOf(of), logError, err, logRetryIn, d)
 	return sleep(ctx, d)
 }
 

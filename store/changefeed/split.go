@@ -76,7 +76,7 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 		return err
 	}
 	w.parts, parts = parts, nil
-	p.o.Logger.Info("range split", logRange, h.r, logGeneration, whole.Generation)
+	p.o.Logger.Info("range split", logRange, spanOf(h.r), logGeneration, whole.Generation)
 	return errSplit
 }
 
@@ -176,7 +176,7 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 		p.drop(whole.ID)
 		return err
 	}
-	p.o.Logger.Info("ranges merged", logRange, r, logGeneration, whole.Generation)
+	p.o.Logger.Info("ranges merged", logRange, spanOf(r), logGeneration, whole.Generation)
 	p.launch(ctx, w, whole)
 	return nil
 }

@@ -161,13 +161,13 @@ func (p *Processor) end(ctx context.Context, h *held, w *worker) {
 	case errSplit, errMerged:
 		return // it is gone, or kept
 	case ErrLeaseLost:
-		p.o.Logger.Info("lease lost", logRange, h.r, logGeneration, h.get().Generation)
+		p.o.Logger.Info("lease lost", logRange, spanOf(h.r), logGeneration, h.get().Generation)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := h.release(ctx, w.at); err != nil && !errors.Is(err, ErrLeaseLost) {
-		p.o.Logger.Warn("lease not released", logRange, h.r, logError, err)
+		p.o.Logger.Warn("lease not released", logRange, spanOf(h.r), logError, err)
 	}
 }
 
@@ -232,7 +232,7 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 	}
 	done, err := p.reader.step(ctx, h.r, w.at, p.handle)
 	if errors.Is(err, errMadeAnew) {
-		p.o.Logger.Warn("container made anew: its change feed is read from the beginning", logRange, h.r)
+		p.o.Logger.Warn("container made anew: its change feed is read from the beginning", logRange, spanOf(h.r))
 		w.at = ""
 		return false, h.checkpoint(ctx, "")
 	}
