@@ -120,6 +120,7 @@ func TestExplain(t *testing.T) {
 		"no page":               {`{ feed(first: 0) { edges { cursor } } viewer { username } }`, "", []string{" 1 !feed", "viewer 1 (viewer)"}, ""},
 		"a post that is none":   {`query F($id: ID!) { post(id: $id) { title comments { edges { cursor } } } viewer { username } }`, `{"id": "x"}`, []string{"F 1 !post", "viewer 1 (viewer)"}, ""},
 		"a user that is a post": {`query F($id: ID!) { user(id: $id) { username } }`, `{"id": "` + postGlobalID("p") + `"}`, []string{"F 0 !user"}, ""},
+		"a post that is a user": {`query F($id: ID!) { post(id: $id) { title } }`, `{"id": "` + ada + `"}`, []string{"F 0 !post"}, ""},
 		"a node that is none":   {`{ node(id: 1) { id } }`, "", []string{" 0 !node"}, ""},
 		"nodes that are none":   {`{ nodes(ids: "x") { id } }`, "", []string{" 0 !nodes"}, ""},
 		"nodes without a value": {`query F($id: ID!) { nodes(ids: [$id]) { id } }`, "", []string{"F 0 $id"}, ""},

@@ -256,6 +256,9 @@ func TestVariablesAreOfTheirTypes(t *testing.T) {
 		if a := post(t, b, "", feed, map[string]any{"v": 1<<31 - 1}); a.field() != "first" {
 			t.Errorf("the largest: %s", a.body)
 		}
+		if a := post(t, b, "", `query($v: ID!) { node(id: $v) { id } }`, map[string]any{"v": 1 << 31}); a.field() != "id" {
+			t.Errorf("an id may be longer: %s", a.body)
+		}
 	}
 }
 
