@@ -349,3 +349,16 @@ func TestCosmosFailures(t *testing.T) {
 		})
 	}
 }
+
+// Of several operations the request must name one.
+func TestWhichOperation(t *testing.T) {
+	h := deaf(t, Options{})
+	for query, want := range map[string]string{
+		`query A { __typename } query B { __typename }`: "operationName",
+		`fragment F on Query { __typename }`:            "no operation",
+	} {
+		if a := post(t, h, "", query, nil); a.code() != "GRAPHQL_VALIDATION_FAILED" || !strings.Contains(a.Errors[0].Message, want) {
+			t.Errorf("%s: %s", query, a.body)
+		}
+	}
+}

@@ -134,7 +134,7 @@ func begin(ctx context.Context, exec graphql.GraphExecutor, a *admission, params
 		return refused(ctx, exec, err)
 	}
 	op, err := guarded(func() (op *graphql.OperationContext, err error) {
-		op, errs := exec.CreateOperationContext(ctx, params)
+		op, errs := prepareOperation(ctx, exec, params)
 		if errs != nil {
 			err = errs
 		}

@@ -17,6 +17,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/store"
 )
@@ -257,7 +258,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 	asker := requestFrom(ctx)
 	asker.size, asker.registers = len(in.text), params.Query != "" && params.Extensions[persistedKey] != nil
 
-	op, errs := exec.CreateOperationContext(ctx, params)
+	op, errs := prepareOperation(ctx, exec, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
 		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refuse("", "GET is for queries: use POST for a %s", op.Operation.Operation)}
 	}
@@ -265,6 +266,20 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 		return nil, nil, errs
 	}
 	return op, t.admission.leave, nil
+}
+
+// prepareOperation finds the operation that is asked for and checks it.
+func prepareOperation(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+	op, errs := exec.CreateOperationContext(ctx, params)
+	if op.Doc == nil || op.Operation != nil || params.OperationName != "" {
+		return op, errs
+	}
+	// The executor says that an operation without a name is not found.
+	message := "the document has several operations: operationName must say which is meant"
+	if len(op.Doc.Operations) == 0 {
+		message = "the document has no operation"
+	}
+	return op, gqlerror.List{gqlerror.Wrap(&refusal{code: validationFailed, message: message})}
 }
 
 // readGet reads an operation from the URL.
