@@ -243,6 +243,7 @@ func TestRebuildMeetsAnotherWrite(t *testing.T) {
 	if b.left.Load() > 0 {
 		t.Fatal("it has written nothing")
 	}
+	eventually(t, v.caughtUp) // with what it has written
 	for _, d := range v.verify(0) {
 		t.Errorf("%+v", d)
 	}
