@@ -1,0 +1,549 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+
+	"byline/store"
+)
+
+// A rename is held up just before it lets the old name go, and meanwhile the user
+// takes the old name back.
+func TestNameTakenBackIsNotLetGo(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	taken := false
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method != http.MethodDelete || taken {
+			return nil
+		}
+		taken = true
+		w.wire.intercept(nil)
+		if _, err := w.RenameUser(t.Context(), ada.ID, "ada"); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := w.UserByUsername(t.Context(), "ada"); !taken || err != nil || u == nil {
+		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
+	}
+	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "ADA"})
+	wantCode(t, err, store.Conflict, "username")
+}
+
+// A name that was let go and reserved by somebody else in the middle of a rename is theirs.
+func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), store.UserID("test", "grace")
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method != http.MethodPut {
+			return nil
+		}
+		w.wire.intercept(nil)
+		if _, err := w.RenameUser(t.Context(), ada.ID, "other"); err != nil {
+			t.Error(err)
+		}
+		if _, err := w.CreateUser(t.Context(), store.NewUser{ID: grace, Username: "ada"}); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"countess": ada.ID, "ada": grace}, w.reservations()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whoever is renamed lets go of no name that is reserved for somebody else.
+func TestNameOfAnotherIsNotLetGo(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	w.corrupt("users", grace.ID, grace.ID, "/username", "ada")
+	w.corrupt("users", "username:ada", "username:ada", "/ownerId", grace.ID)
+	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.reservations()["ada"]; got != grace.ID {
+		t.Errorf("the name is reserved for %q", got)
+	}
+}
+
+// A name stays reserved for a user that cannot be read.
+func TestNameOfAUserThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
+	w.clock.ms.Add(time.Hour.Milliseconds())
+	w.run()
+	eventually(t, func() error {
+		status, err := w.Projections(t.Context())
+		for _, r := range status {
+			if r.Processor == "usernames" && r.Lag == 0 {
+				return err
+			}
+		}
+		return errors.Join(err, errors.New("the sweep has not come by"))
+	})
+	if got := w.reservations()["ada"]; got != ada.ID {
+		t.Errorf("the name is reserved for %q", got)
+	}
+}
+
+// A create that meets its own repetition returns what that has made.
+func TestCreateUserBesideItsRepetition(t *testing.T) {
+	w := newWorld(t)
+	in := store.NewUser{ID: store.UserID("test", "ada"), Username: "ada", Key: "k"}
+	writes := 0
+	w.wire.intercept(func(r *http.Request) error {
+		if changes(r) {
+			writes++
+		}
+		if writes == 2 { // the name is reserved
+			w.wire.intercept(nil)
+			if _, err := w.CreateUser(t.Context(), in); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	if u, err := w.CreateUser(t.Context(), in); err != nil || u.Username != "ada" {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// A name that was reserved a moment ago is its owner's, who may be about to carry it.
+func TestReservationIsHonouredForTheGrace(t *testing.T) {
+	w := newWorld(t)
+	w.upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"somebody","creationDate":%q}`, store.NewDate(w.clock.now())))
+	in := store.NewUser{ID: store.UserID("test", "ada"), Username: "Wanted"}
+	_, err := w.CreateUser(t.Context(), in)
+	wantCode(t, err, store.Conflict, "username")
+	w.clock.ms.Add(time.Minute.Milliseconds())
+	if _, err := w.CreateUser(t.Context(), in); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who takes a name, or gives one up, does so within half the grace, and says when it began.
+func TestNamesChangeWithinTheGrace(t *testing.T) {
+	w := newWorld(t)
+	users, err := w.client.NewContainer("blog", "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := 0
+	var began store.Date
+	w.wire.intercept(func(r *http.Request) error {
+		if !strings.Contains(r.URL.Path, "/docs") {
+			return nil // of the client's own concerns
+		}
+		requests++
+		if end, ok := r.Context().Deadline(); !ok || time.Until(end) > 30*time.Second {
+			t.Errorf("%s %s may take longer", r.Method, r.URL.Path)
+		}
+		if r.Method == http.MethodPatch { // the user is about to be changed
+			var old struct {
+				Leaving      bool
+				CreationDate store.Date
+			}
+			item, err := users.ReadItem(r.Context(), azcosmos.NewPartitionKeyString("username:ada"), "username:ada", nil)
+			if err == nil {
+				err = json.Unmarshal(item.Value, &old)
+			}
+			if err != nil || !old.Leaving || old.CreationDate < began {
+				t.Errorf("the old name: %+v %v", old, err)
+			}
+		}
+		return nil
+	})
+	ada := w.user("ada")
+	w.clock.ms.Add(time.Hour.Milliseconds())
+	began = store.NewDate(w.clock.now())
+	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil || requests < 5 {
+		t.Errorf("%d requests, %v", requests, err)
+	}
+}
+
+// reservations lists the names that are reserved, and for whom.
+func (w *world) reservations() map[string]string {
+	w.t.Helper()
+	users, err := w.client.NewContainer("blog", "users")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all := map[string]string{}
+	pager := users.NewQueryItemsPager("SELECT c.id, c.ownerId FROM c WHERE c.type = 'username'", azcosmos.NewPartitionKey(), nil)
+	for pager.More() {
+		page, err := pager.NextPage(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, raw := range page.Items {
+			var r struct{ ID, OwnerID string }
+			if err := json.Unmarshal(raw, &r); err != nil {
+				w.t.Fatal(err)
+			}
+			all[strings.TrimPrefix(r.ID, "username:")] = r.OwnerID
+		}
+	}
+	return all
+}
+
+// Whatever request of a rename or a creation is the last before a crash, whether
+// its answer still arrives or not: the user is found under the old or the new name;
+// the sweep leaves nothing over; and the user can do it again.
+func TestCrashAtEveryStepOfANameChange(t *testing.T) {
+	for _, what := range []string{"create", "rename"} {
+		for _, answered := range []bool{true, false} {
+			for k := range 20 {
+				finished := false
+				t.Run(fmt.Sprintf("%s, %d requests, last answered %v", what, k, answered), func(t *testing.T) {
+					finished = crashInANameChange(t, what, k, answered)
+				})
+				if finished {
+					break
+				}
+				if k == 19 {
+					t.Error("it does not end")
+				}
+			}
+		}
+	}
+}
+
+// crashInANameChange reports whether k requests were enough.
+func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.clock.ms.Add(61_000)
+	stop := w.run()
+	eventually(t, func() error {
+		if w.checkpoints() != 2 {
+			return errors.New("the sweep has not come by the name that the user has")
+		}
+		return nil
+	})
+	stop()
+	owner, change := ada.ID, func() error {
+		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+		return err
+	}
+	if what == "create" {
+		owner = store.UserID("test", "new")
+		change = func() error {
+			_, err := w.CreateUser(t.Context(), store.NewUser{ID: owner, Username: "wanted"})
+			return err
+		}
+	}
+	requests := 0
+	w.wire.intercept(func(r *http.Request) error {
+		if !strings.HasSuffix(r.URL.Path, "/docs") && !strings.Contains(r.URL.Path, "/docs/") {
+			return nil // of the client's own concerns
+		}
+		if requests++; requests <= k {
+			return nil
+		}
+		if requests == k+1 && !answered {
+			if resp, err := w.engine.Do(r); err == nil {
+				_ = resp.Body.Close()
+			}
+		}
+		return context.DeadlineExceeded
+	})
+	err := change()
+	w.wire.intercept(nil)
+	if requests <= k && err != nil {
+		t.Fatal(err)
+	}
+	finished := requests <= k
+
+	carried := map[string]string{"ada": ada.ID} // who is to be found by name, and nobody else
+	check := func(want ...string) {
+		t.Helper()
+		u, err := w.User(t.Context(), owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := ""
+		if u != nil {
+			have = u.Username
+		}
+		if !slices.Contains(want, have) {
+			t.Fatalf("the user carries %q, not one of %q", have, want)
+		}
+		if what == "rename" {
+			delete(carried, "ada")
+		}
+		if have != "" {
+			carried[have] = owner
+		}
+		for _, name := range []string{"ada", "wanted"} {
+			found, err := w.UserByUsername(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found == nil && carried[name] != "" || found != nil && found.ID != carried[name] {
+				t.Fatalf("under %s: %v, want %q", name, found, carried[name])
+			}
+		}
+	}
+	before := map[string]string{"create": "", "rename": "ada"}[what]
+	switch {
+	case finished:
+		check("wanted")
+	case k == 0 && answered:
+		check(before)
+	default:
+		check(before, "wanted")
+	}
+
+	swept := func() {
+		t.Helper()
+		w.clock.ms.Add(61_000) // before the sweep runs, so that it does not wait
+		stop := w.run()
+		eventually(t, func() error {
+			if diff := cmp.Diff(carried, w.reservations()); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+		stop()
+	}
+	swept()
+	check(before, "wanted")
+	err = change()
+	if u, _ := w.User(t.Context(), owner); err != nil && (what != "create" || u == nil) {
+		t.Fatal(err) // whoever has been created cannot be created again
+	}
+	check("wanted")
+	swept()
+	return finished
+}
+
+// Before the grace has passed, what is left over is left in peace, and so is what
+// verify finds.
+func TestYoungReservationsAreLeftInPeace(t *testing.T) {
+	w := newWorld(t)
+	w.wire.intercept(func(r *http.Request) error { // a crash between reservation and user
+		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), store.UserID("test", "new")) && r.Method == http.MethodPost {
+			return context.DeadlineExceeded
+		}
+		return nil
+	})
+	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "new"), Username: "wanted"})
+	wantCode(t, err, store.Unavailable, "")
+	w.wire.intercept(nil)
+	if found := w.verify(0); found != nil {
+		t.Errorf("verify finds %v", found)
+	}
+	defer w.run()()
+	w.user("poke")
+	eventually(t, w.caughtUp)
+	time.Sleep(50 * time.Millisecond)
+	if w.reservations()["wanted"] == "" {
+		t.Fatal("the sweep has not waited")
+	}
+	w.clock.ms.Add(61_000)
+	eventually(t, func() error {
+		if w.reservations()["wanted"] != "" {
+			return errors.New("still reserved")
+		}
+		return nil
+	})
+}
+
+// The sweep is held up just before it lets a left-over name go, and meanwhile its
+// owner goes on with it.
+func TestSweepDoesNotTakeANameInUse(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch { // a crash before the user is changed
+			return context.DeadlineExceeded
+		}
+		return nil
+	})
+	_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+	wantCode(t, err, store.Unavailable, "")
+	w.wire.intercept(nil)
+	w.clock.ms.Add(61_000)
+	var taken atomic.Bool
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && taken.CompareAndSwap(false, true) {
+			if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	defer w.run()()
+	eventually(t, func() error {
+		if !taken.Load() {
+			return errors.New("not swept")
+		}
+		return nil
+	})
+	w.clock.ms.Add(61_000)
+	eventually(t, func() error {
+		if diff := cmp.Diff(map[string]string{"wanted": ada.ID}, w.reservations()); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+	if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil {
+		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
+	}
+	_, err = w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "WANTED"})
+	wantCode(t, err, store.Conflict, "username")
+}
+
+// The sweep comes by while a name is being changed, just before the user is: what
+// it sees then is not how it stays.
+func TestSweepInTheMiddleOfANameChange(t *testing.T) {
+	for what, want := range map[string]map[string]string{
+		"create": {"ada": "ada", "wanted": "new"},
+		"rename": {"wanted": "ada"}, // its last step is cut off
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			ada := w.user("ada")
+			w.clock.ms.Add(61_000)
+			defer w.run()()
+			eventually(t, func() error {
+				if w.checkpoints() != 2 {
+					return errors.New("not swept yet")
+				}
+				return nil
+			})
+			newID := store.UserID("test", "new")
+			w.wire.intercept(func(r *http.Request) error {
+				switch {
+				case r.Method == http.MethodPatch,
+					r.Method == http.MethodPost && strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
+					time.Sleep(100 * time.Millisecond) // ten polls of the sweep
+				case r.Method == http.MethodDelete && what == "rename":
+					return context.DeadlineExceeded
+				}
+				return nil
+			})
+			var err error
+			if what == "create" {
+				_, err = w.CreateUser(t.Context(), store.NewUser{ID: newID, Username: "wanted"})
+			} else {
+				_, err = w.RenameUser(t.Context(), ada.ID, "wanted")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.wire.intercept(nil)
+			w.clock.ms.Add(61_000)
+			ids := map[string]string{"ada": ada.ID, "new": newID}
+			expected := map[string]string{}
+			for name, owner := range want {
+				expected[name] = ids[owner]
+			}
+			poke := w.user("poke") // once the sweep has let this go, it has done the rest
+			w.remove("users", poke.ID, poke.ID)
+			w.clock.ms.Add(61_000)
+			eventually(t, func() error {
+				if diff := cmp.Diff(expected, w.reservations()); diff != "" {
+					return errors.New(diff)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// A process stands still in the middle of a rename, for so long that the sweep lets
+// go of the new name, and then goes on.
+func TestNameThatWasSweptMeanwhileIsReservedAgain(t *testing.T) {
+	w := newWorld(t)
+	ada := w.user("ada")
+	w.wire.intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch {
+			w.wire.intercept(nil)
+			w.remove("users", "username:wanted", "username:wanted")
+		}
+		return nil
+	})
+	if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+		t.Fatal(err)
+	}
+	if owner := w.reservations()["wanted"]; owner != "" {
+		t.Fatalf("reserved for %s", owner)
+	}
+	defer w.run()()
+	eventually(t, func() error {
+		if diff := cmp.Diff(map[string]string{"wanted": ada.ID}, w.reservations()); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+}
+
+// Whatever step of a rename or a creation is the last before a crash: the user is
+// found under the name carried, and the other name becomes free.
+func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
+	for step := range 3 { // writes that get through
+		for _, what := range []string{"rename", "create"} {
+			t.Run(fmt.Sprintf("%s, %d writes", what, step), func(t *testing.T) {
+				w := newWorld(t)
+				ada := w.user("ada")
+				writes := 0
+				w.wire.intercept(func(r *http.Request) error {
+					if r.Method == http.MethodGet {
+						return nil
+					}
+					if writes++; writes > step {
+						return context.DeadlineExceeded
+					}
+					return nil
+				})
+				owner := ada.ID
+				if what == "rename" {
+					_, _ = w.RenameUser(t.Context(), owner, "wanted")
+				} else {
+					owner = store.UserID("test", "new")
+					_, _ = w.CreateUser(t.Context(), store.NewUser{ID: owner, Username: "wanted"})
+				}
+				w.wire.intercept(nil)
+				carried := ""
+				if u, err := w.User(t.Context(), owner); err != nil {
+					t.Fatal(err)
+				} else if u != nil {
+					carried = u.Username
+					if found, err := w.UserByUsername(t.Context(), carried); err != nil || found == nil || found.ID != owner {
+						t.Fatalf("under %s: %v, %v", carried, found, err)
+					}
+				}
+				w.clock.ms.Add(61_000) // the grace passes
+				for i, name := range []string{"ada", "wanted"} {
+					_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", fmt.Sprint("next", i)), Username: name})
+					held := name == carried || what == "create" && name == "ada"
+					if held {
+						wantCode(t, err, store.Conflict, "username")
+					} else if err != nil {
+						t.Errorf("%s is not free: %v", name, err)
+					}
+				}
+			})
+		}
+	}
+}
