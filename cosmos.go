@@ -86,6 +86,14 @@ func cosmosKey() secret { return secret(os.Getenv("COSMOS_KEY")) }
 // embedded reports whether the data is in the embedded engine.
 func (c cosmosConfig) embedded() bool { return c.CosmosEndpoint == "" }
 
+// location says where the data is, for people.
+func (c cosmosConfig) location() string {
+	if c.embedded() {
+		return c.Data
+	}
+	return "Cosmos DB at " + c.CosmosEndpoint
+}
+
 // local reports whether the data is on this machine: in the embedded engine, or in an
 // emulator.
 func (c cosmosConfig) local() bool {
@@ -136,7 +144,7 @@ func (c cosmosConfig) connect(ctx context.Context, log *slog.Logger, recorded tr
 	if err != nil {
 		return nil, err
 	}
-	where := "Cosmos DB at " + endpoint.String()
+	where := c.location()
 	nothing := func() error { return nil }
 	accountKey := cosmosKey()
 	if accountKey == "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/internal/secrettest"
 	"byline/store"
 	"byline/store/changefeed"
 	"byline/store/emulator"
@@ -80,7 +81,7 @@ func TestReadiness(t *testing.T) {
 	}
 	wire := &counting{Transporter: engine}
 	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}}})
+		Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}, PerRetryPolicies: []policy.Policy{store.Bodies{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +116,16 @@ func TestReadiness(t *testing.T) {
 	if r := askReady(t, h); len(r.Checks) != 3 {
 		t.Errorf("%+v", r.Checks)
 	}
+	demo := &demoBlog{blog: blog, log: secrettest.Logger()}
+	h.inquiries = append(h.inquiries, &inquiry{look: func(context.Context) []check { return []check{demo.check()} }})
+	if got, want := askReady(t, h).failing(), map[string]string{"demo": "the demo blog is being loaded"}; !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+	demo.load(t.Context(), func() {})
+	if c := demo.check(); !c.OK {
+		t.Errorf("after the load: %+v", c)
+	}
+	h.inquiries = h.inquiries[:len(h.inquiries)-1]
 	stop()
 	if err := <-done; err != nil {
 		t.Fatal(err)

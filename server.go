@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -234,6 +235,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		defer forMetrics.Close()
 	}
 	defer collectLater()()
+	log.Info("data is in "+c.location(), logDatabase, c.CosmosDatabase)
 	recorded, err := openTraces(ctx, log)
 	if err != nil {
 		return err
@@ -290,9 +292,12 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 			log.Error("projections stopped", logError, err)
 		}
 	})
+	health := newHealth(blog, cosmos.metrics)
 	if c.Demo && c.embedded() {
+		demo := &demoBlog{blog: blog, log: log}
+		health.inquiries = append(health.inquiries, &inquiry{look: func(context.Context) []check { return []check{demo.check()} }})
 		firstPosts := make(chan struct{})
-		background.Go(func() { loadDemo(behind, blog, log, sync.OnceFunc(func() { close(firstPosts) })) })
+		background.Go(func() { demo.load(behind, sync.OnceFunc(func() { close(firstPosts) })) })
 		select {
 		case <-firstPosts: // so that the first query finds something
 		case <-ctx.Done():
@@ -304,7 +309,6 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		background.Go(func() { _ = provider.Run(behind) }) // it ends with its context alone
 	}
 
-	health := newHealth(blog, cosmos.metrics)
 	if provider != nil {
 		health.inquiries = append(health.inquiries, &inquiry{look: func(context.Context) []check { return []check{checkProvider(provider.Ready())} }})
 	}
@@ -328,16 +332,15 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		IdleTimeout:       idleTimeout,
 	}
 	root := c.scheme() + "://" + reachable(c.Listen, listener.Addr())
-	log.Info("data", logWhere, cosmos.where, logDatabase, c.CosmosDatabase)
+	log.Info("listening", logURL, root+"/graphql", logAddress, listener.Addr().String())
 	if c.demoTokens() {
-		log.Info("sign in", logHow, "send the header 'Authorization: Bearer demo:ada', or any other name")
+		log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
 		if trusted == nil {
-			log.Info("playground", logURL, root+"/")
+			log.Info("open the playground in a browser", logURL, root+"/")
 		}
 	} else {
-		log.Info("sign in", logHow, "bearer tokens of "+c.AuthIssuer+" for "+c.AuthAudience)
+		log.Info("requests without a token are anonymous; to sign in, send a bearer token", "issuer", c.AuthIssuer, "audience", c.AuthAudience)
 	}
-	log.Info("listening", logURL, root+"/graphql", logAddress, listener.Addr().String())
 	if listening != nil {
 		listening(listener.Addr())
 	}
@@ -375,21 +378,58 @@ func shutDown(grace context.Context, server *http.Server, log *slog.Logger) erro
 	return err
 }
 
-// loadDemo loads the demo blog if the store is empty, or goes on with loading it. It
-// calls ready when there is something to see, and in any case before it returns.
-func loadDemo(ctx context.Context, blog *store.Store, log *slog.Logger, ready func()) {
+// demoBlog loads the demo blog into an empty store.
+type demoBlog struct {
+	blog   *store.Store
+	log    *slog.Logger
+	loaded atomic.Bool // or not needed
+	failed atomic.Bool
+}
+
+// load loads the demo blog if the store is empty, or resumes an interrupted load. It calls
+// ready when there is something to see, and in any case before it returns.
+func (d *demoBlog) load(ctx context.Context, ready func()) {
 	defer ready()
 	began := time.Now()
-	demo := seed.Demo(demoUserID)
-	needed, err := seed.Needed(ctx, blog, demo)
+	content := seed.Demo(demoUserID)
+	needed, err := seed.Needed(ctx, d.blog, content)
 	if err == nil && needed {
-		if err = seed.Load(ctx, demo, blog, func(int) { ready() }); err == nil {
-			log.Info("the demo blog is there", logTook, time.Since(began).Round(time.Millisecond))
+		d.log.Info("loading the demo blog", "users", content.Users, "posts", content.TotalPosts())
+		err = seed.Load(ctx, content, d.blog, func(int) { ready() })
+	}
+	switch {
+	case err == nil:
+		d.loaded.Store(true)
+	case ctx.Err() == nil:
+		d.failed.Store(true)
+		d.log.Error("demo blog not loaded", logError, err)
+	}
+	if err != nil {
+		return
+	}
+	if needed {
+		d.log.Info("the demo blog is complete", logTook, time.Since(began).Round(time.Millisecond))
+	}
+	if first, err := d.blog.User(ctx, content.User(0).ID); err == nil && first != nil {
+		var names []string
+		for i := range content.Users {
+			names = append(names, content.User(i).Username)
 		}
+		d.log.Info("sign in as any of the demo users", "users", strings.Join(names, " "))
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Error("demo blog not loaded", logError, err)
+}
+
+// check is OK once the demo blog is complete.
+func (d *demoBlog) check() check {
+	c := check{Name: "demo", OK: d.loaded.Load()}
+	switch {
+	case c.OK:
+	case d.failed.Load():
+		c.Detail = "the demo blog was not loaded; the log says why"
+	default:
+		c.Detail = "the demo blog is being loaded"
 	}
+	return c
 }
 
 // trustedDocuments reads the manifest; nil if there is none.

@@ -330,12 +330,18 @@ func TestWalk(t *testing.T) {
 	eventually(t, func() error { return walk(again) })
 }
 
-// loaded waits until the demo blog is there.
+// loaded waits until the server is ready, which it is when the demo blog is complete.
 func (i *instance) loaded() {
 	i.t.Helper()
 	eventually(i.t, func() error {
-		if !strings.Contains(i.log.String(), "the demo blog is there") {
-			return errors.New("the demo blog is not there")
+		r, err := http.Get(i.root + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer r.Body.Close()
+		if r.StatusCode != http.StatusOK {
+			body, _ := io.ReadAll(r.Body)
+			return fmt.Errorf("not ready: %s", body)
 		}
 		return nil
 	})
@@ -343,7 +349,8 @@ func (i *instance) loaded() {
 
 // TestDemo starts as a newcomer does.
 func TestDemo(t *testing.T) {
-	s := start(t, "--data", filepath.Join(t.TempDir(), "data"))
+	data := filepath.Join(t.TempDir(), "data")
+	s := start(t, "--data", data)
 	if n := len(at(t, s.do("", `{ feed(first: 1) { edges { node { title } } } }`, nil), "feed.edges").([]any)); n != 1 {
 		t.Errorf("the first query finds %d posts", n)
 	}
@@ -356,10 +363,20 @@ func TestDemo(t *testing.T) {
 			t.Errorf("demo:%s is %v", name, got)
 		}
 	}
-	for _, fact := range []string{"msg=listening", "msg=data", `msg="sign in"`, "msg=playground", "demo:ada"} {
-		if !strings.Contains(s.log.String(), fact) {
-			t.Errorf("the log does not say %s:\n%s", fact, s.log)
-		}
+	if got := at(t, s.do("", `{ userByUsername(username: "zelda") { posts { edges { cursor } } } }`, nil), "userByUsername.posts.edges").([]any); len(got) != 10 {
+		t.Errorf("ready with %d of the 10 posts of the last user", len(got))
+	}
+	if first, _, _ := strings.Cut(s.log.String(), "\n"); !strings.Contains(first, `msg="data is in `+data) {
+		t.Errorf("the first line of the log is %s", first)
+	}
+	for _, fact := range []string{"msg=listening", "requests without a token are anonymous", "demo:ada", `msg="open the playground in a browser" url=` + strings.Replace(s.root, "127.0.0.1", "localhost", 1) + "/",
+		"the demo blog is complete", "ada grace alan"} {
+		eventually(t, func() error {
+			if !strings.Contains(s.log.String(), fact) {
+				return fmt.Errorf("the log lacks %s:\n%s", fact, s.log)
+			}
+			return nil
+		})
 	}
 }
 

@@ -107,9 +107,6 @@ func (a *answers) keep(r *http.Request, in received, response *graphql.Response)
 	}
 	personal := asker.personal.Load()
 	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == "" // it named its document by hash or id
-	if public && asksInPublic(r) {
-		delete(response.Extensions, costExtension) // of development: nobody has asked for it
-	}
 	k := &keptAnswer{body: encode(response), basis: asker.basis, store: a.store}
 	if public {
 		k.tag = tagOf(k.body)

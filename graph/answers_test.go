@@ -75,7 +75,7 @@ func newInstance(t testing.TB, b *blog, name string, poll time.Duration) *instan
 	i := &instance{}
 	i.Handler = identify(askCost(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.http.Do(w, r, countingExecutor{e.exec, &i.executed})
-	}), costUntold, presenter{log: o.Logger}), nil)
+	}), presenter{log: o.Logger}), nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

@@ -19,7 +19,7 @@ const publicMaxAge = 5 * time.Second
 // answer has cost, if the client asks for it, is not the same for everybody.
 func asksInPublic(r *http.Request) bool {
 	return r.Method == http.MethodGet && len(r.Header.Values("Authorization")) == 0 && r.Header.Get(sessionHeader) == "" &&
-		!requestFrom(r.Context()).tally.asked
+		requestFrom(r.Context()).tally.detail == costUntold
 }
 
 // tagOf is the entity tag of an answer.

@@ -50,8 +50,8 @@ type Options struct {
 	// Metrics is where the edge registers what it counts. Default: nowhere.
 	Metrics prometheus.Registerer
 
-	// Development serves the playground, introspection, suggestions in error messages,
-	// and in each answer what it cost. Default: none of them.
+	// Development serves the playground, introspection, and suggestions in error
+	// messages. Default: none of them.
 	Development bool
 
 	// TrustedDocuments, if set, are the only documents to execute. There is no
@@ -123,19 +123,15 @@ func NewHandler(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	costs := costUntold
-	if o.Development {
-		costs = costInDetail
-	}
 	p := presenter{log: o.Logger}
-	operations, err := otherOrigins(askCost(admission.door(endpoint, endpoint.metrics), costs, p), o.Origins, p)
+	operations, err := otherOrigins(askCost(admission.door(endpoint, endpoint.metrics), p), o.Origins, p)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", operations)
 	if o.Development && o.TrustedDocuments == nil {
-		if err := addPlayground(mux, o.PlaygroundToken); err != nil {
+		if err := addPlayground(mux, o.Store, o.PlaygroundToken); err != nil {
 			return nil, err
 		}
 	}

@@ -1,21 +1,27 @@
 package graph
 
 import (
+	"cmp"
+	"context"
+	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/wundergraph/graphql-go-tools/pkg/playground"
+
+	"byline/store"
 )
 
 // The page is ours and short; script, style and icon are those that the playground
 // package embeds, so that it works without a network.
 //
-//go:embed playground/index.html playground/tabs/*.graphql
+//go:embed playground/index.html playground/start.js playground/tabs/*.graphql
 var playgroundFiles embed.FS
 
 const (
@@ -27,9 +33,9 @@ const (
 const playgroundPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// addPlayground serves the playground at /, opened on queries that run. With a
+// addPlayground serves the playground at /, opened on operations that run. With a
 // token they carry it as a bearer token.
-func addPlayground(mux *http.ServeMux, token string) error {
+func addPlayground(mux *http.ServeMux, s *store.Store, token string) error {
 	page, err := playgroundFiles.ReadFile("playground/index.html")
 	if err != nil {
 		return err
@@ -41,8 +47,9 @@ func addPlayground(mux *http.ServeMux, token string) error {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		serveStatic(w, "text/html; charset=utf-8", "no-cache", page)
 	})
-	mux.HandleFunc("GET "+startScript, func(w http.ResponseWriter, _ *http.Request) {
-		serveStatic(w, "text/javascript; charset=utf-8", "no-cache", script)
+	mux.HandleFunc("GET "+startScript, func(w http.ResponseWriter, r *http.Request) {
+		filled := strings.NewReplacer(postIDPlaceholder, examplePost(r.Context(), s), idempotencyKeyPlaceholder, "playground-"+newRequestID()).Replace(script)
+		serveStatic(w, "text/javascript; charset=utf-8", "no-cache", []byte(filled))
 	})
 	assets, err := playground.New(playground.Config{PlaygroundPath: playgroundPath}).Handlers()
 	if err != nil {
@@ -67,17 +74,32 @@ func serveStatic(w http.ResponseWriter, contentType, caching string, body []byte
 	_, _ = w.Write(body)
 }
 
-// playgroundTab is a tab as GraphQLPlayground.init takes it.
+// playgroundTab is a session of GraphQL Playground, as its init takes it.
 type playgroundTab struct {
 	Name     string            `json:"name"`
 	Endpoint string            `json:"endpoint"`
 	Query    string            `json:"query"`
-	Headers  map[string]string `json:"headers,omitempty"`
+	Headers  map[string]string `json:"headers"`
+
+	// The pane below the editor, open on the headers: they say who the viewer is.
+	HeadersOpen   bool `json:"variableEditorOpen"`
+	HeadersHeight int  `json:"variableEditorHeight"` // pixels
 }
 
-// playgroundTabs returns the tabs, in the order of their files: 2-Write-a-post.graphql
-// is the second and is called "Write a post".
+// Placeholders in the documents of the tabs.
+const (
+	postIDPlaceholder         = "POST_ID"         // the global id of a post
+	idempotencyKeyPlaceholder = "IDEMPOTENCY_KEY" // another one each time the page is loaded
+)
+
+// playgroundTabs returns the tabs, in the order of their files: 3-Write-a-post.graphql
+// is the third and is called "Write a post". They sign in with a token, unless it is "",
+// and ask for the cost.
 func playgroundTabs(token string) ([]playgroundTab, error) {
+	headers := map[string]string{costHeader: "summary"}
+	if token != "" {
+		headers["Authorization"] = "Bearer " + token
+	}
 	files, err := fs.ReadDir(playgroundFiles, "playground/tabs")
 	if err != nil {
 		return nil, err
@@ -89,19 +111,22 @@ func playgroundTabs(token string) ([]playgroundTab, error) {
 			return nil, err
 		}
 		_, name, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".graphql"), "-")
-		tab := playgroundTab{Name: strings.ReplaceAll(name, "-", " "), Endpoint: "/graphql", Query: string(query)}
-		if token != "" {
-			tab.Headers = map[string]string{"Authorization": "Bearer " + token}
-		}
-		tabs = append(tabs, tab)
+		tabs = append(tabs, playgroundTab{Name: strings.ReplaceAll(name, "-", " "), Endpoint: "/graphql", Query: string(query), Headers: headers,
+			HeadersOpen: true, HeadersHeight: 130})
 	}
 	return tabs, nil
 }
 
-func playgroundScript(token string) ([]byte, error) {
+// playgroundScript returns start.js with its options, in which the placeholders are still
+// to be replaced.
+func playgroundScript(token string) (string, error) {
+	start, err := playgroundFiles.ReadFile("playground/start.js")
+	if err != nil {
+		return "", err
+	}
 	tabs, err := playgroundTabs(token)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	options, err := json.Marshal(map[string]any{
 		"endpoint":             "/graphql",
@@ -117,7 +142,21 @@ func playgroundScript(token string) ([]byte, error) {
 		},
 	})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return fmt.Appendf(nil, "addEventListener(\"load\", () => GraphQLPlayground.init(document.getElementById(\"root\"), %s));\n", options), nil
+	version := sha256.Sum256(options)
+	return fmt.Sprintf("const prepared = {version: \"%x\", options: %s};\n%s", version[:8], options, start), nil
+}
+
+// examplePost returns the global id of a post that is worth looking at: of the newest, the
+// one with the most comments and likes. Without posts it is the placeholder.
+func examplePost(ctx context.Context, s *store.Store) string {
+	page, err := s.Feed(ctx, store.Paging{First: 20})
+	if err != nil || len(page.Items) == 0 {
+		return postIDPlaceholder
+	}
+	most := slices.MaxFunc(page.Items, func(a, b *store.Post) int {
+		return cmp.Compare(min(a.CommentCount, a.LikeCount), min(b.CommentCount, b.LikeCount))
+	})
+	return idOfPost(most.ID).String()
 }

@@ -31,26 +31,23 @@ const (
 	costInDetail
 )
 
-// parseCostDetail reads what a client asks for. Nothing is the default.
-func parseCostDetail(text string, otherwise costDetail) (costDetail, error) {
+// parseCostDetail parses the header Byline-Cost.
+func parseCostDetail(text string) (costDetail, error) {
 	switch text {
-	case "":
-		return otherwise, nil
-	case "none":
+	case "", "none":
 		return costUntold, nil
 	case "summary":
 		return costSummary, nil
 	case "detail":
 		return costInDetail, nil
 	}
-	return otherwise, refuse(costHeader, "%s must be summary, detail or none", costHeader)
+	return costUntold, refuse(costHeader, "%s must be summary, detail or none", costHeader)
 }
 
 // tally is what the operation of a request has charged. It may be used by any number
 // of goroutines at once. The zero value counts, and tells nothing.
 type tally struct {
 	detail costDetail
-	asked  bool // by the client, rather than by default
 	began  time.Time
 
 	mu         sync.Mutex
@@ -242,17 +239,15 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 const costExtension = "cost"
 
 // askCost reads the header that asks for the cost.
-func askCost(next http.Handler, otherwise costDetail, p presenter) http.Handler {
+func askCost(next http.Handler, p presenter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text := strings.Join(r.Header.Values(costHeader), ",")
-		detail, err := parseCostDetail(text, otherwise)
+		detail, err := parseCostDetail(strings.Join(r.Header.Values(costHeader), ","))
 		if err != nil {
 			prepare(w.Header(), r)
 			write(w, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 			return
 		}
-		t := &requestFrom(r.Context()).tally
-		t.detail, t.asked = detail, text != "" && detail != costUntold
+		requestFrom(r.Context()).tally.detail = detail
 		next.ServeHTTP(w, r)
 	})
 }

@@ -43,6 +43,14 @@ func withCost(t testing.TB, h http.Handler, token, query, detail string) (answer
 	return a, costOf(t, a.body)
 }
 
+// askingForCost adds the header that asks for the cost to all requests.
+func askingForCost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set(costHeader, "summary")
+		next.ServeHTTP(w, r)
+	})
+}
+
 // costOf reads extensions.cost of a response; the zero value if there is none.
 func costOf(t testing.TB, body string) toldCost {
 	t.Helper()
@@ -243,9 +251,9 @@ func TestCostInDetail(t *testing.T) {
 	}
 }
 
-// Nothing is told that is not asked for, except in development; and what is told is for
-// nobody else.
-func TestWhoIsToldTheCost(t *testing.T) {
+// The cost is reported only to clients that ask for it, in development as in production,
+// and such a response is not cacheable.
+func TestCostIsReportedOnRequest(t *testing.T) {
 	b, inDevelopment := smallBlog(t, Options{}), smallBlog(t, Options{Development: true})
 	const query = `query Feed { feed { edges { node { title } } } }`
 	for _, tt := range []struct {
@@ -261,7 +269,7 @@ func TestWhoIsToldTheCost(t *testing.T) {
 		{"production", b, "summary", 200, true, false, "no-store"},
 		{"production", b, "detail", 200, true, true, "no-store"},
 		{"production", b, "Detail", 400, false, false, "no-store"},
-		{"development", inDevelopment, "", 200, true, true, "public, max-age=5"},
+		{"development", inDevelopment, "", 200, false, false, "public, max-age=5"},
 		{"development", inDevelopment, "none", 200, false, false, "public, max-age=5"},
 		{"development", inDevelopment, "summary", 200, true, false, "no-store"},
 		{"development", inDevelopment, "summary, detail", 400, false, false, "no-store"},
@@ -366,7 +374,8 @@ func TestCostOfEvents(t *testing.T) {
 // A subscription that cannot be opened is a response as any other: it is counted, told
 // what it has cost, and charged no more than that.
 func TestCostOfASubscriptionThatCannotBeOpened(t *testing.T) {
-	b, server := live(t, Options{RUPerViewer: Budget{RU: 500}, Development: true})
+	b, server := live(t, Options{RUPerViewer: Budget{RU: 500}})
+	server.Config.Handler = askingForCost(server.Config.Handler)
 	const query = `subscription { postChanged(id: %q) { comments(first: 100) { edges { node { author { createdAt } } } } } }`
 	before := metricOf(t, b.metrics, "byline_graphql_responses_total")
 	const n = 100 // each of which is predicted to cost more than a hundredth of the budget

@@ -227,7 +227,8 @@ func paths(spans []sdk.ReadOnlySpan) (all []string) {
 func TestSpansHaveTheCost(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
-	b, server := live(t, Options{Tracing: provider, Development: true}) // which tells the cost
+	b, server := live(t, Options{Tracing: provider})
+	server.Config.Handler = askingForCost(server.Config.Handler)
 	b.wire.mu.Lock()
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {
 		_, span := provider.Tracer("wire").Start(r.Context(), "request") // in place of azcosmos's
@@ -266,9 +267,9 @@ func TestSpansHaveTheCost(t *testing.T) {
 			t.Errorf("%s: %s", name, cmp.Diff(want, got))
 		}
 	}
-	a := post(t, b, "", `{ feed { edges { node { title content } } } }`, nil)
+	a, _ := withCost(t, b, "", `{ feed { edges { node { title content } } } }`, "summary")
 	check("query", a.body)
-	a = post(t, b, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), nil)
+	a, _ = withCost(t, b, "demo:ada", b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { like { id } } }`), "summary")
 	check("mutation", a.body)
 
 	e := openEvents(t, server, "POST", "text/event-stream", "", `subscription { commentAdded(postId: "`+postGlobalID("nothing")+`") { id } }`)

@@ -516,21 +516,25 @@ func writeBody(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // nobody is left to tell
 }
 
-// appendResponse appends the response as JSON. Data is JSON already; a nil Data means
-// that there is none, and then the answer has no such entry.
+// appendResponse appends the response as JSON: errors, extensions and data, so that a
+// reader finds the short entries before the long one. Data is JSON already; if it is nil,
+// the response has no such entry.
 func appendResponse(dst []byte, response *graphql.Response) []byte {
-	dst = append(slices.Grow(dst, len(response.Data)+len(`{"data":}`)+1), '{')
+	start := len(dst)
+	dst = slices.Grow(dst, len(response.Data)+len(`{"data":}`)+1)
 	if len(response.Errors) > 0 {
-		dst = appendJSON(append(dst, `"errors":`...), response.Errors)
-		if response.Data != nil {
-			dst = append(dst, ',')
-		}
-	}
-	if response.Data != nil {
-		dst = append(append(dst, `"data":`...), response.Data...)
+		dst = appendJSON(append(dst, `,"errors":`...), response.Errors)
 	}
 	if len(response.Extensions) > 0 {
 		dst = appendJSON(append(dst, `,"extensions":`...), response.Extensions)
+	}
+	if response.Data != nil {
+		dst = append(append(dst, `,"data":`...), response.Data...)
+	}
+	if len(dst) == start {
+		dst = append(dst, '{')
+	} else {
+		dst[start] = '{' // in place of the first comma
 	}
 	return append(dst, '}')
 }

@@ -309,7 +309,7 @@ func (s *socket) init(m message) bool {
 		case "Authorization", sessionHeader:
 			h.Set(name, text)
 		case costHeader:
-			detail, err := parseCostDetail(text, s.cost)
+			detail, err := parseCostDetail(text)
 			if err != nil {
 				return s.refuse(closeBadMessage, classify(err).message)
 			}
