@@ -32,27 +32,103 @@ func TestPlayground(t *testing.T) {
 	}
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	s.do("ada", createUser, map[string]any{"name": "ada"})
-	s.do("ada", createPost, map[string]any{"title": "Written before", "content": "x"})
+	created := s.do("ada", createPost, map[string]any{"title": "Written before", "content": "x"})
+	id := at(t, created, "createPost.post.id").(string)
+	s.do("ada", `mutation($id: ID!) { createComment(input: {postId: $id, content: "First."}) { comment { id } } likePost(input: {postId: $id}) { like { id } } }`, map[string]any{"id": id})
 	p := openPage(t, path, s.root)
 
+	// The first tab says who one is, and its response what it cost before the data.
+	p.sees(p.text, `"Bearer demo:ada"`, `"Byline-Cost": "summary"`)
 	p.execute()
-	p.shows(`"title": "Written before"`, `"username": "ada"`, `"viewerHasLiked": false`, `"actualRU": `)
-
-	p.tab("Write a post")
-	p.execute()
-	p.shows(`"title": "Hello from the playground"`, `"username": "ada"`)
-	feed := at(t, s.do("", q6, nil), "feed.edges").([]any)
-	if len(feed) != 2 || at(t, feed[0], "node.title") != "Hello from the playground" {
-		t.Errorf("the feed after one mutation: %v", feed)
+	p.shows(`"title": "Written before"`, `"username": "ada"`, `"viewerHasLiked": true`, `"actualRU": `)
+	if result := p.result(); strings.Index(result, `"cost"`) > strings.Index(result, `"data"`) {
+		t.Errorf("the cost is behind the data: %s", result)
 	}
 
-	p.tab("Me")
-	p.write(`{ viewer { name: username } }`)
+	// Completion: each key replaces the list, a click accepts from it, Escape closes it.
+	p.selectAll()
+	p.keys("{ fee")
+	p.uncovered(1)
+	p.click(`//li[contains(@class, "CodeMirror-hint-active")]`)
+	p.uncovered(0)
+	p.keys("(first: 1) { edges { node { tit")
+	p.uncovered(1)
+	p.keys(kb.Escape)
+	p.uncovered(0)
+	p.keys("le ")
+	p.keys(kb.Escape)
+	if text := p.query(); !strings.HasPrefix(text, "{ feed(first: 1) { edges { node { title ") {
+		t.Errorf("the editor has %q", text)
+	}
 	p.execute()
-	p.shows(`"name": "ada"`)
-	p.write(`{ viewer { nothing } }`)
+	p.shows(`"title": "Written before"`)
+	p.uncovered(0)
+
+	// The positions of errors are those in the editor.
+	p.paste("# A comment,\n# and another.\n\nquery Wrong { viewer { nothing } }")
 	p.execute()
-	p.shows(`"GRAPHQL_VALIDATION_FAILED"`)
+	p.shows(`"GRAPHQL_VALIDATION_FAILED"`, `"line": 4`, `"column": 24`)
+	p.uncovered(0)
+
+	p.paste("{feed{edges{cursor}}}")
+	p.click(button("Prettify"))
+	eventually(t, func() error {
+		if text := p.query(); !strings.Contains(text, "\n    edges {\n") {
+			return fmt.Errorf("prettified: %q", text)
+		}
+		return nil
+	})
+	p.uncovered(0)
+
+	p.click(button("History"))
+	p.sees(p.text, "Search the history")
+	p.keys(kb.Escape)
+	p.uncovered(0)
+	p.click(`//*[text()="Docs"]`)
+	p.sees(p.text, "Search the docs", "createPost")
+	p.keys(kb.Escape)
+	p.click(`//*[text()="Docs"]`)
+	p.click(`//*[text()="Schema"]`)
+	p.sees(p.text, "CommentConnection")
+	p.click(`//*[text()="Schema"]`)
+	p.uncovered(0)
+
+	p.paste("query One($first: Int!) { feed(first: $first) { edges { node { title } } } }")
+	p.click(`//*[text()="Query Variables"]`)
+	p.click(`(//div[contains(@class, "CodeMirror-lines")])[2]`)
+	p.do("select all", chromedp.KeyEvent("a", chromedp.KeyModifiers(kb.ModifierCtrl)))
+	p.keys(`{"first": 1`)
+	p.uncovered(0)
+	p.execute()
+	p.shows(`"title": "Written before"`)
+	p.click(`//*[starts-with(text(), "HTTP Headers")]`)
+	p.sees(p.text, `"Bearer demo:ada"`)
+
+	// The other tabs run as they are; to run one again writes nothing more.
+	p.tab("Post")
+	p.execute()
+	p.shows(`"content": "First."`, `"likeCount": 1`)
+	p.uncovered(0)
+	p.tab("Write a post")
+	for range 2 {
+		p.execute()
+		p.shows(`"title": "Hello from the playground"`, `"username": "ada"`)
+		p.uncovered(0)
+	}
+	feed := at(t, s.do("", q6, nil), "feed.edges").([]any)
+	if len(feed) != 2 || at(t, feed[0], "node.title") != "Hello from the playground" {
+		t.Errorf("the feed after one mutation, twice: %v", feed)
+	}
+	p.tab("Comment and like")
+	for range 2 {
+		p.execute()
+		p.shows(`"content": "Well said."`, `"commentCount": 2`, `"likeCount": 1`)
+	}
+	p.uncovered(0)
+	p.tab("Rename")
+	p.execute()
+	p.shows(`"username": "countess"`)
+	p.uncovered(0)
 
 	p.tab("Live")
 	p.execute()
@@ -70,9 +146,30 @@ func TestPlayground(t *testing.T) {
 		}
 		return fmt.Errorf("%d posts were written, and the page shows %q", written, p.result())
 	})
-	p.shows(`"username": "ada"`)
+	p.shows(`"username": "countess"`, `"actualRU": `)
+	p.uncovered(0)
+
+	// What one typed survives a reload, and a narrow window has room for it.
+	p.tab("Feed")
+	p.paste("{ viewer { username } } # mine")
+	p.uncovered(0)
+	p.settled()
+	p.do("resize", chromedp.EmulateViewport(600, 800))
+	p.do("reload", chromedp.Reload())
+	eventually(t, func() error {
+		if text := p.query(); !strings.HasSuffix(text, "# mine") {
+			return fmt.Errorf("after a reload the editor has %q", text)
+		}
+		return nil
+	})
+	p.execute()
+	p.shows(`"username": "countess"`)
+	p.uncovered(0)
 	p.done()
 }
+
+// button is the button with a text.
+func button(text string) string { return `//button[text()="` + text + `"]` }
 
 // page is a page of the server in a browser of its own.
 type page struct {
@@ -152,46 +249,110 @@ func (p *page) selectAll() {
 	p.do("select all", chromedp.KeyEvent("a", chromedp.KeyModifiers(kb.ModifierCtrl)))
 }
 
-// write types over what is in the editor.
-func (p *page) write(text string) {
+// keys types a text, one key after the other, with time for the page to react to each as it
+// does to a person.
+func (p *page) keys(text string) {
 	p.t.Helper()
-	p.selectAll()
-	p.do("type", chromedp.KeyEvent(text))
+	for _, key := range text {
+		p.do("type", chromedp.KeyEvent(string(key)))
+		p.frame()
+	}
 }
 
-// paste is write at once, so that the editor suggests nothing: it leaves suggestions lying
-// about, perhaps over the button, when one types as fast as write.
+// frame waits until the page has been drawn twice.
+func (p *page) frame() {
+	p.t.Helper()
+	p.eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(""))))`)
+}
+
+// settled waits until the page has stored its state, which it does 300 ms after a change.
+func (p *page) settled() {
+	p.t.Helper()
+	p.sees(func() string { return p.eval(`localStorage.getItem("graphql-playground") ?? ""`) }, "# mine")
+}
+
+// paste replaces what is in the editor at once, so that nothing is suggested.
 func (p *page) paste(text string) {
 	p.t.Helper()
-	p.selectAll()
-	if ok, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](fmt.Sprintf(`document.execCommand("insertText", false, %q)`, text))); !ok || err != nil {
-		p.t.Fatalf("pasted: %v, %v", ok, err)
+	p.eval(fmt.Sprintf(`(document.querySelector(".CodeMirror").CodeMirror.setValue(%q), "")`, text))
+	p.frame()
+}
+
+// query is what is in the editor.
+func (p *page) query() string {
+	p.t.Helper()
+	return p.eval(`document.querySelector(".CodeMirror")?.CodeMirror.getValue() ?? ""`)
+}
+
+// text is all that can be read on the page.
+func (p *page) text() string {
+	p.t.Helper()
+	return p.eval(`document.body.innerText + [...document.querySelectorAll("input")].map((i) => i.placeholder).join("\n")`)
+}
+
+func (p *page) eval(script string) string {
+	p.t.Helper()
+	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%s: %v", script, err)
 	}
+	return text
+}
+
+// uncovered fails if there are not just so many completion lists, none or one, or if
+// anything else is over the editor.
+func (p *page) uncovered(lists int) {
+	p.t.Helper()
+	const script = `(() => {
+		const editor = document.querySelector(".CodeMirror"), box = editor.getBoundingClientRect(), found = new Set();
+		for (let x = box.left + 5; x < box.right; x += 20) for (let y = box.top + 5; y < box.bottom; y += 10) {
+			const over = document.elementFromPoint(x, y);
+			if (!over || editor.contains(over) || over.closest("[title^='Execute Query'],[title^='Stop'],.CodeMirror-hints-wrapper") || over.contains(editor)) continue;
+			if (over.closest("div:has(> [title^='Execute Query'])") || over.offsetWidth < 20) continue; // the button's frame, and the bar to resize by
+			found.add(over.outerHTML.slice(0, 200));
+		}
+		return document.querySelectorAll(".CodeMirror-hints-wrapper, body > .CodeMirror-hints").length + " " + [...found].join("\n");
+	})()`
+	want := fmt.Sprint(lists, " ")
+	eventually(p.t, func() error {
+		if got := p.eval(script); got != want {
+			return fmt.Errorf("completion lists, and what covers the editor: %q, want %q", got, want)
+		}
+		return nil
+	})
+	p.screenshot()
 }
 
 // result is what can be read to the right of the button.
 func (p *page) result() string {
 	p.t.Helper()
-	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](
-		`document.querySelector("[title^='Execute Query']").parentElement.nextElementSibling.innerText`))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return text
+	return p.eval(`document.querySelector("[title^='Execute Query']")?.parentElement.nextElementSibling.innerText ?? ""`)
 }
 
 // shows waits until the result has all of the texts.
 func (p *page) shows(texts ...string) {
 	p.t.Helper()
+	p.sees(p.result, texts...)
+	p.screenshot()
+}
+
+// sees waits until a text has all of the others.
+func (p *page) sees(text func() string, texts ...string) {
+	p.t.Helper()
 	eventually(p.t, func() error {
-		result := p.result()
+		all := text()
 		for _, text := range texts {
-			if !strings.Contains(result, text) {
-				return fmt.Errorf("no %s in the result, which is %q", text, result)
+			if !strings.Contains(all, text) {
+				return fmt.Errorf("no %s in %q", text, all)
 			}
 		}
 		return nil
 	})
+}
+
+// screenshot adds one to the test's artifacts.
+func (p *page) screenshot() {
+	p.t.Helper()
 	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		p.t.Fatal(err)

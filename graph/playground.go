@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -74,12 +75,11 @@ func serveStatic(w http.ResponseWriter, contentType, caching string, body []byte
 	_, _ = w.Write(body)
 }
 
-// playgroundTab is a session of GraphQL Playground, as its init takes it.
+// playgroundTab is a tab of GraphQL Playground, but for its endpoint.
 type playgroundTab struct {
-	Name     string            `json:"name"`
-	Endpoint string            `json:"endpoint"`
-	Query    string            `json:"query"`
-	Headers  map[string]string `json:"headers"`
+	Name    string            `json:"name"`
+	Query   string            `json:"query"`
+	Headers map[string]string `json:"headers"`
 
 	// The pane below the editor, open on the headers: they say who the viewer is.
 	HeadersOpen   bool `json:"variableEditorOpen"`
@@ -111,14 +111,14 @@ func playgroundTabs(token string) ([]playgroundTab, error) {
 			return nil, err
 		}
 		_, name, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".graphql"), "-")
-		tabs = append(tabs, playgroundTab{Name: strings.ReplaceAll(name, "-", " "), Endpoint: "/graphql", Query: string(query), Headers: headers,
-			HeadersOpen: true, HeadersHeight: 130})
+		tabs = append(tabs, playgroundTab{Name: strings.ReplaceAll(name, "-", " "), Query: string(query), Headers: headers,
+			HeadersOpen: true, HeadersHeight: 150})
 	}
 	return tabs, nil
 }
 
-// playgroundScript returns start.js with its options, in which the placeholders are still
-// to be replaced.
+// playgroundScript returns start.js after what the server prepares for it. Placeholders
+// remain.
 func playgroundScript(token string) (string, error) {
 	start, err := playgroundFiles.ReadFile("playground/start.js")
 	if err != nil {
@@ -128,10 +128,8 @@ func playgroundScript(token string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	options, err := json.Marshal(map[string]any{
-		"endpoint":             "/graphql",
-		"subscriptionEndpoint": "/graphql",
-		"tabs":                 tabs,
+	prepared := map[string]any{
+		"tabs": tabs,
 		"settings": map[string]any{
 			"editor.theme":                "light",
 			"editor.cursorShape":          "line",
@@ -140,12 +138,17 @@ func playgroundScript(token string) (string, error) {
 			"general.betaUpdates":         false,
 			"tracing.hideTracingResponse": true,
 		},
-	})
+	}
+	encoded, err := json.Marshal(prepared)
 	if err != nil {
 		return "", err
 	}
-	version := sha256.Sum256(options)
-	return fmt.Sprintf("const prepared = {version: \"%x\", options: %s};\n%s", version[:8], options, start), nil
+	version := sha256.Sum256(encoded)
+	prepared["version"] = hex.EncodeToString(version[:8])
+	if encoded, err = json.Marshal(prepared); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("const prepared = %s;\n%s", encoded, start), nil
 }
 
 // examplePost returns the global id of a post that is worth looking at: of the newest, the

@@ -1,5 +1,5 @@
 // Starts GraphQL Playground, which is no longer maintained, and repairs what has aged.
-// The server puts `const prepared = {version, options};` before this.
+// The server puts `const prepared = {version, tabs, settings};` before this.
 "use strict";
 
 // Chromium no longer fires DOMNodeRemoved, which removed the frame of a closed completion
@@ -19,17 +19,21 @@ const asTyped = (text) => {
   if (editor && request.query && request.operationName !== "IntrospectionQuery") request.query = editor.CodeMirror.getValue();
   return JSON.stringify(message);
 };
-const { fetch } = window;
-window.fetch = (url, init) => fetch(url, init?.body ? { ...init, body: asTyped(init.body) } : init);
-const { send } = WebSocket.prototype;
+const originalFetch = window.fetch;
+window.fetch = (url, init) => originalFetch(url, init?.body ? { ...init, body: asTyped(init.body) } : init);
+const originalSend = WebSocket.prototype.send;
 WebSocket.prototype.send = function (text) {
-  send.call(this, asTyped(text));
+  originalSend.call(this, asTyped(text));
 };
 
 addEventListener("load", () => {
-  const { version, options } = prepared;
-  // Keep the reader's tabs across a reload, unless the prepared ones have changed.
-  if (localStorage.getItem("byline-playground") === version && localStorage.getItem("graphql-playground")) delete options.tabs;
+  const endpoint = location.origin + "/graphql"; // absolute, as the playground stores its state by it
+  const { version, tabs, settings } = prepared;
+  const options = { endpoint, subscriptionEndpoint: endpoint.replace("http", "ws"), settings };
+  // Keep the user's tabs across a reload, unless the prepared ones have changed.
+  if (localStorage.getItem("byline-playground") !== version || !localStorage.getItem("graphql-playground")) {
+    options.tabs = tabs.map((tab) => ({ ...tab, endpoint }));
+  }
   localStorage.setItem("byline-playground", version);
   GraphQLPlayground.init(document.getElementById("root"), options);
 });
