@@ -608,3 +608,61 @@ func TestErrorsInTheLog(t *testing.T) {
 		t.Errorf("%s is not in %s", want, line)
 	}
 }
+
+// By default a server that is used for development answers from the response cache, with
+// just the bytes that a client gets that asks for no cost.
+func TestHotResponse_DefaultServer(t *testing.T) {
+	s := start(t, "--data", t.TempDir())
+	s.loaded()
+	post := func(cost string) string {
+		t.Helper()
+		r, err := http.NewRequest(http.MethodPost, s.root+"/graphql", strings.NewReader(`{"query":"{ userByUsername(username: \"grace\") { username createdAt } }"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if cost != "" {
+			r.Header.Set("Byline-Cost", cost)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal(response.Status, err)
+		}
+		return string(body)
+	}
+	cached := func() float64 {
+		t.Helper()
+		all, err := scrape(s.root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, ok := total(all, "byline_graphql_kept_responses_total", nil)
+		if !ok {
+			t.Fatal("no metric of cached responses")
+		}
+		return n
+	}
+	first := post("")
+	if strings.Contains(first, "extensions") {
+		t.Errorf("the first response: %s", first)
+	}
+	eventually(t, func() error {
+		before := cached()
+		hot, none := post(""), post("none")
+		if hot != first || none != first {
+			t.Fatalf("%s, then %s, and with Byline-Cost: none %s", first, hot, none)
+		}
+		if n := cached() - before; n != 2 {
+			return fmt.Errorf("%v of 2 responses are from the cache", n)
+		}
+		return nil
+	})
+	if told := post("summary"); !strings.Contains(told, `"actualRU"`) {
+		t.Errorf("with Byline-Cost: summary: %s", told)
+	}
+}
