@@ -90,7 +90,7 @@ var accesses = map[string]access{
 
 	"Mutation.createUser": {store.C1, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "users", "input.username"}, {store.Create, "users", ofViewer}}},
 	"Mutation.updateUser": {store.C1, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "users", "input.username"}, {store.PointRead, "users", oldName},
-		{store.Replace, "users", oldName}, {store.Patch, "users", ofViewer}, {store.Delete, "users", oldName}}},
+		{store.Replace, "users", oldName}, {store.Patch, "users", ofViewer}, {store.Replace, "users", oldName}}},
 	"Mutation.createPost": {store.C2, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "posts", ofNew}, {store.Create, "users", ofViewer}, {store.Create, "feed", inFeed}}},
 	"Mutation.updatePost": {store.C2, []accessRequest{{store.Patch, "posts", "input.id"}, {store.Patch, "users", ofViewer}, {store.Patch, "feed", inFeed}}},
 	"Mutation.deletePost": {store.DeletePost, []accessRequest{{store.Patch, "posts", "input.id"}, {store.Patch, "users", ofViewer}, {store.Patch, "feed", inFeed},

@@ -222,8 +222,12 @@ func (s *Store) compareName(ctx context.Context, d Difference) (*Difference, err
 	return &d, nil
 }
 
+// released says of a reservation that it is going to expire.
+const released = ", released"
+
 // compareUsername compares a reservation with its owner, whose id is the
-// difference's ID. One that somebody may be about to use is left in peace.
+// difference's ID. One that somebody may be about to use is left alone, and so is
+// one that was released.
 func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference, error) {
 	raw, err := readItem(ctx, "verify", s.background.users, key(d.Partition), d.Partition)
 	if err != nil {
@@ -244,9 +248,15 @@ func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference,
 			d.Have = unreadable
 			return &d, nil
 		}
-		d.Have = r.OwnerID
-		if r.OwnerID != d.ID && !carries || !carries && r.CreatedAt > s.graceBegan() {
+		if d.Have = r.OwnerID; r.TTL > 0 {
+			d.Have += released
+		}
+		switch {
+		case carries:
+		case r.OwnerID != d.ID, r.TTL > 0, r.CreatedAt > s.graceBegan():
 			return nil, nil
+		case r.Leaving:
+			d.Want = d.ID + released
 		}
 	}
 	if d.Have == d.Want {

@@ -62,7 +62,7 @@ func validDate(s string) bool {
 type envelope struct {
 	Type    string `json:"type"`
 	Deleted bool   `json:"deleted,omitempty"` // a tombstone: absent to every reader
-	TTL     int    `json:"ttl,omitempty"`     // of a tombstone: seconds until it goes
+	TTL     int    `json:"ttl,omitempty"`     // of a tombstone or a released username: seconds until it goes
 }
 
 // tombstoneLife is how long a tombstone stays, in seconds: longer than anything

@@ -32,8 +32,8 @@ const (
 )
 
 // Run keeps the copies true, and the streams supplied, until ctx ends: it follows
-// the change feeds of posts and users, from where it stopped last. It also lets go
-// of usernames that were reserved and not used. It returns nil when ctx ends.
+// the change feeds of posts and users, from where it stopped last. It also releases
+// usernames whose owners do not carry them. It returns nil when ctx ends.
 //
 // Every write of a copy is conditional and may be repeated, so that a change that
 // is handled twice, or late, or by two processes, never takes a copy back.

@@ -125,8 +125,8 @@ func (s *Store) repairName(ctx context.Context, d Difference) error {
 	return s.renameItem(ctx, *item, u.Username)
 }
 
-// repairUsername reserves the name that a user carries, or lets go of one that
-// its owner does not.
+// repairUsername reserves the name that a user carries, or releases one that its
+// owner does not.
 func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	const op = "repair username"
 	// The reservation first: whoever reserves it before changing the user changes it.
@@ -138,7 +138,7 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	if err == nil {
 		var malformed error
 		if item, _, malformed = decode[usernameItem](op, typeUsername, r.Value); malformed != nil {
-			_, err = letGo(ctx, s.background.users, d.Partition, r.ETag) // and look again
+			_, err = s.background.users.DeleteItem(ctx, key(d.Partition), d.Partition, ifMatch(r.ETag)) // and look again
 			return err
 		}
 	}
@@ -152,16 +152,17 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	if err != nil {
 		return nil // nobody has it
 	}
-	if item.OwnerID != d.ID || item.CreatedAt > s.graceBegan() {
+	if item.OwnerID != d.ID || item.TTL > 0 || item.CreatedAt > s.graceBegan() {
 		return nil
 	}
-	_, err = letGo(ctx, s.background.users, d.Partition, r.ETag)
+	_, err = s.release(ctx, s.background.users, &item, r.ETag)
 	return err
 }
 
 // repairReservation reserves the name that a user carries where there is no
-// reservation, or one that somebody else has left over. A reservation of the user's own
-// stays as it is, also one that is made meanwhile.
+// reservation, or one that is going to expire, or one that somebody else has left
+// over. Another reservation of the user's own stays as it is, also one that is made
+// meanwhile.
 func (s *Store) repairReservation(ctx context.Context, op string, u *User, have *usernameItem, etag azcore.ETag) error {
 	mine := encode(reservationOf(u.ID, u.Username, s.now()))
 	k := usernameKey(u.Username)
@@ -169,16 +170,15 @@ func (s *Store) repairReservation(ctx context.Context, op string, u *User, have 
 	case etag == "":
 		_, err := s.background.users.CreateItem(ctx, key(k), mine, nil)
 		return err
-	case have.OwnerID == u.ID:
+	case have.OwnerID == u.ID && have.TTL <= 0:
 		return nil
+	case have.OwnerID != u.ID:
+		if held, err := s.held(ctx, have); err != nil {
+			return err
+		} else if held {
+			return errTaken(op)
+		}
 	}
-	held, err := s.held(ctx, have)
-	if err != nil {
-		return err
-	}
-	if held {
-		return errTaken(op)
-	}
-	_, err = s.background.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
+	_, err := s.background.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
 	return err
 }

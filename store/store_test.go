@@ -104,13 +104,16 @@ func newWorldWith(t testing.TB, o store.Options) *world {
 }
 
 // openWorld opens a store on the data in dir, or in memory.
-func openWorld(t testing.TB, dir string) *world {
+func openWorld(t testing.TB, dir string) *world { return openWorldWith(t, dir, &clock{}, epoch) }
+
+// openWorldWith is openWorld with a clock of the store's and one of the engine's.
+func openWorldWith(t testing.TB, dir string, c *clock, ofEngine func() time.Time) *world {
 	t.Helper()
-	engine, err := emulator.Open(dir, emulator.Options{Clock: epoch, Logger: secrettest.Logger()})
+	engine, err := emulator.Open(dir, emulator.Options{Clock: ofEngine, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, engine: engine, wire: &wire{to: engine}, clock: &clock{}}
+	w := &world{t: t, engine: engine, wire: &wire{to: engine}, clock: c}
 	t.Cleanup(w.close)
 	w.client = newClient(t, engine, w.wire)
 	w.Store, err = store.New(w.client, w.client, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test", Logger: secrettest.Logger()})

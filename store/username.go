@@ -18,15 +18,20 @@ import (
 // A username is unique because it is reserved by an item of its own, and a user
 // carries a name only while holding its reservation. User and reservation are in
 // different partitions, so that creating and renaming take several steps: reserve
-// the new name, mark the old one as leaving, change the user, let the old name go.
-// A crash in between leaves a reservation whose owner does not carry the name. It
-// does no harm: the owner may go on with it at any time, and when it is older than
-// reservationGrace anybody else may take it over and the sweep removes it. The
-// sweep follows the changes of the reservations; the mark is one, so that whatever
-// is left was written a moment before.
+// the new name, mark the old one as leaving, change the user, release the old name.
 //
-// What keeps those who act at the same moment apart is the reservation's ETag: to
-// reserve a name again changes it, and a name is let go only at the ETag that the
+// A released name keeps its reservation for releasedFor, by a TTL: until then only
+// its former owner can take it again, and is found by it. A reservation has a TTL
+// only after its owner was seen without the name.
+//
+// A crash in between leaves a reservation whose owner does not carry the name. The
+// owner may resume at any time. Once it is older than reservationGrace, the sweep
+// releases it if it is leaving; if it was never carried, the sweep removes it, and
+// anybody else may take it over. The sweep follows the changes of the reservations;
+// the mark is one, so that whatever is left was written a moment before.
+//
+// Concurrent writers are kept apart by the reservation's ETag: reserving a name
+// again changes it, and a name is released or removed only at the ETag that the
 // reservation had before its owner was seen without the name.
 
 // usernameItem reserves a name. It has a partition of its own, so that one point
@@ -37,7 +42,13 @@ type usernameItem struct {
 	Partition string `json:"userId"`
 	OwnerID   string `json:"ownerId"`
 	CreatedAt Date   `json:"creationDate"`      // or when it was last written
-	Leaving   bool   `json:"leaving,omitempty"` // its owner is about to take another name
+	Leaving   bool   `json:"leaving,omitempty"` // its owner is about to take another name, or has; stays if they come back
+}
+
+// releasing returns the reservation as it is once its owner carries another name.
+func (r usernameItem) releasing(date Date) *usernameItem {
+	r.Leaving, r.CreatedAt, r.TTL = true, date, int(releasedFor/time.Second)
+	return &r
 }
 
 // reservationOf is the reservation of a name, to be written.
@@ -57,8 +68,12 @@ const (
 	sagaTimeout      = reservationGrace / 2
 )
 
-// UserByUsername finds a user by name, without regard to case: two point reads.
-// It returns nil if nobody has the name.
+// releasedFor is how long a released name is kept for the user who had it.
+const releasedFor = 30 * 24 * time.Hour
+
+// UserByUsername finds a user by name, without regard to case, or by a name that the
+// user has released and nobody may take yet: two point reads. It returns nil if there
+// is none.
 func (s *Store) UserByUsername(ctx context.Context, username string) (*User, error) {
 	const op = "read user by username"
 	ctx = s.begin(ctx, ByUsername)
@@ -74,8 +89,8 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*User, err
 		return nil, err
 	}
 	u, err := s.User(ctx, reservation.OwnerID)
-	if u == nil || err != nil || usernameKey(u.Username) != reservation.ID {
-		return nil, err // reserved, but not (or not yet, or no longer) carried
+	if u == nil || err != nil || usernameKey(u.Username) != reservation.ID && !s.keptBack(reservation) {
+		return nil, err // reserved, but never carried, or not yet
 	}
 	return u, nil
 }
@@ -102,9 +117,9 @@ func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem
 func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) error {
 	k := usernameKey(name)
 	date := s.now()
-	mine := encode(reservationOf(ownerID, name, date))
+	mine := reservationOf(ownerID, name, date)
 	for range 3 {
-		_, failed := s.users.CreateItem(ctx, key(k), mine, nil)
+		_, failed := s.users.CreateItem(ctx, key(k), encode(mine), nil)
 		if !hasStatus(failed, http.StatusConflict) && !unanswered(ctx, failed) {
 			return cosmosError(op, failed)
 		}
@@ -119,7 +134,7 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 			return cosmosError(op, failed)
 		}
 		if have == nil {
-			continue // let go a moment ago
+			continue // removed a moment ago
 		}
 		if have.OwnerID != ownerID {
 			held, err := s.held(ctx, have)
@@ -130,7 +145,8 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 				break
 			}
 		}
-		_, err = s.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
+		mine.Leaving = have.Leaving && have.OwnerID == ownerID // should this be interrupted, it is released again
+		_, err = s.users.ReplaceItem(ctx, key(k), k, encode(mine), ifMatch(etag))
 		if !hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			return cosmosError(op, err)
 		}
@@ -143,17 +159,24 @@ func errTaken(op string) error {
 }
 
 // held reports whether a reservation is to be honoured: its owner carries the
-// name, or may be about to.
+// name, or may be about to, or has released it and may come back.
 func (s *Store) held(ctx context.Context, r *usernameItem) (bool, error) {
-	if r.CreatedAt > s.graceBegan() {
+	if r.CreatedAt > s.graceBegan() || s.keptBack(r) {
 		return true, nil
 	}
 	owner, err := readUser(ctx, "check username", s.users, r.OwnerID)
 	return owner != nil && usernameKey(owner.Username) == r.ID, err
 }
 
+// keptBack reports whether a name that its owner does not carry any more is still kept
+// for them. The TTL alone would not do: the service counts it by its own clock, and not
+// at all where a container has TTL disabled.
+func (s *Store) keptBack(r *usernameItem) bool {
+	return r.Leaving && r.CreatedAt > NewDate(s.o.Clock().Add(-releasedFor))
+}
+
 // RenameUser gives a user another name: it reserves the name, changes the user,
-// and lets the old name go. The copies follow through the change feed. NotFound
+// and releases the old name. The copies follow through the change feed. NotFound
 // if the user does not exist, Conflict (Field is "username") if the name is taken.
 func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User, error) {
 	const op = "rename user"
@@ -225,9 +248,9 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 		return nil, cosmosError(op, err)
 	}
 	if old != nil && old.OwnerID == u.ID {
-		if _, err := letGo(ctx, s.users, old.ID, etag); err != nil {
-			// The user has the new name all the same; the old one is free after the grace.
-			s.o.Logger.Warn("old username not let go", logUser, u.ID, logError, err)
+		if _, err := s.release(ctx, s.users, old, etag); err != nil {
+			// The user has the new name all the same; the sweep releases the old one.
+			s.o.Logger.Warn("old username not released", logUser, u.ID, logError, err)
 		}
 	}
 	if renamed != nil {
@@ -236,19 +259,25 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 	return decodeUser(op, r.Value)
 }
 
-// letGo removes a reservation if it is still what was read, and reports whether it
-// was.
-func letGo(ctx context.Context, c *azcosmos.ContainerClient, k string, etag azcore.ETag) (bool, error) {
-	_, err := c.DeleteItem(ctx, key(k), k, ifMatch(etag))
+// release keeps a name that its owner has been seen without for releasedFor, or
+// removes the reservation if the name was never carried. It does nothing if the
+// reservation is not what was read any more, and reports whether it was.
+func (s *Store) release(ctx context.Context, c *azcosmos.ContainerClient, r *usernameItem, etag azcore.ETag) (bool, error) {
+	var err error
+	if r.Leaving {
+		_, err = c.ReplaceItem(ctx, key(r.ID), r.ID, encode(r.releasing(s.now())), ifMatch(etag))
+	} else {
+		_, err = c.DeleteItem(ctx, key(r.ID), r.ID, ifMatch(etag))
+	}
 	if hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return false, nil
 	}
-	return err == nil, cosmosError("let username go", err)
+	return err == nil, cosmosError("release username", err)
 }
 
-// sweepUsernames handles changes of the users container: it lets go of reservations
-// that are older than the grace and whose owners do not carry the names. What
-// changes meanwhile comes by again.
+// sweepUsernames handles changes of the users container: it releases or removes
+// reservations that are older than the grace and whose owners do not carry the names.
+// What changes meanwhile comes by again.
 func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
 	var all []reservedName
 	for _, raw := range items {
@@ -264,6 +293,9 @@ func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
 		if r.ID != r.Partition || !addressable(r.ID) {
 			s.setAside(usersContainer, raw, errors.New("malformed id or userId"))
 			continue
+		}
+		if r.TTL > 0 {
+			continue // released
 		}
 		all = append(all, r)
 	}
@@ -289,12 +321,12 @@ func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
 		return err
 	}
 	for _, r := range unused {
-		gone, err := letGo(ctx, s.background.users, r.ID, r.ETag)
+		done, err := s.release(ctx, s.background.users, &r.usernameItem, r.ETag)
 		if err != nil {
 			return err
 		}
-		if gone {
-			s.o.Logger.Info("left-over username let go", logItem, r.ID, logUser, r.OwnerID)
+		if done {
+			s.o.Logger.Info("left-over username released", logItem, r.ID, logUser, r.OwnerID)
 		}
 	}
 	return nil

@@ -18,14 +18,24 @@ import (
 	"byline/store"
 )
 
-// A rename is held up just before it lets the old name go, and meanwhile the user
+// isRelease returns a function that recognizes the request that releases a user's old
+// name: the first replace after the user has changed.
+func isRelease() func(*http.Request) bool {
+	changed := false
+	return func(r *http.Request) bool {
+		changed = changed || r.Method == http.MethodPatch
+		return changed && r.Method == http.MethodPut
+	}
+}
+
+// A rename is held up just before it releases the old name, and meanwhile the user
 // takes the old name back.
-func TestNameTakenBackIsNotLetGo(t *testing.T) {
+func TestNameTakenBackIsNotReleased(t *testing.T) {
 	w := newWorld(t)
 	ada := w.user("ada")
-	taken := false
+	taken, releases := false, isRelease()
 	w.wire.intercept(func(r *http.Request) error {
-		if r.Method != http.MethodDelete || taken {
+		if !releases(r) || taken {
 			return nil
 		}
 		taken = true
@@ -41,11 +51,14 @@ func TestNameTakenBackIsNotLetGo(t *testing.T) {
 	if u, err := w.UserByUsername(t.Context(), "ada"); !taken || err != nil || u == nil {
 		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
 	}
+	if diff := cmp.Diff(map[string]string{"ada": ada.ID, "countess": ada.ID + released}, w.reservations()); diff != "" {
+		t.Error(diff)
+	}
 	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "ADA"})
 	wantCode(t, err, store.Conflict, "username")
 }
 
-// A name that was let go and reserved by somebody else in the middle of a rename is theirs.
+// A name that became free and was reserved by somebody else in the middle of a rename is theirs.
 func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.user("ada"), store.UserID("test", "grace")
@@ -57,6 +70,7 @@ func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 		if _, err := w.RenameUser(t.Context(), ada.ID, "other"); err != nil {
 			t.Error(err)
 		}
+		w.clock.ms.Add((30 * 24 * time.Hour).Milliseconds())
 		if _, err := w.CreateUser(t.Context(), store.NewUser{ID: grace, Username: "ada"}); err != nil {
 			t.Error(err)
 		}
@@ -65,13 +79,13 @@ func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"countess": ada.ID, "ada": grace}, w.reservations()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"countess": ada.ID, "ada": grace, "other": ada.ID + released}, w.reservations()); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// Whoever is renamed lets go of no name that is reserved for somebody else.
-func TestNameOfAnotherIsNotLetGo(t *testing.T) {
+// Whoever is renamed releases no name that is reserved for somebody else.
+func TestNameOfAnotherIsNotReleased(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.user("ada"), w.user("grace")
 	w.corrupt("users", grace.ID, grace.ID, "/username", "ada")
@@ -180,6 +194,9 @@ func TestNamesChangeWithinTheGrace(t *testing.T) {
 	}
 }
 
+// released marks reservations that are going to expire.
+const released = ", released"
+
 // reservations lists the names that are reserved, and for whom.
 func (w *world) reservations() map[string]string {
 	w.t.Helper()
@@ -188,16 +205,22 @@ func (w *world) reservations() map[string]string {
 		w.t.Fatal(err)
 	}
 	all := map[string]string{}
-	pager := users.NewQueryItemsPager("SELECT c.id, c.ownerId FROM c WHERE c.type = 'username'", azcosmos.NewPartitionKey(), nil)
+	pager := users.NewQueryItemsPager("SELECT c.id, c.ownerId, c.ttl FROM c WHERE c.type = 'username'", azcosmos.NewPartitionKey(), nil)
 	for pager.More() {
 		page, err := pager.NextPage(w.t.Context())
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		for _, raw := range page.Items {
-			var r struct{ ID, OwnerID string }
+			var r struct {
+				ID, OwnerID string
+				TTL         int
+			}
 			if err := json.Unmarshal(raw, &r); err != nil {
 				w.t.Fatal(err)
+			}
+			if r.TTL > 0 {
+				r.OwnerID += released
 			}
 			all[strings.TrimPrefix(r.ID, "username:")] = r.OwnerID
 		}
@@ -206,8 +229,8 @@ func (w *world) reservations() map[string]string {
 }
 
 // Whatever request of a rename or a creation is the last before a crash, whether
-// its answer still arrives or not: the user is found under the old or the new name;
-// the sweep leaves nothing over; and the user can do it again.
+// its answer still arrives or not: the user is found under the old or the new name, and
+// under a name released; the sweep leaves nothing else over; and the user can do it again.
 func TestCrashAtEveryStepOfANameChange(t *testing.T) {
 	for _, what := range []string{"create", "rename"} {
 		for _, answered := range []bool{true, false} {
@@ -273,7 +296,8 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	}
 	finished := requests <= k
 
-	carried := map[string]string{"ada": ada.ID} // who is to be found by name, and nobody else
+	found := map[string]string{"ada": ada.ID} // who is to be found by name, and nobody else
+	reserved := map[string]string{"ada": ada.ID}
 	check := func(want ...string) {
 		t.Helper()
 		u, err := w.User(t.Context(), owner)
@@ -287,19 +311,19 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 		if !slices.Contains(want, have) {
 			t.Fatalf("the user carries %q, not one of %q", have, want)
 		}
-		if what == "rename" {
-			delete(carried, "ada")
-		}
 		if have != "" {
-			carried[have] = owner
+			found[have], reserved[have] = owner, owner
+		}
+		if what == "rename" && have == "wanted" {
+			reserved["ada"] = owner + released
 		}
 		for _, name := range []string{"ada", "wanted"} {
-			found, err := w.UserByUsername(t.Context(), name)
+			u, err := w.UserByUsername(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if found == nil && carried[name] != "" || found != nil && found.ID != carried[name] {
-				t.Fatalf("under %s: %v, want %q", name, found, carried[name])
+			if u == nil && found[name] != "" || u != nil && u.ID != found[name] {
+				t.Fatalf("under %s: %v, want %q", name, u, found[name])
 			}
 		}
 	}
@@ -318,7 +342,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 		w.clock.ms.Add(61_000) // before the sweep runs, so that it does not wait
 		stop := w.run()
 		eventually(t, func() error {
-			if diff := cmp.Diff(carried, w.reservations()); diff != "" {
+			if diff := cmp.Diff(reserved, w.reservations()); diff != "" {
 				return errors.New(diff)
 			}
 			return nil
@@ -368,7 +392,7 @@ func TestYoungReservationsAreLeftInPeace(t *testing.T) {
 	})
 }
 
-// The sweep is held up just before it lets a left-over name go, and meanwhile its
+// The sweep is held up just before it removes a left-over name, and meanwhile its
 // owner goes on with it.
 func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 	w := newWorld(t)
@@ -401,7 +425,7 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 	})
 	w.clock.ms.Add(61_000)
 	eventually(t, func() error {
-		if diff := cmp.Diff(map[string]string{"wanted": ada.ID}, w.reservations()); diff != "" {
+		if diff := cmp.Diff(map[string]string{"ada": ada.ID + released, "wanted": ada.ID}, w.reservations()); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -418,7 +442,7 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 	for what, want := range map[string]map[string]string{
 		"create": {"ada": "ada", "wanted": "new"},
-		"rename": {"wanted": "ada"}, // its last step is cut off
+		"rename": {"ada": "ada" + released, "wanted": "ada"}, // its last step is cut off
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
@@ -431,13 +455,14 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 				}
 				return nil
 			})
-			newID := store.UserID("test", "new")
+			newID, releases := store.UserID("test", "new"), isRelease()
 			w.wire.intercept(func(r *http.Request) error {
+				last := what == "rename" && releases(r)
 				switch {
 				case r.Method == http.MethodPatch,
 					r.Method == http.MethodPost && strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
 					time.Sleep(100 * time.Millisecond) // ten polls of the sweep
-				case r.Method == http.MethodDelete && what == "rename":
+				case last:
 					return context.DeadlineExceeded
 				}
 				return nil
@@ -456,7 +481,11 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 			ids := map[string]string{"ada": ada.ID, "new": newID}
 			expected := map[string]string{}
 			for name, owner := range want {
+				owner, suffix, _ := strings.Cut(owner, ",")
 				expected[name] = ids[owner]
+				if suffix != "" {
+					expected[name] += released
+				}
 			}
 			poke := w.user("poke") // once the sweep has let this go, it has done the rest
 			w.remove("users", poke.ID, poke.ID)
@@ -471,8 +500,8 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 	}
 }
 
-// A process stands still in the middle of a rename, for so long that the sweep lets
-// go of the new name, and then goes on.
+// A process stands still in the middle of a rename, for so long that the sweep removes
+// the new name, and then goes on.
 func TestNameThatWasSweptMeanwhileIsReservedAgain(t *testing.T) {
 	w := newWorld(t)
 	ada := w.user("ada")
@@ -491,7 +520,7 @@ func TestNameThatWasSweptMeanwhileIsReservedAgain(t *testing.T) {
 	}
 	defer w.run()()
 	eventually(t, func() error {
-		if diff := cmp.Diff(map[string]string{"wanted": ada.ID}, w.reservations()); diff != "" {
+		if diff := cmp.Diff(map[string]string{"ada": ada.ID + released, "wanted": ada.ID}, w.reservations()); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -545,5 +574,157 @@ func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// newWorldInTime is newWorld with an engine whose clock is the store's, so that items
+// expire.
+func newWorldInTime(t *testing.T) *world {
+	t.Helper()
+	c := &clock{}
+	c.stopped.Store(true)
+	return openWorldWith(t, "", c, c.now)
+}
+
+func TestReleasedUsername(t *testing.T) {
+	const kept = 30 * 24 * time.Hour
+	setup := func(t *testing.T) (w *world, ada, grace *store.User) {
+		w = newWorldInTime(t)
+		ada, grace = w.user("ada"), w.user("grace")
+		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+			t.Fatal(err)
+		}
+		return w, ada, grace
+	}
+	find := func(w *world, name, id, username string) {
+		w.t.Helper()
+		switch u, err := w.UserByUsername(w.t.Context(), name); {
+		case err != nil:
+			w.t.Fatal(err)
+		case u == nil && id != "", u != nil && (u.ID != id || u.Username != username):
+			w.t.Errorf("under %s: %+v, want %q %q", name, u, id, username)
+		}
+	}
+	for _, after := range []time.Duration{0, kept - time.Second} {
+		t.Run(fmt.Sprint("is kept for its user, after ", after), func(t *testing.T) {
+			w, ada, grace := setup(t)
+			w.clock.ms.Add(after.Milliseconds())
+			_, err := w.RenameUser(t.Context(), grace.ID, "ADA")
+			wantCode(t, err, store.Conflict, "username")
+			_, err = w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "ada"})
+			wantCode(t, err, store.Conflict, "username")
+			find(w, "Ada", ada.ID, "countess")
+			find(w, "countess", ada.ID, "countess")
+
+			if _, err := w.RenameUser(t.Context(), ada.ID, "Ada"); err != nil {
+				t.Fatal(err)
+			}
+			find(w, "ada", ada.ID, "Ada")
+			find(w, "countess", ada.ID, "Ada")
+			want := map[string]string{"ada": ada.ID, "countess": ada.ID + released, "grace": grace.ID}
+			if diff := cmp.Diff(want, w.reservations()); diff != "" {
+				t.Error(diff)
+			}
+			w.clock.ms.Add(2 * kept.Milliseconds())
+			find(w, "ada", ada.ID, "Ada")
+			find(w, "countess", "", "")
+		})
+	}
+	t.Run("is free after 30 days", func(t *testing.T) {
+		w, ada, grace := setup(t)
+		w.clock.ms.Add(kept.Milliseconds())
+		if diff := cmp.Diff(map[string]string{"countess": ada.ID, "grace": grace.ID}, w.reservations()); diff != "" {
+			t.Error(diff)
+		}
+		find(w, "ada", "", "")
+		if _, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		find(w, "ada", grace.ID, "ada")
+	})
+	t.Run("is free after 30 days where nothing expires", func(t *testing.T) {
+		w := newWorld(t) // its engine's clock stands still
+		ada, grace := w.user("ada"), w.user("grace")
+		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.ms.Add(kept.Milliseconds())
+		find(w, "ada", "", "")
+		if _, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		find(w, "ada", grace.ID, "ada")
+	})
+	t.Run("stays kept when a rename back is interrupted", func(t *testing.T) {
+		w, ada, grace := setup(t)
+		w.wire.intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch {
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		_, err := w.RenameUser(t.Context(), ada.ID, "ada")
+		wantCode(t, err, store.Unavailable, "")
+		w.wire.intercept(nil)
+		find(w, "ada", ada.ID, "countess")
+		w.clock.ms.Add(61_000)
+		w.run()
+		eventually(t, func() error {
+			want := map[string]string{"ada": ada.ID + released, "countess": ada.ID, "grace": grace.ID}
+			return errorOf(cmp.Diff(want, w.reservations()))
+		})
+		_, err = w.RenameUser(t.Context(), grace.ID, "ada")
+		wantCode(t, err, store.Conflict, "username")
+	})
+	t.Run("is no difference", func(t *testing.T) {
+		w, _, _ := setup(t)
+		w.clock.ms.Add(time.Hour.Milliseconds())
+		if found := w.verify(0); found != nil {
+			t.Errorf("verify finds %v", found)
+		}
+	})
+}
+
+func errorOf(diff string) error {
+	if diff == "" {
+		return nil
+	}
+	return errors.New(diff)
+}
+
+// A name that is carried must not expire, and one that a crash left must.
+func TestVerifyAndRepairOfReleasedUsernames(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.user("ada"), w.user("grace")
+	item := func(name, owner, more string) {
+		id := "username:" + name
+		w.upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":%q,"creationDate":%q%s}`, id, id, owner, store.NewDate(epoch()), more))
+	}
+	item("ada", ada.ID, `,"leaving":true,"ttl":1000`)
+	item("crashed", grace.ID, `,"leaving":true`)
+	item("former", grace.ID, `,"leaving":true,"ttl":1000`)
+	w.clock.ms.Add(time.Hour.Milliseconds())
+	var got []string
+	found := w.verify(0)
+	for _, d := range found {
+		got = append(got, fmt.Sprintf("%s: %s instead of %s", d.Partition, d.Have, d.Want))
+	}
+	if diff := cmp.Diff([]string{
+		fmt.Sprintf("username:ada: %s, released instead of %[1]s", ada.ID),
+		fmt.Sprintf("username:crashed: %s instead of %[1]s, released", grace.ID),
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, d := range found {
+		if err := w.Repair(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+	}
+	want := map[string]string{"ada": ada.ID, "grace": grace.ID, "crashed": grace.ID + released, "former": grace.ID + released}
+	if diff := cmp.Diff(want, w.reservations()); diff != "" {
+		t.Error(diff)
+	}
+	if found := w.verify(0); found != nil {
+		t.Errorf("verify still finds %v", found)
 	}
 }

@@ -121,7 +121,7 @@ type verifier struct {
 	expected     int               // of posts: what the copies of posts count
 	total        int               // about; 0: not known yet
 	users        map[string]string // name by id
-	reservations map[string]string // owner by key
+	reservations map[string]string // owner by key, but for names that were released
 	posts        map[string]*postSummary
 	copies       map[placeOfCopy]string // described
 	wrongNames   []Difference
@@ -180,7 +180,7 @@ func (v *verifier) readUsers(ctx context.Context) error {
 				v.users[u.ID] = u.Username
 			}
 		case typeUsername:
-			if r, _, err := decode[usernameItem](op, typeUsername, raw); err == nil {
+			if r, _, err := decode[usernameItem](op, typeUsername, raw); err == nil && r.TTL <= 0 {
 				v.reservations[r.ID] = r.OwnerID
 			}
 		case typePost:
