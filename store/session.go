@@ -105,8 +105,8 @@ func (s *Sessions) Do(req *policy.Request) (*http.Response, error) {
 	}
 	session, _ := r.Context().Value(sessionKey{}).(*Session)
 	write := isWrite(r)
-	if write && session != nil {
-		session.wrote.Store(true)
+	if write {
+		session.noteWrite()
 	}
 	asks := !write || r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" // which may be a batch of reads
 	pause, waited := sessionPause, time.Duration(0)
@@ -217,10 +217,21 @@ func containerPath(path string) string {
 //
 // A nil Session asks for nothing. A Session is safe for concurrent use.
 type Session struct {
-	store *Store
-	known sessionState
-	wrote atomic.Bool
+	store   *Store
+	known   sessionState
+	wrote   atomic.Bool
+	renamed atomic.Pointer[rename] // nil: nobody
 }
+
+// rename is a user who was given another name.
+type rename struct {
+	user string
+	at   uint32 // Unix seconds
+}
+
+// renameLag is how long copies may lag behind a rename: longer than projections do unless
+// they stand still.
+const renameLag = time.Hour
 
 type sessionKey struct{}
 
@@ -231,6 +242,9 @@ func WithSession(ctx context.Context, s *Session) context.Context {
 
 // sessionFormat begins every token of a session. It changes with the format.
 const sessionFormat = 1
+
+// sessionRename is in the place of a container's number and says that a user was renamed.
+const sessionRename = 0xff
 
 // maxSessionToken is the length of the longest token that is looked at.
 const maxSessionToken = 8 << 10
@@ -291,6 +305,10 @@ func (s *Session) Token() string {
 			}
 		}
 	}
+	if r := s.renamed.Load(); s.Renamed() != "" {
+		b = binary.BigEndian.AppendUint32(append(b, sessionRename), r.at)
+		b = append(append(b, byte(len(r.user))), r.user...)
+	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -305,9 +323,17 @@ func (s *Session) decode(token string) error {
 	}
 	foreign := binary.BigEndian.Uint32(b[1:]) != s.store.realm
 	known := map[string]*tokens{}
+	var renamed *rename
 	r := tokenReader{rest: b[5:]}
 	for len(r.rest) > 0 && !r.bad {
 		i := int(r.byte())
+		if i == sessionRename {
+			renamed = &rename{at: r.uint32()}
+			if renamed.user = string(r.take(int(r.byte()))); !validID(renamed.user) {
+				return errSession
+			}
+			continue
+		}
 		t := &tokens{rid: r.uint32()}
 		for range r.count(sessionRanges) {
 			id := r.uvarint()
@@ -327,8 +353,37 @@ func (s *Session) decode(token string) error {
 	}
 	if !foreign {
 		s.known.containers = known
+		s.renamed.Store(renamed)
 	}
 	return nil
+}
+
+// Renamed returns the id of the user whom the session has given another name so recently
+// that copies may lag behind, "" if there is none. It comes from the client: the user
+// need not exist.
+func (s *Session) Renamed() string {
+	if s == nil {
+		return ""
+	}
+	r := s.renamed.Load()
+	if r == nil || s.store.o.Clock().Sub(time.Unix(int64(r.at), 0)).Abs() > renameLag { // clocks may differ
+		return ""
+	}
+	return r.user
+}
+
+// noteRename notes that a user is being given another name.
+func (s *Session) noteRename(user string) {
+	if s != nil {
+		s.renamed.Store(&rename{user, uint32(s.store.o.Clock().Unix())})
+	}
+}
+
+// noteWrite has the session learn from what is read from now on, as after a write.
+func (s *Session) noteWrite() {
+	if s != nil {
+		s.wrote.Store(true)
+	}
 }
 
 // maxRegions is how many regions of an account a token may name.

@@ -380,6 +380,78 @@ func mustDatabase(t testing.TB, c *azcosmos.Client) *azcosmos.DatabaseClient {
 }
 
 // A cache's copy is good for a session that has written nothing newer where it was read.
+// A session's token tells whom the session has renamed within the last hour, also after
+// later writes, and also if the rename was only repeated.
+func TestSessionRenamed(t *testing.T) {
+	engine := laggingEngine(t)
+	one := newInstance(t, engine, &store.Sessions{})
+	var now atomic.Int64
+	now.Store(time.Now().Unix())
+	var err error
+	one.Store, err = store.New(one.client, one.client, store.Options{Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := store.UserID("test", "ada")
+	ctx, session := one.within(t, "")
+	if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil || session.Renamed() != "" {
+		t.Fatalf("renamed %q, %v", session.Renamed(), err)
+	}
+	old := session.Token()
+	if _, err := one.RenameUser(ctx, id, "a b"); err == nil || session.Renamed() != "" {
+		t.Errorf("after a rename that is refused: %q", session.Renamed())
+	}
+	for _, what := range []string{"rename", "repetition, without the session"} {
+		token := ""
+		if what == "rename" {
+			token = old
+		}
+		ctx, session := one.within(t, token)
+		if _, err := one.RenameUser(ctx, id, "countess"); err != nil || session.Renamed() != id {
+			t.Errorf("%s: %q, %v", what, session.Renamed(), err)
+		}
+		token = session.Token()
+		other := newInstance(t, engine, &store.Sessions{}) // which has read nothing
+		ctx, session = other.within(t, token)
+		if u, err := other.User(ctx, id); err != nil || u == nil || u.Username != "countess" || session.Renamed() != id || session.Token() != "" {
+			t.Errorf("%s, elsewhere: %q, %v, %v", what, session.Renamed(), u, err)
+		}
+		ctx, session = one.within(t, token)
+		if _, err := one.CreatePost(ctx, store.NewPost{AuthorID: id, Title: "t", Content: "c"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, session = one.within(t, session.Token()); session.Renamed() != id || len(token) > 200 {
+			t.Errorf("%s, and a later write: %q, from %d characters", what, session.Renamed(), len(token))
+		}
+		for _, after := range []int64{-3601, -60, 3600, 3601} {
+			want := id
+			if after*after > 3600*3600 {
+				want = ""
+			}
+			now.Add(after)
+			if got := session.Renamed(); got != want {
+				t.Errorf("%s, after %d s: %q", what, after, got)
+			}
+			now.Add(-after)
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := strings.LastIndex(string(raw), id) - 1 // its length
+		for name, bad := range map[string]string{
+			"cut":            string(raw[:at+8]),
+			"without a user": string(raw[:at]) + "\x00",
+			"characters":     string(raw[:at]) + "\x03a/b",
+			"too long":       string(raw[:at]) + "\x41" + strings.Repeat("a", 65),
+		} {
+			if _, err := one.NewSession(base64.RawURLEncoding.EncodeToString([]byte(bad))); store.CodeOf(err) != store.Invalid {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 func TestSessionAdmits(t *testing.T) {
 	one := newInstance(t, laggingEngine(t), &store.Sessions{})
 	ctx, session := one.within(t, "")
@@ -417,7 +489,7 @@ func TestSessionAdmits(t *testing.T) {
 
 // FuzzSession: whatever a client sends is taken as a session or refused as invalid.
 func FuzzSession(f *testing.F) {
-	for _, seed := range []string{"", "Acn9DMwApoom0AEAAQkAASSRvokBAAEFAALsSDSBAQABAwA", "AQ", "AQAAAAA", "AQAAAAAA"} {
+	for _, seed := range []string{"", "Acn9DMwApoom0AEAAQkAASSRvokBAAEFAALsSDSBAQABAwA", "AQ", "AQAAAAA", "AQAAAAAA", "AQAAAAD_AAAAAAFh"} {
 		f.Add(seed)
 	}
 	one := newInstance(f, laggingEngine(f), &store.Sessions{})

@@ -186,6 +186,8 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 	}
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
+	session, _ := ctx.Value(sessionKey{}).(*Session)
+	session.noteWrite() // a repetition may find that nothing is left to write
 	for range 3 {
 		u, err := readUser(ctx, op, s.users, userID)
 		if err != nil {
@@ -195,9 +197,10 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 			return nil, &Error{Code: NotFound, Op: op, Message: "there is no such user"}
 		}
 		if u.Username == username {
+			session.noteRename(userID)
 			return u, nil
 		}
-		renamed, err := s.rename(ctx, op, u, username)
+		renamed, err := s.rename(ctx, op, session, u, username)
 		if renamed != nil || err != nil {
 			return renamed, err
 		}
@@ -207,7 +210,7 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 
 // rename takes the steps from one name to another. It returns nil if the user was
 // changed meanwhile.
-func (s *Store) rename(ctx context.Context, op string, u *User, username string) (*User, error) {
+func (s *Store) rename(ctx context.Context, op string, session *Session, u *User, username string) (*User, error) {
 	var old *usernameItem
 	var etag azcore.ETag
 	if usernameKey(u.Username) != usernameKey(username) {
@@ -230,6 +233,7 @@ func (s *Store) rename(ctx context.Context, op string, u *User, username string)
 			etag = r.ETag
 		}
 	}
+	session.noteRename(u.ID)
 	var p patch
 	p.condition = fmt.Sprintf("from c where c.revision = %d", u.Revision)
 	p.set("/username", username)
