@@ -66,8 +66,8 @@ func newAnswers(o Options, m metrics, t tracing) *answers {
 // or it may have changed.
 func (a *answers) recall(r *http.Request, in received) *keptAnswer {
 	asker := requestFrom(r.Context())
-	if a.kept == nil || asker.tally.detail != costUntold || len(in.text) > maxQuestion {
-		return nil
+	if a.kept == nil || asker.tally.detail != costUntold || len(in.text) > maxQuestion || asker.session.Renamed() != "" {
+		return nil // or it may have an old name
 	}
 	if r.Method == http.MethodPost && strings.HasPrefix(in.text, "?") {
 		return nil // it is no JSON, but may be what somebody asked by GET

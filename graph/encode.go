@@ -11,6 +11,7 @@ import (
 
 	"byline/graph/globalid"
 	"byline/graph/model"
+	"byline/graph/names"
 	"byline/store"
 )
 
@@ -151,7 +152,17 @@ type byline struct{ id, username string }
 
 var bylineFields = fields[byline]{
 	"id":       idField(func(b byline) globalid.ID { return idOfUser(b.id) }),
-	"username": textField(func(b byline) string { return b.username }),
+	"username": nameField(func(b byline) byline { return b }),
+}
+
+// nameField is a username.
+func nameField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, a *gathered, v T) []byte {
+			b := of(v)
+			return appendText(dst, a.names.Show(b.id, b.username))
+		}
+	}
 }
 
 func userField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
@@ -166,11 +177,11 @@ func objectField[T, V any](typeName string, known fields[V], of func(T) V) func(
 	}
 }
 
-var userFields = fields[*store.User]{
-	"id":        idField(func(u *store.User) globalid.ID { return idOfUser(u.ID) }),
-	"username":  textField(func(u *store.User) string { return u.Username }),
-	"createdAt": textField(func(u *store.User) string { return string(u.CreatedAt) }),
-	"posts": listField("Post", postFields, func(ctx context.Context, r *Resolver, u *store.User, p store.Paging) (*store.Page[*store.Post], error) {
+var userFields = fields[*names.User]{
+	"id":        idField(func(u *names.User) globalid.ID { return idOfUser(u.ID) }),
+	"username":  nameField(func(u *names.User) byline { return byline{u.ID, u.User.Username} }),
+	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
+	"posts": listField("Post", postFields, func(ctx context.Context, r *Resolver, u *names.User, p store.Paging) (*store.Page[*store.Post], error) {
 		return r.userPostPage(ctx, u.ID, p)
 	}),
 }

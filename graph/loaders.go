@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"byline/graph/names"
 	"byline/store"
 )
 
@@ -83,7 +84,24 @@ func (freshLoaders) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (f freshLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	requestFrom(ctx).errors.Store(0)
-	return next(f.fresh(ctx))
+	return next(withNames(f.fresh(ctx)))
+}
+
+// withNames returns a context in which the response shows one name for each user.
+func withNames(ctx context.Context) context.Context {
+	return names.With(ctx, names.New(requestFrom(ctx).session.Renamed(), func(ids []string) ([]*store.User, error) {
+		return loadersOf(ctx).users.loadMany(ctx, ids)
+	}))
+}
+
+// shownUser makes a user that was read one that the response of ctx shows.
+func shownUser(ctx context.Context) func(*store.User, error) (*names.User, error) {
+	return func(u *store.User, err error) (*names.User, error) {
+		if u == nil || err != nil {
+			return nil, err
+		}
+		return names.From(ctx).User(*u), nil
+	}
 }
 
 func (f freshLoaders) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"byline/graph/globalid"
+	"byline/graph/names"
 	"byline/store"
 )
 
@@ -16,7 +17,7 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 	l, key := loadersOf(ctx), itemKey{id.Parent, id.Key}
 	switch id.Kind {
 	case globalid.User:
-		return nodeOrNil(r.user(ctx, id.Key))
+		return nodeOrNil(shownUser(ctx)(r.user(ctx, id.Key)))
 	case globalid.Post:
 		return nodeOrNil(r.post(ctx, id.Key))
 	case globalid.Comment:
@@ -77,6 +78,9 @@ func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind 
 	}
 	for i, v := range values {
 		nodes[at[i]], _ = nodeOrNil(v, nil)
+		if u, ok := nodes[at[i]].(*store.User); ok {
+			nodes[at[i]] = names.From(ctx).User(*u)
+		}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"byline/graph/generated"
 	"byline/graph/model"
+	"byline/graph/names"
 	"byline/store"
 )
 
@@ -76,9 +77,10 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 		if !ok { // an error, of a mutation, none of which may be null
 			return &graphql.Response{Data: []byte("null")}
 		}
-		data := make([]byte, 0, len(*value.json)+len(field.Alias)+64) // and what encode has around it
+		json := value.final()
+		data := make([]byte, 0, len(json)+len(field.Alias)+64) // and what encode has around it
 		data = append(append(append(data, `{"`...), field.Alias...), `":`...)
-		data = append(append(data, *value.json...), '}')
+		data = append(append(data, json...), '}')
 		value.release()
 		return &graphql.Response{Data: data}
 	}
@@ -118,14 +120,27 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 
 // encoded is a value as JSON. It is written once, and others are encoded into its memory
 // then.
-type encoded struct{ json *[]byte }
+type encoded struct {
+	json  *[]byte
+	names *names.Names
+	again func(dst []byte) []byte // encodes it with the names as they are now; nil: it has none
+}
 
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
 // MarshalGQL implements graphql.Marshaler.
 func (e *encoded) MarshalGQL(w io.Writer) {
-	_, _ = w.Write(*e.json)
+	_, _ = w.Write(e.final())
 	e.release()
+}
+
+// final returns the JSON with the names that the response shows. It is called when all
+// fields have been resolved.
+func (e *encoded) final() []byte {
+	if e.again != nil && e.names.Settle() {
+		*e.json = e.again((*e.json)[:0])
+	}
+	return *e.json
 }
 
 func (e *encoded) release() {
@@ -173,6 +188,7 @@ func (l plannedList) traced(ctx context.Context, r *Resolver, t tracing, parent 
 
 // gathered is what was read to answer a root field.
 type gathered struct {
+	names *names.Names
 	pages []any           // by list of the plan
 	liked map[string]bool // by post; nil if nobody is signed in
 	gap   bool            // something that an encoder needs was not read
@@ -192,13 +208,13 @@ func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error
 	}
 	if value == nil {
 		null := []byte("null")
-		return &encoded{&null}, nil
+		return &encoded{json: &null}, nil
 	}
 	object := p.objects[typeOf(value)]
 	if object == nil {
 		return nil, errGap
 	}
-	a := &gathered{}
+	a := &gathered{names: names.From(ctx)}
 	if err := object.readLists(ctx, r, t, a, value); err != nil {
 		return nil, err
 	}
@@ -211,7 +227,7 @@ func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error
 	if *b = object.encode((*b)[:0], a, value); a.gap {
 		return nil, errGap
 	}
-	return &encoded{b}, nil
+	return &encoded{b, a.names, func(dst []byte) []byte { return object.encode(dst, a, value) }}, nil
 }
 
 func (o *objectPlan) readLists(ctx context.Context, r *Resolver, t tracing, a *gathered, value any) error {
@@ -259,7 +275,7 @@ func (a *gathered) readLiked(ctx context.Context, value any) error {
 // typeOf is the schema's name of a value's type.
 func typeOf(value any) string {
 	switch value.(type) {
-	case *store.User:
+	case *names.User:
 		return "User"
 	case *store.Post:
 		return "Post"

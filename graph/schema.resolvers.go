@@ -6,6 +6,7 @@ import (
 	"byline/graph/generated"
 	"byline/graph/globalid"
 	"byline/graph/model"
+	"byline/graph/names"
 	"byline/store"
 )
 
@@ -17,8 +18,8 @@ func (r *commentResolver) Post(ctx context.Context, obj *store.Comment) (*store.
 	return loadersOf(ctx).posts.load(ctx, obj.PostID)
 }
 
-func (r *commentResolver) Author(ctx context.Context, obj *store.Comment) (*store.User, error) {
-	return &store.User{ID: obj.AuthorID, Username: obj.AuthorUsername}, nil
+func (r *commentResolver) Author(ctx context.Context, obj *store.Comment) (*names.User, error) {
+	return names.From(ctx).User(store.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
 }
 
 func (r *likeResolver) ID(ctx context.Context, obj *store.Like) (string, error) {
@@ -29,8 +30,8 @@ func (r *likeResolver) Post(ctx context.Context, obj *store.Like) (*store.Post, 
 	return loadersOf(ctx).posts.load(ctx, obj.PostID)
 }
 
-func (r *likeResolver) User(ctx context.Context, obj *store.Like) (*store.User, error) {
-	return &store.User{ID: obj.UserID, Username: obj.Username}, nil
+func (r *likeResolver) User(ctx context.Context, obj *store.Like) (*names.User, error) {
+	return names.From(ctx).User(store.User{ID: obj.UserID, Username: obj.Username}), nil
 }
 
 func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error) {
@@ -42,7 +43,7 @@ func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUse
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreateUserPayload{User: user}, nil
+	return &model.CreateUserPayload{User: names.From(ctx).User(*user)}, nil
 }
 
 func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error) {
@@ -50,7 +51,9 @@ func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUse
 	if err != nil {
 		return nil, r.whyRefused(ctx, err)
 	}
-	return &model.UpdateUserPayload{User: user}, nil
+	shown := names.From(ctx)
+	shown.Set(user.ID, user.Username)
+	return &model.UpdateUserPayload{User: shown.User(*user)}, nil
 }
 
 func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {
@@ -181,8 +184,8 @@ func (r *postResolver) Content(ctx context.Context, obj *store.Post) (*string, e
 	return &whole.Content, nil
 }
 
-func (r *postResolver) Author(ctx context.Context, obj *store.Post) (*store.User, error) {
-	return &store.User{ID: obj.AuthorID, Username: obj.AuthorUsername}, nil
+func (r *postResolver) Author(ctx context.Context, obj *store.Post) (*names.User, error) {
+	return names.From(ctx).User(store.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
 }
 
 func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *store.Post) (*bool, error) {
@@ -224,31 +227,31 @@ func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]globalid.Nod
 	return r.nodes(ctx, ids)
 }
 
-func (r *queryResolver) Viewer(ctx context.Context) (*store.User, error) {
+func (r *queryResolver) Viewer(ctx context.Context) (*names.User, error) {
 	viewer := viewerID(ctx)
 	if viewer == "" {
 		return nil, nil
 	}
-	return r.user(ctx, viewer)
+	return shownUser(ctx)(r.user(ctx, viewer))
 }
 
-func (r *queryResolver) User(ctx context.Context, id string) (*store.User, error) {
+func (r *queryResolver) User(ctx context.Context, id string) (*names.User, error) {
 	userID, err := parseIDOf(globalid.User, "id", id)
 	if err != nil {
 		return nil, err
 	}
-	return r.user(ctx, userID)
+	return shownUser(ctx)(r.user(ctx, userID))
 }
 
-func (r *queryResolver) UserByUsername(ctx context.Context, username string) (*store.User, error) {
+func (r *queryResolver) UserByUsername(ctx context.Context, username string) (*names.User, error) {
 	l := loadersOf(ctx)
-	return l.byUsername.do(username, func() (*store.User, error) {
+	return shownUser(ctx)(l.byUsername.do(username, func() (*store.User, error) {
 		user, err := r.store.UserByUsername(ctx, username)
 		if user != nil {
 			l.users.prime(user.ID, user)
 		}
 		return user, err
-	})
+	}))
 }
 
 func (r *queryResolver) Post(ctx context.Context, id string) (*store.Post, error) {
@@ -290,11 +293,11 @@ func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) 
 	return follow(ctx, stream, err)
 }
 
-func (r *userResolver) ID(ctx context.Context, obj *store.User) (string, error) {
+func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {
 	return userGlobalID(obj.ID), nil
 }
 
-func (r *userResolver) CreatedAt(ctx context.Context, obj *store.User) (*store.Date, error) {
+func (r *userResolver) CreatedAt(ctx context.Context, obj *names.User) (*store.Date, error) {
 	if obj.CreatedAt != "" {
 		return &obj.CreatedAt, nil
 	}
@@ -305,7 +308,7 @@ func (r *userResolver) CreatedAt(ctx context.Context, obj *store.User) (*store.D
 	return &user.CreatedAt, nil
 }
 
-func (r *userResolver) Posts(ctx context.Context, obj *store.User, first *int32, after *string) (*model.PostConnection, error) {
+func (r *userResolver) Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error) {
 	page, err := r.userPostPage(ctx, obj.ID, pagingOf(first, after, nil))
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 
 	"byline/graph/globalid"
 	"byline/graph/model"
+	"byline/graph/names"
 	"byline/store"
 )
 
@@ -200,12 +201,12 @@ type ComplexityRoot struct {
 type CommentResolver interface {
 	ID(ctx context.Context, obj *store.Comment) (string, error)
 	Post(ctx context.Context, obj *store.Comment) (*store.Post, error)
-	Author(ctx context.Context, obj *store.Comment) (*store.User, error)
+	Author(ctx context.Context, obj *store.Comment) (*names.User, error)
 }
 type LikeResolver interface {
 	ID(ctx context.Context, obj *store.Like) (string, error)
 	Post(ctx context.Context, obj *store.Like) (*store.Post, error)
-	User(ctx context.Context, obj *store.Like) (*store.User, error)
+	User(ctx context.Context, obj *store.Like) (*names.User, error)
 }
 type MutationResolver interface {
 	CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error)
@@ -223,7 +224,7 @@ type PostResolver interface {
 	ID(ctx context.Context, obj *store.Post) (string, error)
 
 	Content(ctx context.Context, obj *store.Post) (*string, error)
-	Author(ctx context.Context, obj *store.Post) (*store.User, error)
+	Author(ctx context.Context, obj *store.Post) (*names.User, error)
 
 	ViewerHasLiked(ctx context.Context, obj *store.Post) (*bool, error)
 
@@ -233,9 +234,9 @@ type PostResolver interface {
 type QueryResolver interface {
 	Node(ctx context.Context, id string) (globalid.Node, error)
 	Nodes(ctx context.Context, ids []string) ([]globalid.Node, error)
-	Viewer(ctx context.Context) (*store.User, error)
-	User(ctx context.Context, id string) (*store.User, error)
-	UserByUsername(ctx context.Context, username string) (*store.User, error)
+	Viewer(ctx context.Context) (*names.User, error)
+	User(ctx context.Context, id string) (*names.User, error)
+	UserByUsername(ctx context.Context, username string) (*names.User, error)
 	Post(ctx context.Context, id string) (*store.Post, error)
 	Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error)
 }
@@ -245,10 +246,10 @@ type SubscriptionResolver interface {
 	CommentAdded(ctx context.Context, postID string) (<-chan *store.Comment, error)
 }
 type UserResolver interface {
-	ID(ctx context.Context, obj *store.User) (string, error)
+	ID(ctx context.Context, obj *names.User) (string, error)
 
-	CreatedAt(ctx context.Context, obj *store.User) (*store.Date, error)
-	Posts(ctx context.Context, obj *store.User, first *int32, after *string) (*model.PostConnection, error)
+	CreatedAt(ctx context.Context, obj *names.User) (*store.Date, error)
+	Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -1000,7 +1001,10 @@ type Query {
     id: ID!
   ): User
 
-  "A user by name, without regard to case; null if nobody has that name."
+  """
+  A user by name, without regard to case; null if there is none. A name that was given up less than 30 days ago finds the
+  user who had it, with the name they have now.
+  """
   userByUsername(
     "The name to look up."
     username: String!
@@ -1029,7 +1033,12 @@ type Mutation {
     input: CreateUserInput!
   ): CreateUserPayload!
 
-  "Renames the signed-in user. Every copy of the name, on posts, comments and likes, follows within moments."
+  """
+  Renames the signed-in user. This response, and later requests with its ` + "`" + `Byline-Session` + "`" + `, show the new name everywhere; for
+  others the copies on posts, comments and likes follow within moments. The old name is kept for 30 days: only the same user
+  can take it again, and ` + "`" + `userByUsername` + "`" + ` still finds them by it. A name that another user has, or is kept for them, is
+  refused with ` + "`" + `CONFLICT` + "`" + `.
+  """
   updateUser(
     "The changes."
     input: UpdateUserInput!
@@ -2245,8 +2254,8 @@ func (ec *executionContext) _Comment_author(ctx context.Context, field graphql.C
 			return ec.Resolvers.Comment().Author(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.User) graphql.Marshaler {
-			return ec.marshalNUser2ᚖbylineᚋstoreᚐUser(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *names.User) graphql.Marshaler {
+			return ec.marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2561,8 +2570,8 @@ func (ec *executionContext) _CreateUserPayload_user(ctx context.Context, field g
 			return obj.User, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.User) graphql.Marshaler {
-			return ec.marshalNUser2ᚖbylineᚋstoreᚐUser(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *names.User) graphql.Marshaler {
+			return ec.marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2726,8 +2735,8 @@ func (ec *executionContext) _Like_user(ctx context.Context, field graphql.Collec
 			return ec.Resolvers.Like().User(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.User) graphql.Marshaler {
-			return ec.marshalNUser2ᚖbylineᚋstoreᚐUser(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *names.User) graphql.Marshaler {
+			return ec.marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx, selections, v)
 		},
 		true,
 		true,
@@ -3588,8 +3597,8 @@ func (ec *executionContext) _Post_author(ctx context.Context, field graphql.Coll
 			return ec.Resolvers.Post().Author(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.User) graphql.Marshaler {
-			return ec.marshalNUser2ᚖbylineᚋstoreᚐUser(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *names.User) graphql.Marshaler {
+			return ec.marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4053,8 +4062,8 @@ func (ec *executionContext) _Query_viewer(ctx context.Context, field graphql.Col
 			return ec.Resolvers.Query().Viewer(ctx)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.User) graphql.Marshaler {
-			return ec.marshalOUser2ᚖbylineᚋstoreᚐUser(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *names.User) graphql.Marshaler {
+			return ec.marshalOUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx, selections, v)
 		},
 		true,
 		false,
@@ -4086,8 +4095,8 @@ func (ec *executionContext) _Query_user(ctx context.Context, field graphql.Colle
 			return ec.Resolvers.Query().User(ctx, fc.Args["id"].(string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.User) graphql.Marshaler {
-			return ec.marshalOUser2ᚖbylineᚋstoreᚐUser(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *names.User) graphql.Marshaler {
+			return ec.marshalOUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx, selections, v)
 		},
 		true,
 		false,
@@ -4130,8 +4139,8 @@ func (ec *executionContext) _Query_userByUsername(ctx context.Context, field gra
 			return ec.Resolvers.Query().UserByUsername(ctx, fc.Args["username"].(string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.User) graphql.Marshaler {
-			return ec.marshalOUser2ᚖbylineᚋstoreᚐUser(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *names.User) graphql.Marshaler {
+			return ec.marshalOUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx, selections, v)
 		},
 		true,
 		false,
@@ -4553,8 +4562,8 @@ func (ec *executionContext) _UpdateUserPayload_user(ctx context.Context, field g
 			return obj.User, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.User) graphql.Marshaler {
-			return ec.marshalNUser2ᚖbylineᚋstoreᚐUser(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *names.User) graphql.Marshaler {
+			return ec.marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4573,7 +4582,7 @@ func (ec *executionContext) fieldContext_UpdateUserPayload_user(_ context.Contex
 	return fc, nil
 }
 
-func (ec *executionContext) _User_id(ctx context.Context, field graphql.CollectedField, obj *store.User) (ret graphql.Marshaler) {
+func (ec *executionContext) _User_id(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -4596,7 +4605,7 @@ func (ec *executionContext) fieldContext_User_id(_ context.Context, field graphq
 	return graphql.NewScalarFieldContext("User", field, true, true, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _User_username(ctx context.Context, field graphql.CollectedField, obj *store.User) (ret graphql.Marshaler) {
+func (ec *executionContext) _User_username(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -4605,21 +4614,21 @@ func (ec *executionContext) _User_username(ctx context.Context, field graphql.Co
 			return ec.fieldContext_User_username(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Username, nil
+			return obj.Username(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v names.Name) graphql.Marshaler {
+			return ec.marshalNString2bylineᚋgraphᚋnamesᚐName(ctx, selections, v)
 		},
 		true,
 		true,
 	)
 }
 func (ec *executionContext) fieldContext_User_username(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("User", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("User", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.CollectedField, obj *store.User) (ret graphql.Marshaler) {
+func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -4642,7 +4651,7 @@ func (ec *executionContext) fieldContext_User_createdAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("User", field, true, true, errors.New("field of type DateTime does not have child fields"))
 }
 
-func (ec *executionContext) _User_posts(ctx context.Context, field graphql.CollectedField, obj *store.User) (ret graphql.Marshaler) {
+func (ec *executionContext) _User_posts(ctx context.Context, field graphql.CollectedField, obj *names.User) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -6116,9 +6125,9 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
-	case store.User:
+	case names.User:
 		return ec._User(ctx, sel, &obj)
-	case *store.User:
+	case *names.User:
 		if obj == nil {
 			return graphql.Null
 		}
@@ -7819,7 +7828,7 @@ func (ec *executionContext) _UpdateUserPayload(ctx context.Context, sel ast.Sele
 
 var userImplementors = []string{"User", "Node"}
 
-func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj *store.User) graphql.Marshaler {
+func (ec *executionContext) _User(ctx context.Context, sel ast.SelectionSet, obj *names.User) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, userImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -8747,6 +8756,16 @@ func (ec *executionContext) marshalNPostEdge2ᚖbylineᚋgraphᚋmodelᚐPostEdg
 	return ec._PostEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNString2bylineᚋgraphᚋnamesᚐName(ctx context.Context, v any) (names.Name, error) {
+	var res names.Name
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNString2bylineᚋgraphᚋnamesᚐName(ctx context.Context, sel ast.SelectionSet, v names.Name) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
 	res, err := graphql.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -8839,11 +8858,11 @@ func (ec *executionContext) marshalNUpdateUserPayload2ᚖbylineᚋgraphᚋmodel�
 	return ec._UpdateUserPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNUser2bylineᚋstoreᚐUser(ctx context.Context, sel ast.SelectionSet, v store.User) graphql.Marshaler {
+func (ec *executionContext) marshalNUser2bylineᚋgraphᚋnamesᚐUser(ctx context.Context, sel ast.SelectionSet, v names.User) graphql.Marshaler {
 	return ec._User(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNUser2ᚖbylineᚋstoreᚐUser(ctx context.Context, sel ast.SelectionSet, v *store.User) graphql.Marshaler {
+func (ec *executionContext) marshalNUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx context.Context, sel ast.SelectionSet, v *names.User) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -9111,7 +9130,7 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	return res
 }
 
-func (ec *executionContext) marshalOUser2ᚖbylineᚋstoreᚐUser(ctx context.Context, sel ast.SelectionSet, v *store.User) graphql.Marshaler {
+func (ec *executionContext) marshalOUser2ᚖbylineᚋgraphᚋnamesᚐUser(ctx context.Context, sel ast.SelectionSet, v *names.User) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

@@ -5,6 +5,7 @@ package model
 import (
 	"github.com/99designs/gqlgen/graphql"
 
+	"byline/graph/names"
 	"byline/store"
 )
 
@@ -69,7 +70,7 @@ type CreateUserInput struct {
 // The user that was made.
 type CreateUserPayload struct {
 	// The user.
-	User *store.User `json:"user"`
+	User *names.User `json:"user"`
 }
 
 // Which comment to delete.
@@ -209,5 +210,5 @@ type UpdateUserInput struct {
 // The user as it is now.
 type UpdateUserPayload struct {
 	// The user.
-	User *store.User `json:"user"`
+	User *names.User `json:"user"`
 }

@@ -1,0 +1,172 @@
+// Package names makes a response show one username for each user.
+//
+// Posts, comments and likes carry copies of their authors' names, and copies lag behind
+// a rename. So the names that a response shows are recorded while its fields are
+// resolved, and decided when it is written, after the last of them: where the copies of
+// one user differ, or are known to be older than a rename, the user is read, with all
+// others of whom that is so. A response without such copies costs no read.
+package names
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"byline/store"
+)
+
+// Names are the usernames of one response. A nil *Names shows every copy as it is. It is
+// safe for concurrent use.
+type Names struct {
+	renamed string // a user whose copies may be old; "" for nobody
+	read    func(ids []string) ([]*store.User, error)
+
+	mu      sync.Mutex
+	copies  map[string]string // guarded by mu; by user id, the first that was shown
+	differ  []string          // guarded by mu; users of whom another was shown, perhaps more than once
+	names   map[string]string // guarded by mu; by user id, what is shown instead of copies
+	settled bool              // guarded by mu
+	changed bool              // guarded by mu; see Settle
+}
+
+// New returns the Names of a response. The copies of the user renamed are checked if any
+// is shown. read reads users: nil for who cannot be found.
+func New(renamed string, read func(ids []string) ([]*store.User, error)) *Names {
+	return &Names{renamed: renamed, read: read}
+}
+
+type namesKey struct{}
+
+// With returns a context of a response that shows the names n.
+func With(ctx context.Context, n *Names) context.Context {
+	return context.WithValue(ctx, namesKey{}, n)
+}
+
+// From returns the names of the response that ctx is of, nil if it is of none.
+func From(ctx context.Context) *Names {
+	n, _ := ctx.Value(namesKey{}).(*Names)
+	return n
+}
+
+// Set shows a name instead of all copies: the user has just been given it.
+func (n *Names) Set(id, name string) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.setLocked(id, name)
+}
+
+func (n *Names) setLocked(id, name string) {
+	if n.names == nil {
+		n.names = map[string]string{}
+	}
+	n.names[id] = name
+}
+
+// Show records that the name of a user is shown, of which there is a copy, and returns
+// the name as far as it is known: it is final once Settle has been called.
+func (n *Names) Show(id, copied string) string {
+	if n == nil {
+		return copied
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if name, ok := n.names[id]; ok {
+		return name
+	}
+	switch first, ok := n.copies[id]; {
+	case !ok:
+		if n.copies == nil {
+			n.copies = map[string]string{}
+		}
+		n.copies[id] = copied
+	case first != copied:
+		n.differ = append(n.differ, id)
+	}
+	return copied
+}
+
+// Settle decides which names are shown, and reports whether any that Show has returned is
+// another now. It is called when all fields have been resolved; only the first call reads.
+func (n *Names) Settle() (changed bool) {
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.settled {
+		return n.changed
+	}
+	n.settled = true
+	n.decideLocked()
+	n.changed = len(n.differ) > 0
+	for id, name := range n.names {
+		first, shown := n.copies[id]
+		n.changed = n.changed || shown && first != name
+	}
+	return n.changed
+}
+
+// decideLocked names the users whose copies differ or may be old.
+func (n *Names) decideLocked() {
+	unsure := map[string]bool{}
+	for _, id := range n.differ {
+		unsure[id] = true
+	}
+	if _, shown := n.copies[n.renamed]; shown {
+		unsure[n.renamed] = true
+	}
+	var ids []string
+	for id := range unsure {
+		if _, known := n.names[id]; !known {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	users, err := n.read(ids)
+	for i, id := range ids {
+		if err == nil && users[i] != nil {
+			n.setLocked(id, users[i].Username)
+		} else {
+			n.setLocked(id, n.copies[id]) // one of them, at least
+		}
+	}
+}
+
+// User is a user as a response shows it.
+type User struct {
+	store.User
+	names *Names
+}
+
+// User returns a user as the response shows it.
+func (n *Names) User(u store.User) *User { return &User{u, n} }
+
+// Username returns the name to show.
+func (u *User) Username() Name {
+	u.names.Show(u.ID, u.User.Username)
+	return Name{u.names, u.ID, u.User.Username}
+}
+
+// Name is a username that is decided when the response is written.
+type Name struct {
+	names      *Names
+	id, copied string
+}
+
+// MarshalGQL implements graphql.Marshaler.
+func (n Name) MarshalGQL(w io.Writer) {
+	n.names.Settle()
+	graphql.MarshalString(n.names.Show(n.id, n.copied)).MarshalGQL(w)
+}
+
+// UnmarshalGQL implements graphql.Unmarshaler, which gqlgen asks for. A Name is never an
+// input.
+func (*Name) UnmarshalGQL(any) error { return errors.New("a name is no input") }

@@ -1,0 +1,30 @@
+package names
+
+import (
+	"fmt"
+	"testing"
+
+	"byline/store"
+)
+
+// BenchmarkShow shows as many names as a page of a hundred has, of so many users.
+func BenchmarkShow(b *testing.B) {
+	ids := make([]string, 100)
+	for i := range ids {
+		ids[i] = store.UserID("bench", fmt.Sprint(i))
+	}
+	for _, users := range []int{1, 10, 100} {
+		b.Run(fmt.Sprint(users), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n := New("", nil)
+				for i := range ids {
+					n.Show(ids[i%users], "somebody")
+				}
+				if n.Settle() {
+					b.Fatal("changed")
+				}
+			}
+		})
+	}
+}
