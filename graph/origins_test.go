@@ -93,7 +93,7 @@ func TestOriginsThatAreNone(t *testing.T) {
 }
 
 func TestSecurityHeaders(t *testing.T) {
-	h := deaf(t, Options{Development: true})
+	h := smallBlog(t, Options{Development: true})
 	for _, target := range []string{"/", "/graphql", "/graphql?query={__typename}", "/graphql?query={", startScript, playgroundPath + "/playground.js", "/elsewhere"} {
 		header := get(t, h, target).Result().Header
 		wants := map[string]string{

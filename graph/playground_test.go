@@ -18,7 +18,8 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 }
 
 func TestPlaygroundInDevelopment(t *testing.T) {
-	h := deaf(t, Options{Development: true, PlaygroundToken: "demo:ada"})
+	b := smallBlog(t, Options{Development: true, PlaygroundToken: "demo:ada"})
+	var h http.Handler = b
 	page := get(t, h, "/")
 	if page.Code != http.StatusOK || !strings.HasPrefix(page.Header().Get("Content-Type"), "text/html") {
 		t.Fatalf("status %d, %s", page.Code, page.Header())
@@ -39,10 +40,16 @@ func TestPlaygroundInDevelopment(t *testing.T) {
 		}
 	}
 	script := get(t, h, startScript).Body.String()
-	for _, part := range []string{"GraphQLPlayground.init(", `"Authorization":"Bearer demo:ada"`, "query Feed"} {
+	for _, part := range []string{"GraphQLPlayground.init(", `"Authorization":"Bearer demo:ada"`, `"Byline-Cost":"summary"`, "query Feed", b.fill(`post(id: \"<post:engines>\")`)} {
 		if !strings.Contains(script, part) {
 			t.Errorf("the script lacks %s", part)
 		}
+	}
+	if again := get(t, h, startScript).Body.String(); again == script {
+		t.Error("the idempotency keys are the same each time")
+	}
+	if strings.Contains(script, postIDPlaceholder) || strings.Contains(script, idempotencyKeyPlaceholder) {
+		t.Error("the script has placeholders")
 	}
 	if strings.Contains(script, "http:") || strings.Contains(script, "https:") {
 		t.Error("the script names another server")
@@ -62,7 +69,7 @@ func TestPlaygroundTabsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tabs) < 2 || tabs[0].Name != "Feed" {
+	if len(tabs) != 6 || tabs[0].Name != "Feed" {
 		t.Errorf("tabs %+v", tabs)
 	}
 	for _, tab := range tabs {
@@ -71,17 +78,8 @@ func TestPlaygroundTabsAreValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(doc.Operations) != 1 || tab.Headers != nil {
+			if len(doc.Operations) != 1 || tab.Headers["Authorization"] != "" {
 				t.Errorf("%d operations, headers %v", len(doc.Operations), tab.Headers)
-			}
-			// What a comment offers to run must run, too.
-			_, more, _ := strings.Cut(tab.Query, "# mutation {")
-			if more == "" {
-				return
-			}
-			more, _, _ = strings.Cut("mutation {"+more, "\n# }")
-			if _, err := gqlparser.LoadQuery(readSchema(t), strings.ReplaceAll(more, "\n#", "\n")+"}"); err != nil {
-				t.Error(err)
 			}
 		})
 	}
