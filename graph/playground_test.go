@@ -40,7 +40,7 @@ func TestPlaygroundInDevelopment(t *testing.T) {
 		}
 	}
 	script := get(t, h, startScript).Body.String()
-	for _, part := range []string{"GraphQLPlayground.init(", `"Authorization":"Bearer demo:ada"`, `"Byline-Cost":"summary"`, "query Feed", b.fill(`post(id: \"<post:engines>\")`)} {
+	for _, part := range []string{"GraphQLPlayground.init(", `"Authorization":"Bearer demo:ada"`, `"Byline-Cost":"summary"`, "query Feed", `post(id: \"` + b.names["post:moths"]} {
 		if !strings.Contains(script, part) {
 			t.Errorf("the script lacks %s", part)
 		}
