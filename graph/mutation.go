@@ -2,8 +2,10 @@ package graph
 
 import (
 	"context"
+	"errors"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/store"
 )
@@ -19,6 +21,30 @@ func idempotencyKey(key graphql.Omittable[*string]) (string, error) {
 	default:
 		return *k, nil
 	}
+}
+
+// inputErrors returns all that is wrong with an input, so that each problem is an error of
+// its own in the response: a form can mark all of its fields at once. It returns nil if
+// nothing is. Errors may be joined.
+func inputErrors(ctx context.Context, errs ...error) error {
+	var all gqlerror.List
+	var add func(error)
+	add = func(err error) {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, err := range joined.Unwrap() {
+				add(err)
+			}
+			return
+		}
+		e := gqlerror.Wrap(err)
+		_ = graphql.AddFieldLocationToError(ctx, e) // the executor would for the first alone
+		all = append(all, e)
+	}
+	if err := errors.Join(errs...); err != nil {
+		add(err)
+		return all
+	}
+	return nil
 }
 
 // whyRefused looks again at an edit that the store refused: to a signed-in subject

@@ -35,11 +35,12 @@ func (r *likeResolver) User(ctx context.Context, obj *store.Like) (*names.User, 
 }
 
 func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error) {
-	key, err := idempotencyKey(input.IdempotencyKey)
-	if err != nil {
+	key, keyErr := idempotencyKey(input.IdempotencyKey)
+	n := store.NewUser{ID: viewerID(ctx), Username: input.Username, Key: key}
+	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
 		return nil, err
 	}
-	user, err := r.store.CreateUser(ctx, store.NewUser{ID: viewerID(ctx), Username: input.Username, Key: key})
+	user, err := r.store.CreateUser(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +58,12 @@ func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUse
 }
 
 func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {
-	key, err := idempotencyKey(input.IdempotencyKey)
-	if err != nil {
+	key, keyErr := idempotencyKey(input.IdempotencyKey)
+	n := store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Key: key}
+	if err := inputErrors(ctx, n.Validate(), keyErr); err != nil {
 		return nil, err
 	}
-	post, err := r.store.CreatePost(ctx, store.NewPost{AuthorID: viewerID(ctx), Title: input.Title, Content: input.Content, Key: key})
+	post, err := r.store.CreatePost(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +71,12 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 }
 
 func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
-	postID, err := parseIDOf(globalid.Post, "id", input.ID)
-	if err != nil {
+	postID, idErr := parseIDOf(globalid.Post, "id", input.ID)
+	edit := store.PostEdit{Title: input.Title.Value(), Content: input.Content.Value(), Version: input.Version.Value()}
+	if err := inputErrors(ctx, idErr, edit.Validate()); err != nil {
 		return nil, err
 	}
-	post, err := r.store.EditPost(ctx, viewerID(ctx), postID, store.PostEdit{
-		Title: input.Title.Value(), Content: input.Content.Value(), Version: input.Version.Value(),
-	})
+	post, err := r.store.EditPost(ctx, viewerID(ctx), postID, edit)
 	if err != nil {
 		return nil, r.whyRefused(ctx, err)
 	}
@@ -99,15 +100,13 @@ func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePos
 }
 
 func (r *mutationResolver) CreateComment(ctx context.Context, input model.CreateCommentInput) (*model.CreateCommentPayload, error) {
-	key, err := idempotencyKey(input.IdempotencyKey)
-	if err != nil {
+	postID, idErr := parseIDOf(globalid.Post, "postId", input.PostID)
+	key, keyErr := idempotencyKey(input.IdempotencyKey)
+	n := store.NewComment{AuthorID: viewerID(ctx), PostID: postID, Content: input.Content, Key: key}
+	if err := inputErrors(ctx, idErr, n.Validate(), keyErr); err != nil {
 		return nil, err
 	}
-	postID, err := parseIDOf(globalid.Post, "postId", input.PostID)
-	if err != nil {
-		return nil, err
-	}
-	comment, post, err := r.store.CreateComment(ctx, store.NewComment{AuthorID: viewerID(ctx), PostID: postID, Content: input.Content, Key: key})
+	comment, post, err := r.store.CreateComment(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +114,8 @@ func (r *mutationResolver) CreateComment(ctx context.Context, input model.Create
 }
 
 func (r *mutationResolver) UpdateComment(ctx context.Context, input model.UpdateCommentInput) (*model.UpdateCommentPayload, error) {
-	id, err := parseNestedID(globalid.Comment, "id", input.ID)
-	if err != nil {
+	id, idErr := parseNestedID(globalid.Comment, "id", input.ID)
+	if err := inputErrors(ctx, idErr, store.ValidateComment(input.Content)); err != nil {
 		return nil, err
 	}
 	comment, err := r.store.EditComment(ctx, viewerID(ctx), id.Parent, id.Key, input.Content)

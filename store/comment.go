@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 )
 
@@ -83,6 +84,13 @@ type NewComment struct {
 	Key      string // the idempotency key, or ""
 }
 
+// Validate returns all that is wrong with the input, as Errors that are joined: one for
+// each field. What PostID names is not looked at.
+func (n NewComment) Validate() error {
+	const op = "create comment"
+	return errors.Join(checkComment(op, n.Content), checkKey(op, n.Key))
+}
+
 // CreateComment is C3: one transactional batch that counts the comment and
 // creates it, after a point read for the author's name. It returns the post as it
 // is afterwards. NotFound without such a post, Forbidden if the author has no user
@@ -90,10 +98,7 @@ type NewComment struct {
 func (s *Store) CreateComment(ctx context.Context, n NewComment) (*Comment, *Post, error) {
 	const op = "create comment"
 	ctx = s.begin(ctx, C3)
-	if err := checkText(op, "content", n.Content, maxComment, true); err != nil {
-		return nil, nil, err
-	}
-	if err := checkKey(op, n.Key); err != nil {
+	if err := n.Validate(); err != nil {
 		return nil, nil, err
 	}
 	if !validID(n.PostID) {
@@ -147,7 +152,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item commentItem) (
 func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*Comment, error) {
 	const op = "edit comment"
 	ctx = s.begin(ctx, EditComment)
-	if err := checkText(op, "content", content, maxComment, true); err != nil {
+	if err := ValidateComment(content); err != nil {
 		return nil, err
 	}
 	if !validID(postID) || !validID(id) {

@@ -21,7 +21,8 @@ const (
 	Internal    Code = "INTERNAL"    // a bug, here or there
 )
 
-// Error is the only error type that leaves the package. Message may be shown to
+// Error is the only error type that leaves the package; input that breaks rules in several
+// fields is several of them, joined by errors.Join. Message may be shown to
 // the client; Op and Err are for the operator.
 type Error struct {
 	Code       Code

@@ -52,6 +52,15 @@ func checkText(op, field, text string, limit int, lines bool) error {
 // visible reports whether a character shows: it is neither space nor formatting.
 func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
 
+// ValidateComment returns what is wrong with the new text of a comment.
+func ValidateComment(content string) error { return checkComment("edit comment", content) }
+
+func checkComment(op, content string) error {
+	return checkText(op, "content", content, maxComment, true)
+}
+
+func checkContent(op, content string) error { return checkText(op, "content", content, maxPost, true) }
+
 func checkTitle(op, title string) error { return checkText(op, "title", title, maxTitle, false) }
 
 func checkKey(op, key string) error {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -235,6 +236,13 @@ type NewPost struct {
 	Key      string // the idempotency key, or ""
 }
 
+// Validate returns all that is wrong with the input, as Errors that are joined: one for
+// each field.
+func (n NewPost) Validate() error {
+	const op = "create post"
+	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkKey(op, n.Key))
+}
+
 // CreatePost is C2: one create, after a point read for the author's name. It then
 // writes the copies itself, so that the author sees the post at once; should that
 // fail, the change feed catches up. Forbidden if the author has no user yet,
@@ -242,13 +250,7 @@ type NewPost struct {
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
 	const op = "create post"
 	ctx = s.begin(ctx, C2)
-	if err := checkTitle(op, n.Title); err != nil {
-		return nil, err
-	}
-	if err := checkText(op, "content", n.Content, maxPost, true); err != nil {
-		return nil, err
-	}
-	if err := checkKey(op, n.Key); err != nil {
+	if err := n.Validate(); err != nil {
 		return nil, err
 	}
 	author, err := s.author(ctx, op, n.AuthorID)
@@ -314,24 +316,31 @@ type PostEdit struct {
 	Version        *int32 // if given, the edit holds only for this version
 }
 
+// Validate returns all that is wrong with the input, as Errors that are joined: one for
+// each field.
+func (e PostEdit) Validate() error {
+	const op = "edit post"
+	if e.Title == nil && e.Content == nil {
+		return invalid(op, "title", "title or content is required")
+	}
+	var title, content error
+	if e.Title != nil {
+		title = checkTitle(op, *e.Title)
+	}
+	if e.Content != nil {
+		content = checkContent(op, *e.Content)
+	}
+	return errors.Join(title, content)
+}
+
 // EditPost is C2's edit: one conditional patch, so that it meets no conflict with
 // likes and comments. NotFound without such a post, Forbidden if it is somebody
 // else's, Conflict if Version is stale. The copies are written as in CreatePost.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*Post, error) {
 	const op = "edit post"
 	ctx = s.begin(ctx, C2)
-	if e.Title == nil && e.Content == nil {
-		return nil, invalid(op, "title", "title or content is needed")
-	}
-	if e.Title != nil {
-		if err := checkTitle(op, *e.Title); err != nil {
-			return nil, err
-		}
-	}
-	if e.Content != nil {
-		if err := checkText(op, "content", *e.Content, maxPost, true); err != nil {
-			return nil, err
-		}
+	if err := e.Validate(); err != nil {
+		return nil, err
 	}
 	if !validID(postID) {
 		return nil, noPost(op)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -95,6 +96,13 @@ type NewUser struct {
 	Key      string // the idempotency key, or ""
 }
 
+// Validate returns all that is wrong with the input, as Errors that are joined: one for
+// each field.
+func (n NewUser) Validate() error {
+	const op = "create user"
+	return errors.Join(checkUsername(op, n.Username), checkKey(op, n.Key))
+}
+
 // CreateUser is C1: it reserves the name, then makes the user. Conflict says
 // that the name is taken (Field is "username") or that the id has a user
 // already. A crash between the two steps leaves a reservation that the same
@@ -102,10 +110,7 @@ type NewUser struct {
 func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
 	const op = "create user"
 	ctx = s.begin(ctx, C1)
-	if err := checkUsername(op, n.Username); err != nil {
-		return nil, err
-	}
-	if err := checkKey(op, n.Key); err != nil {
+	if err := n.Validate(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
