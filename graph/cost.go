@@ -373,8 +373,8 @@ func (w *costWalk) load(f *fieldCost, batch *batchCost, keys float64) {
 	w.loads = append(w.loads, batchedField{f, batch, keys})
 }
 
-// nodes charges for the field nodes, and returns how many there are; it is not ok if it will
-// be refused.
+// nodes charges for the field nodes, and returns how many are read; it is not ok if it will
+// be refused, or reads nothing.
 func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) (n float64, ok bool) {
 	ids := graphql.CoerceList(f.ArgumentMap(w.variables)["ids"]) // as the executor does: one may stand for a list of it
 	if len(ids) > maxNodes {
@@ -383,10 +383,10 @@ func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) (n float64,
 	var users, posts, others float64
 	for _, v := range ids {
 		text, _ := v.(string)
-		id, err := parseID("ids", text)
+		id, err := globalid.Parse(text)
 		switch {
 		case err != nil:
-			return 0, false
+			// null, with an error
 		case id.Kind == globalid.User:
 			users++
 		case id.Kind == globalid.Post:
@@ -398,7 +398,8 @@ func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) (n float64,
 	w.charge(cost, all*others, 1)
 	w.load(cost, &usersBatch, all*users)
 	w.load(cost, &postsBatch, all*posts)
-	return float64(len(ids)), true
+	n = users + posts + others
+	return n, n > 0 || len(ids) == 0
 }
 
 // pageSize is how many items a page has at most; 0 if it will be refused.

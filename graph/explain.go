@@ -212,14 +212,15 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts store.Pattern, ids ...any) {
 	of := map[globalid.Kind][]globalid.ID{}
 	for _, v := range ids {
-		text, _ := v.(string)
-		id, err := globalid.Parse(text)
-		if err != nil { // a variable that was not given, or nonsense
+		text, given := v.(string)
+		if !given { // a variable has no value
 			out.Pattern = "Q1, Q2, oneComment or oneLike"
 			out.Requests = []ExplainedRequest{{string(store.PointRead), "users or posts", e.argument(f.field, "id")}}
 			return
 		}
-		of[id.Kind] = append(of[id.Kind], id)
+		if id, err := globalid.Parse(text); err == nil {
+			of[id.Kind] = append(of[id.Kind], id)
+		}
 	}
 	var patterns []string
 	for _, k := range []struct {

@@ -123,6 +123,7 @@ func TestExplain(t *testing.T) {
 		"a post that is a user": {`query F($id: ID!) { post(id: $id) { title } }`, `{"id": "` + ada + `"}`, []string{"F 0 !post"}, ""},
 		"a node that is none":   {`{ node(id: 1) { id } }`, "", []string{" 0 !node"}, ""},
 		"nodes that are none":   {`{ nodes(ids: "x") { id } }`, "", []string{" 0 !nodes"}, ""},
+		"nodes and nonsense":    {`{ nodes(ids: ["x", "` + ada + `"]) { id } }`, "", []string{" 1", "nodes 1 a"}, ""},
 		"nodes without a value": {`query F($id: ID!) { nodes(ids: [$id]) { id } }`, "", []string{"F 0 $id"}, ""},
 		"a text for a number":   {`query F($n: Int) { feed(first: $n) { edges { cursor } } }`, `{"n": "5"}`, nil, "$n: cannot use string as Int"},
 		"a null in its way":     {`query F($s: Boolean = false) { feed @skip(if: $s) { edges { cursor } } }`, `{"s": null}`, nil, "$s: cannot be null"},

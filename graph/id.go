@@ -25,7 +25,7 @@ func likeGlobalID(l *store.Like) string       { return idOfLike(l).String() }
 func parseID(field, text string) (globalid.ID, error) {
 	id, err := globalid.Parse(text)
 	if err != nil {
-		return id, refuse(field, "%s is not the id of anything here", field)
+		return id, refuse(field, "%s is not a valid global id", field)
 	}
 	return id, nil
 }

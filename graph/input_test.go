@@ -108,7 +108,7 @@ func TestBadInput(t *testing.T) {
 		"a user's id for a post":       {"", `{ post(id: "<user:ada>") { title } }`, nil, "BAD_USER_INPUT", "id"},
 		"a post's id for a user":       {"", `{ user(id: "<post:moths>") { username } }`, nil, "BAD_USER_INPUT", "id"},
 		"a malformed id of a node":     {"", `{ node(id: "nonsense") { id } }`, nil, "BAD_USER_INPUT", "id"},
-		"a malformed id among nodes":   {"", `{ nodes(ids: ["<user:ada>", "nonsense"]) { id } }`, nil, "BAD_USER_INPUT", "ids"},
+		"a malformed id among nodes":   {"", `{ nodes(ids: ["<user:ada>", "nonsense"]) { id } }`, nil, "BAD_USER_INPUT", "ids[1]"},
 		"101 nodes":                    {"", `{ nodes(ids: [` + strings.Repeat(`"<user:ada>",`, 101) + `]) { id } }`, nil, "BAD_USER_INPUT", "ids"},
 		"a field that is unknown":      {"", `{ feed { nodes { id } } }`, nil, "GRAPHQL_VALIDATION_FAILED", ""},
 		"an order that is unknown":     {"", `{ post(id: "<post:moths>") { comments(order: RANDOM) { edges { cursor } } } }`, nil, "GRAPHQL_VALIDATION_FAILED", ""},

@@ -2,7 +2,13 @@ package graph
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/globalid"
 	"byline/graph/names"
@@ -27,16 +33,18 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 	}
 }
 
-// nodes reads the objects behind ids, each kind in one batch and the kinds at once.
+// nodes reads the objects behind ids, each kind in one batch and the kinds at once. An id
+// that is malformed is an error of its own, and null among the others.
 func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, error) {
 	if len(texts) > maxNodes {
-		return nil, refuse("ids", "at most %d ids at a time", maxNodes)
+		return nil, refuse("ids", "ids must have at most %d ids", maxNodes)
 	}
 	ids := make([]globalid.ID, len(texts))
 	for i, text := range texts {
-		id, err := parseID("ids", text)
+		id, err := parseID(fmt.Sprintf("ids[%d]", i), text)
 		if err != nil {
-			return nil, err
+			at := append(slices.Clip(graphql.GetPath(ctx)), ast.PathIndex(i))
+			graphql.AddError(ctx, graphql.AddFieldLocationToError(ctx, gqlerror.WrapPath(at, err)))
 		}
 		ids[i] = id
 	}

@@ -986,7 +986,7 @@ type Query {
     id: ID!
   ): Node
 
-  "The objects with these global ids, in the same order; null for each that does not exist. At most 100."
+  "The objects with these global ids, in the same order; null for each that does not exist, and for each malformed id, which is also an error. At most 100."
   nodes(
     "Global ids, as returned in any ` + "`" + `id` + "`" + ` field; at most 100."
     ids: [ID!]!
