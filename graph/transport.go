@@ -323,6 +323,9 @@ func readPost(body string, params *graphql.RawParams) error {
 		field := string(wrongType.JSONPointer[1:]) // a member of the body: what is in inputs has any type
 		return badRequest(field, "%s has the wrong type", field)
 	}
+	if strings.HasPrefix(strings.TrimLeft(body, " \t\r\n"), "[") {
+		return badRequest("", "batches (a list of operations) are not supported: send one operation per request")
+	}
 	return badRequest("", "the body must be a JSON object in UTF-8 with a query, and nothing after it")
 }
 

@@ -257,3 +257,19 @@ func BenchmarkReadParams(b *testing.B) {
 		}
 	}
 }
+
+func TestBatch_IsRefusedAndTheMessageSaysWhatToDo(t *testing.T) {
+	h := deaf(t, Options{})
+	for _, body := range []string{`[{"query":"{ __typename }"}]`, " \r\n\t[]", `[`, `[{"query":"{ __typename }"},{"query":"{ __typename }"}]`} {
+		for _, accept := range []string{mediaJSON, mediaResponse, mediaEvents} {
+			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", accept)
+			a := send(t, h, r)
+			if a.status != http.StatusBadRequest || !strings.Contains(a.body, `"BAD_USER_INPUT"`) ||
+				!strings.Contains(a.body, "batches (a list of operations) are not supported: send one operation per request") {
+				t.Errorf("%q as %s: %d %s", body, accept, a.status, a.body)
+			}
+		}
+	}
+}
