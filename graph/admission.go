@@ -71,7 +71,7 @@ var countRunnable = func() int {
 	return int(sample[0].Value.Uint64())
 }
 
-var errOverloaded = &refusal{code: unavailable, message: "the server has more to do than it can; try again later", retryAfter: time.Second}
+var errOverloaded = &refusal{code: unavailable, message: "the server is overloaded; try again later", retryAfter: time.Second}
 
 // shed returns errOverloaded if the operation is one to refuse: for whoever can do so
 // before anything else is done with it.

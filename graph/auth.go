@@ -42,7 +42,7 @@ func authenticate(ctx context.Context, h http.Header, verifier Verifier) error {
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken || !isToken(token, bearerOthers) || verifier == nil {
-		return &refusal{code: unauthenticated, message: "the Authorization header must be: Bearer, a space, and a token"}
+		return &refusal{code: unauthenticated, message: "the Authorization header must have the form: Bearer <token>"}
 	}
 	viewer, err := verifier.Verify(ctx, token)
 	switch code := store.CodeOf(err); {

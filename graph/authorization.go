@@ -76,5 +76,5 @@ func (signedInToWrite) MutateOperationContext(ctx context.Context, op *graphql.O
 	if op.Operation.Operation != ast.Mutation || viewerID(ctx) != "" {
 		return nil
 	}
-	return gqlerror.Wrap(&refusal{code: unauthenticated, message: "sign in to do this: send an Authorization header with a bearer token"})
+	return gqlerror.Wrap(&refusal{code: unauthenticated, message: "authentication required: send an Authorization header with a bearer token"})
 }

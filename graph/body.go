@@ -33,8 +33,8 @@ func newBodies() *bodies {
 }
 
 var (
-	errTooManyBodies  = &refusal{code: unavailable, message: "too many large requests at a time; try again later", retryAfter: defaultRetryAfter}
-	errTooManyAnswers = &refusal{code: unavailable, message: "too many large answers at a time; ask for less, or try again later", retryAfter: defaultRetryAfter}
+	errTooManyBodies  = &refusal{code: unavailable, message: "too many large requests in progress; try again later", retryAfter: defaultRetryAfter}
+	errTooManyAnswers = &refusal{code: unavailable, message: "too many large responses in progress; request less data, or try again later", retryAfter: defaultRetryAfter}
 )
 
 // holdAnswer makes room for an answer of so many bytes, until taken is called, and has note
@@ -100,11 +100,11 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, done
 		w.Header().Set("Connection", "close") // rather than read what is left of it
 		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
 	case errors.Is(err, os.ErrDeadlineExceeded): // the server's
-		return nil, nil, &httpError{status: http.StatusRequestTimeout, err: refuse("", "the body took too long to arrive")}
+		return nil, nil, &httpError{status: http.StatusRequestTimeout, err: refuse("", "the request body took too long to arrive")}
 	}
 	return nil, nil, badRequest("", "the body did not arrive")
 }
 
 func tooLarge() error {
-	return &httpError{status: http.StatusRequestEntityTooLarge, err: refuse("", "the body may have at most %d bytes", maxBody)}
+	return &httpError{status: http.StatusRequestEntityTooLarge, err: refuse("", "the request body must have at most %d bytes", maxBody)}
 }

@@ -91,7 +91,7 @@ func (p prediction) refusal(limit int) *refusal {
 	dearest := p.dearest()
 	path := bounded(dearest.path(), maxMessage)
 	return &refusal{code: queryTooExpensive, field: path, message: fmt.Sprintf(
-		"this operation is predicted to cost %.0f RU, and at most %d are allowed; the dearest field is %s with %.0f RU: ask for smaller pages, or for fewer lists inside lists",
+		"this operation is predicted to cost %.0f RU, more than the limit of %d RU; the most expensive field is %s with %.0f RU: request smaller pages or fewer nested lists",
 		p.total, limit, path, dearest.ru)}
 }
 
@@ -123,7 +123,7 @@ func (b budgets) reserve(r *request, p prediction) *refusal {
 	}
 	n := min(hundredths(p.total), b.left.burst) // who has spent nothing may go over, and owes the rest
 	if wait := b.left.take(payer, n); wait > 0 {
-		return &refusal{code: throttled, retryAfter: wait, message: "you have spent the request units that you may spend in a minute; try again later"}
+		return &refusal{code: throttled, retryAfter: wait, message: "the request units for this minute are used up; try again later"}
 	}
 	r.tally.reserve(n)
 	return nil

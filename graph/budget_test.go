@@ -31,7 +31,7 @@ func TestBudgetPerRequest(t *testing.T) {
 			log.Reset()
 			b := smallBlog(t, Options{RUPerRequest: tt.budget, Logger: textLogger(&log)})
 			a := post(t, b, "", wholeFeed, nil)
-			if a.code() != tt.code || tt.code != "" && !strings.Contains(a.body, "at most 6 are allowed") {
+			if a.code() != tt.code || tt.code != "" && !strings.Contains(a.body, "more than the limit of 6 RU") {
 				t.Error(a.body)
 			}
 			if got := metricOf(t, b.metrics, "byline_budget_exceeded_total"); got != tt.exceeded {

@@ -77,7 +77,7 @@ func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	for _, f := range document.Fragments {
 		if len(f.VariableDefinition) > 0 {
 			err := gqlerror.ErrorPosf(f.VariableDefinition[0].Position, "")
-			err.Err = &refusal{code: parseFailed, message: "operations define variables, fragments do not"}
+			err.Err = &refusal{code: parseFailed, message: "fragments cannot define variables: only operations can"}
 			return err
 		}
 	}
@@ -90,7 +90,7 @@ func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 	}
 	if f := c.long; f != nil {
 		err := gqlerror.ErrorPosf(f.Position, "")
-		err.Err = &refusal{code: queryTooExpensive, message: fmt.Sprintf("an alias may have at most %d characters", maxAlias)}
+		err.Err = &refusal{code: queryTooExpensive, message: fmt.Sprintf("an alias must have at most %d characters", maxAlias)}
 		return err
 	}
 	for _, limit := range []struct {
@@ -98,12 +98,12 @@ func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
 		of         string
 	}{
 		{total.size, maxSpread, "selections and values"},
-		{total.depth, maxDepth, "levels of fields inside fields"},
+		{total.depth, maxDepth, "levels of nested fields"},
 		{total.aliases, maxAliases, "aliases"},
 	} {
 		if limit.have > limit.most {
 			return gqlerror.Wrap(&refusal{code: queryTooExpensive, message: fmt.Sprintf(
-				"with its fragments spread, this document has %d %s, and at most %d are allowed", limit.have, limit.of, limit.most)})
+				"with its fragments expanded, the document has %d %s; the limit is %d", limit.have, limit.of, limit.most)})
 		}
 	}
 	return nil

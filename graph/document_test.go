@@ -51,12 +51,12 @@ func TestDocumentsAreBoundedAfterSpreading(t *testing.T) {
 		// Three times n, and 4 around it.
 		"size": {func(n int) string {
 			return `{ a: viewer { ...F } b: viewer { ...F } } fragment F on User {` + strings.Repeat(" id", n) + `}`
-		}, (maxSpread - 4) / 3, fmt.Sprintf("%d selections and values, and at most %d", maxSpread+3, maxSpread)},
-		"depth": {func(n int) string { return deep(4 * n) }, maxDepth / 4, fmt.Sprintf("%d levels of fields inside fields, and at most %d", maxDepth+4, maxDepth)},
+		}, (maxSpread - 4) / 3, fmt.Sprintf("%d selections and values; the limit is %d", maxSpread+3, maxSpread)},
+		"depth": {func(n int) string { return deep(4 * n) }, maxDepth / 4, fmt.Sprintf("%d levels of nested fields; the limit is %d", maxDepth+4, maxDepth)},
 		// Twice n, and 2 around them.
 		"aliases": {func(n int) string {
 			return `{ a: viewer { ...F } b: viewer { ...F } } fragment F on User {` + strings.Repeat(" a: id", n) + `}`
-		}, (maxAliases - 2) / 2, fmt.Sprintf("%d aliases, and at most %d", maxAliases+2, maxAliases)},
+		}, (maxAliases - 2) / 2, fmt.Sprintf("%d aliases; the limit is %d", maxAliases+2, maxAliases)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := post(t, h, "", tt.query(tt.most), nil); a.code() != "" {

@@ -107,10 +107,10 @@ type failure struct {
 
 // What the client reads where the cause is none of its business.
 const (
-	messageThrottled   = "too many requests at the moment; try again later"
-	messageUnavailable = "the service cannot answer at the moment; try again later"
-	messageInternal    = "something went wrong on our side"
-	messageConflict    = "somebody else changed this at the same moment; try again" // where the store has nothing better
+	messageThrottled   = "too many requests; try again later"
+	messageUnavailable = "the service is temporarily unavailable; try again later"
+	messageInternal    = "internal server error"
+	messageConflict    = "changed by another request at the same time; try again" // where the store has nothing better
 
 	defaultRetryAfter = time.Second
 )

@@ -84,7 +84,7 @@ func (p persistedOperations) find(params *graphql.RawParams) error {
 		}
 		params.Query = text
 	} else if hash != "" && hash != hashOf(params.Query) {
-		return refuse(hashField, "%s is not the SHA-256 of the query", hashField)
+		return refuse(hashField, "%s does not match the SHA-256 of the query", hashField)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func persistedHash(extensions map[string]any) (string, error) {
 	}
 	hash, _ := extension["sha256Hash"].(string)
 	if hash == "" {
-		return "", refuse(hashField, "%s must be a string, and not empty", hashField)
+		return "", refuse(hashField, "%s must be a non-empty string", hashField)
 	}
 	return hash, nil
 }

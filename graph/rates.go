@@ -21,7 +21,7 @@ func (l rates) admitAddress(ctx context.Context) error {
 	if key == "" {
 		return nil
 	}
-	return tooManyUnless(l.addressRequests.take(key, 1), "your address sends more requests than it may; try again later")
+	return tooManyUnless(l.addressRequests.take(key, 1), "too many requests from this address; try again later")
 }
 
 // admitViewer counts a request of whoever is signed in.
@@ -30,7 +30,7 @@ func (l rates) admitViewer(ctx context.Context) error {
 	if key == "" {
 		return nil
 	}
-	return tooManyUnless(l.viewerRequests.take(key, 1), "you send more requests than you may; try again later")
+	return tooManyUnless(l.viewerRequests.take(key, 1), "too many requests from this user; try again later")
 }
 
 // admit is admitAddress and admitViewer, for what has been signed in before.

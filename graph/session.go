@@ -24,11 +24,11 @@ const (
 func openSession(h http.Header, s *store.Store) (*store.Session, error) {
 	values := h.Values(sessionHeader)
 	if len(values) > 1 {
-		return nil, refuse(sessionHeader, "there is more than one %s header", sessionHeader)
+		return nil, refuse(sessionHeader, "there must be at most one %s header", sessionHeader)
 	}
 	session, err := s.NewSession(h.Get(sessionHeader))
 	if err != nil {
-		return nil, refuse(sessionHeader, "%s must be as a response had it, or missing", sessionHeader)
+		return nil, refuse(sessionHeader, "%s must be the unchanged value of an earlier response", sessionHeader)
 	}
 	return session, nil
 }

@@ -47,6 +47,6 @@ func (s *size) refusal() *refusal {
 	const mb = 1 << 20
 	path := bounded(s.field.path(), maxMessage)
 	return &refusal{code: queryTooExpensive, field: path, message: fmt.Sprintf(
-		"with full pages and long texts the answer may have %.0f MB, and at most %d are allowed; the longest field is %s with %.0f MB: ask for smaller pages, or for fewer texts",
+		"with full pages and long texts the response may have %.0f MB, more than the limit of %d MB; the largest field is %s with %.0f MB: request smaller pages or fewer text fields",
 		s.bytes/mb, maxAnswer/mb, path, s.most/mb)}
 }

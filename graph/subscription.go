@@ -67,9 +67,9 @@ func (s *subscription) tooSlow() bool {
 	return s.stream != nil && errors.Is(s.stream.Err(), store.ErrTooSlow)
 }
 
-const messageTooSlow = "too slow: events were missed; subscribe again and read what there is"
+const messageTooSlow = "the client is too slow and has missed events: subscribe again, then query the current state"
 
-const messageOneStream = "a subscription must select exactly one field, and none of introspection"
+const messageOneStream = "a subscription must select exactly one field, and not an introspection field"
 
 // oneStream refuses subscriptions whose only field @skip or @include leaves out. What has
 // several is not valid: see oneStreamRule.

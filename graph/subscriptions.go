@@ -56,9 +56,9 @@ func (l *subscriptionLimit) MutateOperationContext(ctx context.Context, op *grap
 	defer l.mu.Unlock()
 	switch {
 	case l.total+n > l.all:
-		return gqlerror.Wrap(&refusal{code: unavailable, message: "the server has as many subscriptions as it can bear; try again later", retryAfter: defaultRetryAfter})
+		return gqlerror.Wrap(&refusal{code: unavailable, message: "the server has too many subscriptions; try again later", retryAfter: defaultRetryAfter})
 	case key != "" && l.by[key]+n > l.each:
-		return gqlerror.Wrap(&refusal{code: throttled, message: fmt.Sprintf("you may have %d subscriptions at a time, of which long ones count as several", l.each)})
+		return gqlerror.Wrap(&refusal{code: throttled, message: fmt.Sprintf("too many subscriptions: at most %d at a time, and large ones count as several", l.each)})
 	}
 	l.total += n
 	l.by[key] += n

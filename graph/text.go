@@ -18,7 +18,7 @@ import (
 
 var (
 	errNotUTF8       = errors.New("not valid UTF-8")
-	errHalfCharacter = &refusal{code: badUserInput, message: `a \u escape stands for half a character: UTF-16 surrogates come in pairs`}
+	errHalfCharacter = &refusal{code: badUserInput, message: `invalid \u escape: unpaired surrogate`}
 )
 
 // checkText refuses JSON that has something in it that is no character.

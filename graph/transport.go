@@ -58,7 +58,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 	media, acceptable := prepare(h, r)
 	if !acceptable {
 		writeError(w, r, exec, media, &httpError{status: http.StatusNotAcceptable,
-			err: refuse("", "the answer is %s or %s, and the Accept header wants neither", mediaResponse, mediaJSON)})
+			err: refuse("", "the Accept header must allow %s or %s", mediaResponse, mediaJSON)})
 		return
 	}
 	in, err := t.receive(w, r)
@@ -213,7 +213,7 @@ func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in r
 	switch op.Operation.Operation {
 	case ast.Subscription:
 		leave()
-		return nil, &httpError{status: http.StatusNotAcceptable, err: refuse("", "subscribe over WebSocket, or with %s as the first media type that you accept", mediaEvents)}
+		return nil, &httpError{status: http.StatusNotAcceptable, err: refuse("", "subscribe over WebSocket, or with %s as the first media type in the Accept header", mediaEvents)}
 	case ast.Query:
 		asker := requestFrom(ctx)
 		asker.basis, asker.operation = &store.Basis{}, strings.Clone(op.Operation.Name) // which is part of the document
@@ -260,7 +260,7 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 
 	op, errs := prepareOperation(ctx, exec, params)
 	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
-		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refuse("", "GET is for queries: use POST for a %s", op.Operation.Operation)}
+		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refuse("", "GET is for queries only: use POST for a %s", op.Operation.Operation)}
 	}
 	if errs != nil {
 		return nil, nil, errs
@@ -275,7 +275,7 @@ func prepareOperation(ctx context.Context, exec graphql.GraphExecutor, params *g
 		return op, errs
 	}
 	// The executor says that an operation without a name is not found.
-	message := "the document has several operations: operationName must say which is meant"
+	message := "the document has several operations: set operationName to the one to execute"
 	if len(op.Doc.Operations) == 0 {
 		message = "the document has no operation"
 	}
@@ -326,7 +326,7 @@ func readPost(body string, params *graphql.RawParams) error {
 	if strings.HasPrefix(strings.TrimLeft(body, " \t\r\n"), "[") {
 		return badRequest("", "batches (a list of operations) are not supported: send one operation per request")
 	}
-	return badRequest("", "the body must be a JSON object in UTF-8 with a query, and nothing after it")
+	return badRequest("", "the request body must be one JSON object in UTF-8 with a query")
 }
 
 // readParams reads an operation as JSON.

@@ -108,13 +108,13 @@ func (d *TrustedDocuments) find(id string, params *graphql.RawParams) error {
 	text, known := d.byID[id]
 	switch {
 	case known && params.Query != "" && params.Query != text:
-		return refuse("query", "the query is not the document that its id stands for")
+		return refuse("query", "the query does not match the document with this id")
 	case known:
 		params.Query = text
 	case params.Query == "":
 		return &refusal{code: persistedNotFound, message: messagePersistedNotFound}
 	case !d.texts[params.Query]:
-		return &refusal{code: forbidden, message: "only trusted documents are executed here, and this is not one of them"}
+		return &refusal{code: forbidden, message: "this server executes only trusted documents, and this is not one of them"}
 	}
 	return nil
 }

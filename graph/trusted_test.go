@@ -126,7 +126,7 @@ func TestParseTrustedDocuments(t *testing.T) {
 		"doubling fragments":                    {manifest: one(hostileDocuments()["doubling"].query), says: `document "bad": QUERY_TOO_EXPENSIVE`},
 		"a fragment in itself":                  {manifest: one(hostileDocuments()["a fragment in itself"].query), says: `document "bad", line `},
 		"two streams":                           {manifest: one(`subscription { a: postPublished { id } b: postPublished { id } }`), says: `document "bad", line 1, column 40: a subscription must select exactly one field`},
-		"half a character":                      {manifest: one(`{ userByUsername(username: "\ud83d") { id } }`), says: `document "bad": BAD_USER_INPUT: a \u escape stands for half a character`},
+		"half a character":                      {manifest: one(`{ userByUsername(username: "\ud83d") { id } }`), says: `document "bad": BAD_USER_INPUT: invalid \u escape: unpaired surrogate`},
 		"half a character, of the manifest":     {manifest: `{"bad":"{ userByUsername(username: \"\ud83d\") { id } }"}`, says: `the manifest is not text`},
 		"what is not UTF-8":                     {manifest: "{\"bad\":\"{ userByUsername(username: \\\"\xff\\\") { id } }\"}", says: `the manifest is not text`},
 		"a pair of halves":                      {manifest: one(`{ userByUsername(username: "\ud83d\ude00") { id } }`)},

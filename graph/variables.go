@@ -34,14 +34,14 @@ func (s strictVariables) find(t *ast.Type, value any) (member, what, typ string)
 	switch v := value.(type) {
 	case string:
 		if t.NamedType == "Int" {
-			return "", "string", "Int"
+			return "", "a String", "Int"
 		}
 		if d := s.schema.Types[t.Name()]; d.Kind == ast.Enum && d.EnumValues.ForName(v) == nil {
-			return "", "another value", d.Name
+			return "", "an unknown value", d.Name
 		}
 	case float64:
 		if t.NamedType == "Int" {
-			return "", "float64", "Int"
+			return "", "a Float", "Int"
 		}
 	case int64:
 		if t.NamedType == "Int" && int64(int32(v)) != v {

@@ -141,7 +141,7 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	case failed == 0 && status == http.StatusNotFound:
 		return nil, nil, noPost(op)
 	case failed == 1 && status == http.StatusNotFound:
-		return nil, nil, &Error{Code: Conflict, Op: op, Message: "somebody else is changing the same thing; try again"}
+		return nil, nil, &Error{Code: Conflict, Op: op, Message: "another request is changing the same item; try again"}
 	case failed >= 0:
 		return nil, nil, &Error{Code: codeOfStatus(status), Op: op}
 	}

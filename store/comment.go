@@ -237,11 +237,11 @@ func (s *Store) whyNotChanged(ctx context.Context, op string, who authorship, po
 	case err != nil:
 		return err
 	case c != nil && !who.includes(c.AuthorID):
-		return &Error{Code: Forbidden, Op: op, Message: "only its author may change a comment"}
+		return &Error{Code: Forbidden, Op: op, Message: "only the author can change this comment"}
 	}
 	return noComment(op)
 }
 
 func noComment(op string) error {
-	return &Error{Code: NotFound, Op: op, Message: "there is no such comment"}
+	return &Error{Code: NotFound, Op: op, Message: "comment not found"}
 }

@@ -82,7 +82,7 @@ func decodeCursor(op, list, text string) (*cursor, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	parts := strings.Split(string(raw), "|")
 	if err != nil || len(parts) != 5 && len(parts) != 6 {
-		return nil, invalid(op, "after", "after is not a cursor of this list")
+		return nil, invalid(op, "after", "after is not a valid cursor for this list")
 	}
 	c := &cursor{Date: Date(parts[3]), ID: parts[4]}
 	c.Seen, err = strconv.Atoi(parts[2])
@@ -90,7 +90,7 @@ func decodeCursor(op, list, text string) (*cursor, error) {
 		c.Copy, err = strconv.Atoi(parts[5])
 	}
 	if err != nil || c.Seen < 1 || c.Copy < 0 || !validDate(parts[3]) || !validID(c.ID) || string(c.appendTo(nil, list)) != text {
-		return nil, invalid(op, "after", "after is not a cursor of this list")
+		return nil, invalid(op, "after", "after is not a valid cursor for this list")
 	}
 	return c, nil
 }

@@ -107,7 +107,7 @@ func (t *Thread) items() [][]byte {
 
 func checkOwner(op string, r *usernameItem, u *User) error {
 	if r.OwnerID != u.ID {
-		return &Error{Code: Conflict, Op: op, Field: "username", Message: "somebody else is called " + u.Username}
+		return &Error{Code: Conflict, Op: op, Field: "username", Message: "another user has the username " + u.Username}
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ type list[T any] struct {
 // page returns one page.
 func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if p.First < 1 || p.First > maxPage {
-		return nil, invalid(l.op, "first", "first must be 1 to %d", maxPage)
+		return nil, invalid(l.op, "first", "first must be between 1 and %d", maxPage)
 	}
 	name := fmt.Sprintf("%s/%s/%s/%s", l.container.ID(), l.partition, l.typ, p.Order)
 	after, err := decodeCursor(l.op, name, p.After)

@@ -288,7 +288,7 @@ func (s *Store) firstPost(ctx context.Context, op string, item postItem) (*Post,
 		return nil, err
 	}
 	if raw == nil {
-		return nil, &Error{Code: Conflict, Op: op, Message: "the post is being written; try again"}
+		return nil, &Error{Code: Conflict, Op: op, Message: "the post is being created by another request; try again"}
 	}
 	have, ok, err := decode[postItem](op, typePost, raw)
 	if err != nil {
@@ -303,9 +303,9 @@ func (s *Store) firstPost(ctx context.Context, op string, item postItem) (*Post,
 // keyUsed is the error where a key made another item than it should again, or, if that is not
 // there any more, one that was deleted.
 func keyUsed(op string, there bool) error {
-	e := &Error{Code: Conflict, Op: op, Field: "idempotencyKey", Message: "this idempotencyKey was used with another input"}
+	e := &Error{Code: Conflict, Op: op, Field: "idempotencyKey", Message: "this idempotencyKey was already used with a different input"}
 	if !there {
-		e.Message = "what was created with this idempotencyKey has been deleted"
+		e.Message = "the item that was created with this idempotencyKey has been deleted"
 	}
 	return e
 }
@@ -396,9 +396,9 @@ func (s *Store) whyNotEdited(ctx context.Context, op string, who authorship, pos
 	case post == nil:
 		return noPost(op)
 	case !who.includes(post.AuthorID):
-		return &Error{Code: Forbidden, Op: op, Message: "only its author may change a post"}
+		return &Error{Code: Forbidden, Op: op, Message: "only the author can change this post"}
 	}
-	return &Error{Code: Conflict, Op: op, Field: "version", Message: fmt.Sprintf("the post has version %d now", post.Version)}
+	return &Error{Code: Conflict, Op: op, Field: "version", Message: fmt.Sprintf("version is outdated: the post now has version %d", post.Version)}
 }
 
 // DeletePost deletes a post: a conditional patch makes it a tombstone, without its
@@ -470,5 +470,5 @@ func (a authorship) live(typ string) string {
 }
 
 func noPost(op string) error {
-	return &Error{Code: NotFound, Op: op, Message: "there is no such post"}
+	return &Error{Code: NotFound, Op: op, Message: "post not found"}
 }

@@ -27,7 +27,7 @@ func (s *Store) Repair(ctx context.Context, d Difference) error {
 		}
 		d = *now
 		if !d.addressable() {
-			return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("%s %q cannot be asked for", d.Kind, d.ID)}
+			return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("%s %q cannot be addressed", d.Kind, d.ID)}
 		}
 		switch d.Kind {
 		case CopyOfPost:
@@ -51,7 +51,7 @@ func (s *Store) Repair(ctx context.Context, d Difference) error {
 			continue // and see whether it is equal now
 		}
 	}
-	return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("%s %s does not stand still", d.Kind, d.ID)}
+	return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("%s %s keeps changing", d.Kind, d.ID)}
 }
 
 func ifMatch(etag azcore.ETag) *azcosmos.ItemOptions {

@@ -276,7 +276,7 @@ func (s *Store) NewSession(token string) (*Session, error) {
 		return session, nil
 	}
 	if err := session.decode(token); err != nil {
-		return nil, &Error{Code: Invalid, Op: "read session", Message: "not a token of a session", Err: err}
+		return nil, &Error{Code: Invalid, Op: "read session", Message: "invalid session token", Err: err}
 	}
 	return session, nil
 }
