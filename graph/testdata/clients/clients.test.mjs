@@ -6,6 +6,7 @@
 // mutation has written is counted afterwards, and so are the requests that were sent.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { writeFile } from "node:fs/promises";
 import { before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -334,3 +335,111 @@ for (const [name, connect] of [
     });
   });
 }
+
+// The files of docs/auth.md are beside this one. They get their tokens from provider.js, which is the application's own.
+describe("an expired token", async () => {
+  const tokens = []; // that the provider is going to issue; without any, a good one
+  const fetched = [];
+  let hold; // what the provider waits for
+  globalThis.provider = async () => {
+    await hold;
+    fetched.push(tokens.shift() ?? "demo:ada");
+    return fetched.at(-1);
+  };
+  await writeFile(new URL("provider.js", import.meta.url), "export const fetchToken = () => globalThis.provider();\n");
+  globalThis.WebSocket ??= WebSocket; // which browsers have
+  const { authorization, refresh } = await import("./token.js");
+
+  /** expire has the client use a token that is not valid, and the provider issue these next. */
+  const expire = async (...next) => {
+    tokens.splice(0, Infinity, "expired");
+    await refresh();
+    assert.equal(authorization(), "Bearer expired");
+    tokens.push(...next);
+    fetched.length = 0;
+  };
+
+  /** answers records the codes of the answers to what fetch requests. */
+  const original = globalThis.fetch;
+  const answers = (t) => {
+    const codes = [];
+    t.mock.method(globalThis, "fetch", async (...request) => {
+      const response = await original(...request);
+      const { errors } = await response.clone().json();
+      codes.push(errors?.[0].extensions.code);
+      return response;
+    });
+    return codes;
+  };
+
+  for (const [name, query, mutate] of [
+    ["Apollo Client", async () => {
+      const { client } = await import("./apollo.js");
+      return (variables) => client.query({ query: gql(POST), variables, fetchPolicy: "network-only" });
+    }, async () => {
+      const { client } = await import("./apollo.js");
+      return async (variables) => (await client.mutate({ mutation: gql(COMMENT), variables })).data;
+    }],
+    ["urql", async () => {
+      const { client } = await import("./urql.js");
+      return async (variables) => {
+        const { data, error } = await client.query(POST, variables, { requestPolicy: "network-only" });
+        if (error) throw Object.assign(error, { errors: error.graphQLErrors });
+        return { data };
+      };
+    }, async () => {
+      const { client } = await import("./urql.js");
+      return async (variables) => (await client.mutation(COMMENT, variables)).data;
+    }],
+  ]) {
+    test(`${name}: a public query is repeated with a new token`, async (t) => {
+      const id = await newPost(name);
+      const run = await query();
+      await expire();
+      const codes = answers(t);
+      const { data } = await within(run({ id }), "query");
+      assert.equal(data.post.title, name);
+      assert.deepEqual(codes, ["UNAUTHENTICATED", undefined]);
+      assert.deepEqual(fetched, ["demo:ada"]);
+    });
+
+    test(`${name}: a mutation is repeated, and executed once`, async () => {
+      const run = await mutate();
+      await expire();
+      await once((variables) => within(run(variables), "mutation"));
+      assert.deepEqual(fetched, ["demo:ada"]);
+    });
+
+    test(`${name}: operations that wait for a token share it`, async (t) => {
+      const ids = [await newPost("one"), await newPost("two")];
+      const run = await query();
+      await expire();
+      const codes = answers(t);
+      hold = (async () => {
+        while (codes.length < 2) await sleep(10);
+      })();
+      const all = await within(Promise.all(ids.map((id) => run({ id }))), "queries");
+      assert.deepEqual(all.map(({ data }) => data.post.title), ["one", "two"]);
+      assert.deepEqual(fetched, ["demo:ada"]);
+    });
+
+    test(`${name}: a new token that is no better is an error`, async () => {
+      const id = await newPost(name);
+      const run = await query();
+      await expire("expired too");
+      await assert.rejects(within(run({ id }), "query"), (error) => error.errors?.[0].extensions.code === "UNAUTHENTICATED");
+      assert.deepEqual(fetched, ["expired too"]);
+    });
+  }
+
+  test("graphql-ws: the connection is opened again with a new token", async (t) => {
+    await expire();
+    const { socket } = await import("./socket.js");
+    t.after(() => socket.dispose());
+    const closed = [];
+    socket.on("closed", ({ code }) => closed.push(code));
+    await receives((variables, sink) => socket.subscribe({ query: COMMENT_ADDED, variables }, sink));
+    assert.deepEqual(closed, [4403]);
+    assert.deepEqual(fetched, ["demo:ada"]);
+  });
+});
