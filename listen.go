@@ -23,7 +23,7 @@ type listenConfig struct {
 	TLSCert     string         `name:"tls-cert" env:"BYLINE_TLS_CERT" placeholder:"FILE" help:"Certificate chain, as PEM. A renewed one is picked up. Without one, plain HTTP: on loopback, or behind a proxy."`
 	TLSKey      string         `name:"tls-key" env:"BYLINE_TLS_KEY" placeholder:"FILE" help:"The certificate's key, as PEM."`
 	BehindProxy []addressRange `env:"BYLINE_BEHIND_PROXY" placeholder:"CIDR" help:"Networks of the proxies in front of this server, which speak TLS with clients and say where these are in X-Forwarded-For or Forwarded."`
-	CORSOrigins []string       `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN" help:"Origins whose pages may use this server, WebSockets included. Without, none but its own."`
+	CORSOrigins []string       `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN" help:"Origins whose pages may use this server, WebSockets included. Without, none but its own and, with demo tokens, those of this machine."`
 
 	RequestsPerViewer  *int `env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of somebody who is signed in; 0 for no limit. Default: 50, and no limit with demo tokens."`
 	RequestsPerAddress *int `env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address, but loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
@@ -73,7 +73,7 @@ func (c listenConfig) checkListen() error {
 
 // limit sets what the edge is to know of it.
 func (c listenConfig) limit(o *graph.Options, strangers bool) {
-	o.Origins, o.ShedLoad = c.CORSOrigins, true
+	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, !strangers, true
 	o.TrustedProxies = c.proxies()
 	if strangers {
 		o.RequestsPerViewer, o.RequestsPerAddress = requestsPerViewer, requestsPerAddress

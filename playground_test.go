@@ -21,15 +21,7 @@ import (
 // TestPlayground uses the playground as a person does, in a browser that reaches
 // nothing but this server. -artifacts keeps what it looked like.
 func TestPlayground(t *testing.T) {
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		path, err = exec.LookPath("google-chrome")
-	}
-	if _, required := os.LookupEnv(clientsEnv); err != nil && required {
-		t.Fatal(err)
-	} else if err != nil {
-		t.Skip("needs chromium or google-chrome")
-	}
+	path := browserPath(t)
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	s.do("ada", createUser, map[string]any{"name": "ada"})
 	created := s.do("ada", createPost, map[string]any{"title": "Written before", "content": "x"})
@@ -171,6 +163,21 @@ func TestPlayground(t *testing.T) {
 // button is the button with a text.
 func button(text string) string { return `//button[text()="` + text + `"]` }
 
+// browserPath is where the browser is. Without one the test is skipped, unless it is required.
+func browserPath(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		path, err = exec.LookPath("google-chrome")
+	}
+	if _, required := os.LookupEnv(clientsEnv); err != nil && required {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skip("needs chromium or google-chrome")
+	}
+	return path
+}
+
 // page is a page of the server in a browser of its own.
 type page struct {
 	t    testing.TB
@@ -183,8 +190,9 @@ type page struct {
 	shots    int
 }
 
-// openPage opens the server's page. The browser ends with the test.
-func openPage(t testing.TB, path, root string) *page {
+// openPage opens the server's page, in a browser that knows no other host but those of the
+// rules (--host-resolver-rules). It ends with the test.
+func openPage(t testing.TB, path, root string, rules ...string) *page {
 	t.Helper()
 	host := strings.TrimPrefix(root, "http://")
 	address, _, _ := strings.Cut(host, ":")
@@ -193,7 +201,7 @@ func openPage(t testing.TB, path, root string) *page {
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1400, 900),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE "+address))...)
+		chromedp.Flag("host-resolver-rules", strings.Join(append(rules, "MAP * ~NOTFOUND", "EXCLUDE "+address), ", ")))...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)

@@ -68,7 +68,7 @@ func newInstance(t testing.TB, b *blog, name string, poll time.Duration) *instan
 		t.Fatal(err)
 	}
 	o := Options{Store: s, Verifier: DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry(), Streams: t.Context(), AnswerBytes: 8 << 20}
-	e, err := newEndpoint(o, &sync.WaitGroup{}, nil)
+	e, err := newEndpoint(o, &sync.WaitGroup{}, nil, &origins{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,9 @@ type Options struct {
 	// send mutations, and open WebSockets. Default: none.
 	Origins []string
 
+	// LoopbackOrigins admits those of this machine as well, such as http://localhost:5173.
+	LoopbackOrigins bool
+
 	// RequestsPerViewer and RequestsPerAddress are how many requests a second may come
 	// from somebody who is signed in, and from an address or, of IPv6, a /64 network;
 	// an operation over WebSocket is a request. What they do not use they may save for
@@ -119,17 +122,17 @@ func NewHandler(o Options) (*Handler, error) {
 	if o.ShedLoad {
 		admission = newAdmission(o.Logger)
 	}
-	endpoint, err := newEndpoint(o, &h.sockets, admission)
+	if err := checkOrigins(o.Origins); err != nil {
+		return nil, err
+	}
+	origins := &origins{named: o.Origins, loopback: o.LoopbackOrigins, log: o.Logger, refused: map[string]bool{}}
+	endpoint, err := newEndpoint(o, &h.sockets, admission, origins)
 	if err != nil {
 		return nil, err
 	}
 	p := presenter{log: o.Logger}
-	operations, err := otherOrigins(askCost(admission.door(endpoint, endpoint.metrics), p), o.Origins, p)
-	if err != nil {
-		return nil, err
-	}
 	mux := http.NewServeMux()
-	mux.Handle("/graphql", operations)
+	mux.Handle("/graphql", origins.guard(askCost(admission.door(endpoint, endpoint.metrics), p), p))
 	if o.Development && o.TrustedDocuments == nil {
 		if err := addPlayground(mux, o.Store, o.PlaygroundToken); err != nil {
 			return nil, err
@@ -164,7 +167,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // newEndpoint puts schema, resolvers and rules together.
-func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*endpoint, error) {
+func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission, origins *origins) (*endpoint, error) {
 	schema := servedSchema(o.Development)
 	if err := checkRules(schema.Mutation); err != nil {
 		return nil, err
@@ -186,7 +189,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission) (*end
 	exec := executor.New(served)
 	answers := newAnswers(o, metrics, traced)
 	e := &endpoint{exec: exec, metrics: metrics}
-	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: o.Origins}
+	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: origins}
 	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission, answers: answers}
 	exec.SetErrorPresenter(presenter{log: o.Logger}.present)
 	exec.SetRecoverFunc(recovered)

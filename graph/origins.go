@@ -2,9 +2,13 @@ package graph
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -28,34 +32,109 @@ func checkOrigins(origins []string) error {
 	return nil
 }
 
-// otherOrigins refuses what a page of another origin makes a browser send, except for
-// reads; pages of the origins that are named may send everything, and read the answers.
-func otherOrigins(next http.Handler, origins []string, p presenter) (http.Handler, error) {
-	if err := checkOrigins(origins); err != nil {
-		return nil, err
+// maxRefused is how many refused origins are told apart in the log.
+const maxRefused = 100
+
+// maxOrigin is how much of an origin is remembered and logged, in bytes.
+const maxOrigin = 300
+
+// origins are those whose pages may use the edge, beside its own. It is safe for concurrent
+// use.
+type origins struct {
+	named    []string
+	loopback bool // all of this machine may, too
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	refused map[string]bool // guarded by mu; those that have been logged
+}
+
+// admits reports whether pages of the origin may do what pages of the server's own may.
+func (o *origins) admits(origin string) bool {
+	return slices.Contains(o.named, origin) || o.loopback && isLoopbackOrigin(origin)
+}
+
+// isLoopbackOrigin reports whether an origin is of this machine, on any port. What a name but
+// localhost resolves to does not count: it may be anybody's.
+func isLoopbackOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || origin != u.Scheme+"://"+u.Host {
+		return false
 	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// logRefused logs the first request from an origin that is not admitted, and how to admit it.
+// A query by GET is executed, but the browser keeps the answer from the page.
+func (o *origins) logRefused(r *http.Request) {
+	origin := r.Header.Get("Origin")
+	if origin == "" || o.admits(origin) || isSameOrigin(r, origin) {
+		return
+	}
+	known := bounded(origin, maxOrigin)
+	o.mu.Lock()
+	first := !o.refused[known] && len(o.refused) < maxRefused
+	if first {
+		o.refused[known] = true
+	}
+	o.mu.Unlock()
+	if !first {
+		return
+	}
+	attrs := []slog.Attr{slog.String(logOrigin, known)}
+	if checkOrigins([]string{known}) == nil { // not "null", for instance
+		attrs = append(attrs, slog.String(logFix, "--cors-origins="+strings.Join(append(slices.Clip(o.named), known), ",")))
+	}
+	o.log.LogAttrs(r.Context(), slog.LevelWarn, "origin refused", attrs...)
+}
+
+// isSameOrigin reports whether the page that sent a request is the server's own, as
+// http.CrossOriginProtection and package websocket decide it.
+func isSameOrigin(r *http.Request, origin string) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && !isUpgrade(r) {
+		return site == "same-origin" || site == "none"
+	}
+	u, err := url.Parse(origin)
+	return err == nil && strings.EqualFold(u.Host, r.Host)
+}
+
+// Keys of log attributes.
+const (
+	logOrigin = "origin"
+	logFix    = "fix"
+)
+
+// guard refuses what a page of another origin makes a browser send, except for reads; pages
+// of origins that are admitted may send everything, and read the answers.
+func (o *origins) guard(next http.Handler, p presenter) http.Handler {
 	protection := http.NewCrossOriginProtection()
-	for _, origin := range origins {
-		if err := protection.AddTrustedOrigin(origin); err != nil {
-			return nil, err
-		}
-	}
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		prepare(w.Header(), r)
-		err := &refusal{code: forbidden, message: "pages of other origins may only read: use GET"}
+		err := &refusal{code: forbidden, message: "requests from pages of this origin are not allowed: the server's --cors-origins does not name it"}
 		write(w, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 	}))
 	protected := protection.Handler(next)
-	if len(origins) == 0 { // of which package cors would make all
-		return protected, nil
+	var guarded http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o.admits(r.Header.Get("Origin")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		protected.ServeHTTP(w, r)
+	})
+	if o.loopback || len(o.named) > 0 {
+		guarded = cors.New(cors.Options{
+			AllowOriginFunc: o.admits,
+			AllowedMethods:  []string{http.MethodGet, http.MethodPost},
+			AllowedHeaders:  []string{"*"}, // they are trusted, and no header does more than a query
+			ExposedHeaders:  []string{requestIDHeader, sessionHeader, "Retry-After"},
+			MaxAge:          int(preflightMaxAge.Seconds()),
+		}).Handler(guarded)
 	}
-	return cors.New(cors.Options{
-		AllowedOrigins: origins,
-		AllowedMethods: []string{http.MethodGet, http.MethodPost},
-		AllowedHeaders: []string{"*"}, // they are trusted, and no header does more than a query
-		ExposedHeaders: []string{requestIDHeader, sessionHeader, "Retry-After"},
-		MaxAge:         int(preflightMaxAge.Seconds()),
-	}).Handler(protected), nil
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.logRefused(r)
+		guarded.ServeHTTP(w, r)
+	})
 }
 
 // secured sets the headers that keep browsers from making more of an answer than it

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -81,6 +82,129 @@ func TestOrigins(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLoopbackOrigins_AnyPortIsAdmittedAndNothingElse(t *testing.T) {
+	for origin, admitted := range map[string]bool{
+		"http://localhost:5173":               true,
+		"https://localhost:5173":              true,
+		"http://localhost":                    true,
+		"http://127.0.0.1:5173":               true,
+		"http://127.8.9.10:1":                 true,
+		"http://[::1]:5173":                   true,
+		"null":                                false,
+		"file://":                             false,
+		"http://localhost.evil.example:5173":  false,
+		"http://app.localhost:5173":           false,
+		"http://evil-localhost":               false,
+		"http://127.0.0.1.evil.example":       false,
+		"http://0.0.0.0:5173":                 false,
+		"http://192.168.0.7:5173":             false,
+		"http://[::]:5173":                    false,
+		"http://[fe80::1]:5173":               false,
+		"http://localhost:5173/":              false,
+		"http://localhost:5173@evil.example":  false,
+		"http://u@localhost:5173":             false,
+		"chrome-extension://localhost":        false,
+		"ws://localhost:5173":                 false,
+		"http://localhost:5173, https://evil": false,
+	} {
+		t.Run(origin, func(t *testing.T) {
+			_, server := live(t, Options{LoopbackOrigins: true})
+			h := server.Config.Handler
+
+			preflight := fromPage(origin, http.MethodOptions, "/graphql", "")
+			preflight.Header.Set("Access-Control-Request-Method", "POST")
+			preflight.Header.Set("Access-Control-Request-Headers", "authorization,content-type")
+			if a := send(t, h, preflight); (a.header.Get("Access-Control-Allow-Origin") == origin) != admitted ||
+				(a.header.Get("Access-Control-Allow-Headers") != "") != admitted {
+				t.Errorf("preflight: %d %v", a.status, a.header)
+			}
+			wrote := send(t, h, fromPage(origin, http.MethodPost, "/graphql", `{"query":"{__typename}"}`))
+			if (wrote.status == http.StatusOK) != admitted || !admitted && wrote.code() != "FORBIDDEN" {
+				t.Errorf("POST: %d %s", wrote.status, wrote.body)
+			}
+			read := send(t, h, fromPage(origin, http.MethodGet, "/graphql?query={__typename}", ""))
+			for _, a := range []answer{wrote, read} {
+				if (a.header.Get("Access-Control-Allow-Origin") == origin) != admitted || a.header.Get("Access-Control-Allow-Credentials") != "" ||
+					strings.Contains(a.header.Get("Access-Control-Expose-Headers"), "X-Request-Id") != admitted {
+					t.Errorf("%v", a.header)
+				}
+				if !strings.Contains(strings.Join(a.header.Values("Vary"), ", "), "Origin") {
+					t.Errorf("Vary: %s", a.header.Values("Vary"))
+				}
+			}
+			conn, res, err := websocket.Dial(t.Context(), server.URL+"/graphql", &websocket.DialOptions{
+				Subprotocols: []string{modern}, HTTPHeader: http.Header{"Origin": {origin}}})
+			if conn != nil {
+				defer conn.CloseNow()
+			}
+			if (err == nil) != admitted {
+				t.Errorf("WebSocket: %v %v", res, err)
+			}
+		})
+	}
+}
+
+func TestRefusedOrigin_IsLoggedOnceWithTheFlagThatAdmitsIt(t *testing.T) {
+	var log strings.Builder
+	h := deaf(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
+	const line = `level=WARN msg="origin refused" origin=` + stranger + ` fix="--cors-origins=` + app + "," + stranger + `"`
+	upgrade := fromPage(stranger, http.MethodGet, "/graphql", "")
+	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+		upgrade.Header.Set(name, value)
+	}
+	preflight := fromPage(stranger, http.MethodOptions, "/graphql", "")
+	preflight.Header.Set("Access-Control-Request-Method", "POST")
+	for name, r := range map[string]*http.Request{
+		"POST":      fromPage(stranger, http.MethodPost, "/graphql", `{"query":"{__typename}"}`),
+		"GET":       fromPage(stranger, http.MethodGet, "/graphql?query={__typename}", ""),
+		"preflight": preflight,
+		"WebSocket": upgrade,
+	} {
+		t.Run(name, func(t *testing.T) {
+			log.Reset()
+			h := deaf(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
+			for range 3 {
+				send(t, h, r.Clone(t.Context()))
+			}
+			if n := strings.Count(log.String(), line); n != 1 || strings.Count(log.String(), "origin refused") != 1 {
+				t.Errorf("%d lines %s: %s", n, line, log.String())
+			}
+		})
+	}
+	t.Run("admitted and own origins are not logged", func(t *testing.T) {
+		log.Reset()
+		own := fromPage("http://example.com", http.MethodPost, "/graphql", `{"query":"{__typename}"}`)
+		own.Header.Set("Sec-Fetch-Site", "same-origin")
+		for _, r := range []*http.Request{own, fromPage(app, http.MethodPost, "/graphql", `{"query":"{__typename}"}`),
+			fromPage("http://localhost:5173", http.MethodPost, "/graphql", `{"query":"{__typename}"}`)} {
+			if a := send(t, h, r); a.status != http.StatusOK {
+				t.Error(a.body)
+			}
+		}
+		if strings.Contains(log.String(), "origin refused") {
+			t.Error(log.String())
+		}
+	})
+	t.Run("what no flag admits is logged without one", func(t *testing.T) {
+		log.Reset()
+		send(t, h, fromPage("null", http.MethodPost, "/graphql", `{"query":"{__typename}"}`))
+		if !strings.Contains(log.String(), `msg="origin refused" origin=null`+"\n") {
+			t.Error(log.String())
+		}
+	})
+	t.Run("many and long origins are bounded", func(t *testing.T) {
+		log.Reset()
+		h := deaf(t, Options{Logger: textLogger(&log)})
+		for i := range 2 * maxRefused {
+			origin := fmt.Sprintf("https://%d.example\" level=ERROR \x1b[31m%s", i, strings.Repeat("x", 60_000))
+			send(t, h, fromPage(origin, http.MethodGet, "/graphql?query={__typename}", ""))
+		}
+		if n := strings.Count(log.String(), `msg="origin refused"`); n != maxRefused || len(log.String()) > maxRefused*2*maxOrigin || strings.ContainsRune(log.String(), 0x1b) {
+			t.Errorf("%d lines, %d bytes", n, log.Len())
+		}
+	})
 }
 
 func TestOriginsThatAreNone(t *testing.T) {

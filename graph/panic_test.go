@@ -47,7 +47,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 			log.Reset()
 			var sockets sync.WaitGroup
 			admission := newAdmission(slog.New(slog.DiscardHandler))
-			ws := webSocketTransport{streams: t.Context(), open: &sockets, bodies: newBodies(), admission: admission}
+			ws := webSocketTransport{streams: t.Context(), open: &sockets, bodies: newBodies(), origins: &origins{}, admission: admission}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if ws.Supports(r) {
 					ws.Do(w, r, crashing{exec, where})

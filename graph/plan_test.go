@@ -254,7 +254,7 @@ func (a askingAgain) DispatchOperation(ctx context.Context, op *graphql.Operatio
 
 func TestAnOperationHasOneResponse(t *testing.T) {
 	b := smallBlog(t, Options{})
-	e, err := newEndpoint(Options{Store: b.store, Verifier: DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry()}, &sync.WaitGroup{}, nil)
+	e, err := newEndpoint(Options{Store: b.store, Verifier: DemoVerifier(), Logger: secrettest.Logger(), Metrics: prometheus.NewRegistry()}, &sync.WaitGroup{}, nil, &origins{})
 	if err != nil {
 		t.Fatal(err)
 	}

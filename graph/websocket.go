@@ -63,15 +63,17 @@ type webSocketTransport struct {
 	rates     rates
 	bodies    *bodies
 	admission *admission
-	origins   []string // whose pages may connect, beside this server's own
+	origins   *origins
 }
 
 var _ graphql.Transport = webSocketTransport{}
 
 // Supports implements graphql.Transport.
 func (webSocketTransport) Supports(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+	return isUpgrade(r)
 }
+
+func isUpgrade(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") }
 
 // dialect is what the two protocols call the same things.
 type dialect struct {
@@ -93,7 +95,8 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 		return
 	}
 	t.open.Add(1) // while the server still waits for the request
-	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"}, OriginPatterns: t.origins})
+	conn, err := websocket.Accept(leanWriter{w}, r, &websocket.AcceptOptions{Subprotocols: []string{"graphql-transport-ws", "graphql-ws"},
+		InsecureSkipVerify: t.origins.admits(r.Header.Get("Origin"))}) // of other origins, only the server's own passes
 	if err != nil {
 		t.open.Done()
 		return // it has answered: no upgrade, or another origin
