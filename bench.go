@@ -12,7 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"byline/bench"
+	"byline/bench/article"
 )
 
 // benchConfig is what `byline bench` can be told.
@@ -47,14 +47,14 @@ func (c benchData) check(runs int, users ...int) error {
 	return checkEndpoint(c.CosmosEndpoint)
 }
 
-func (c benchData) format() bench.Format {
+func (c benchData) format() article.Format {
 	switch {
 	case c.Markdown:
-		return bench.Markdown
+		return article.Markdown
 	case c.JSON:
-		return bench.JSON
+		return article.JSON
 	}
-	return bench.Text
+	return article.Text
 }
 
 // authorsPerPartition is how many authors' posts a physical partition of the embedded
@@ -63,14 +63,14 @@ const authorsPerPartition = 50
 
 // ofBench makes the embedded engine's data those of the bench: each data set has a
 // directory of its own, and as many physical partitions as its size asks for.
-func (c *cosmosConfig) ofBench(o bench.Options) {
+func (c *cosmosConfig) ofBench(o article.Options) {
 	c.Data = filepath.Join(c.Data, fmt.Sprintf("%d-users-seed-%d", o.Users, o.Seed))
 	c.engine.Partitions = min(256, (o.Users+authorsPerPartition-1)/authorsPerPartition)
 }
 
 // loaded loads what is missing of a data set in some versions of the model, and does
 // something with it.
-func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versions []string, do func(*bench.Suite) error) (err error) {
+func (c benchData) loaded(ctx context.Context, m *meter, o article.Options, versions []string, do func(*article.Suite) error) (err error) {
 	where := cosmosConfig{CosmosEndpoint: c.CosmosEndpoint}
 	if where.embedded() {
 		where.Data = c.Data
@@ -88,7 +88,7 @@ func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versio
 	loading.engine.NoSync = true
 	err = loading.connected(ctx, m, func(db *cosmos) error {
 		defer collectLess()()
-		suite, err := bench.New(db.background, o) // which waits while throttled
+		suite, err := article.New(db.background, o) // which waits while throttled
 		if err != nil {
 			return err
 		}
@@ -104,17 +104,17 @@ func (c benchData) loaded(ctx context.Context, m *meter, o bench.Options, versio
 	}
 	// Interrupted or not, --remove has to reach the account, which has answered before.
 	return where.connected(context.WithoutCancel(ctx), m, func(db *cosmos) error {
-		suite, err := bench.New(db.client, o)
+		suite, err := article.New(db.client, o)
 		if err != nil {
 			return err
 		}
 		return errors.Join(do(suite), c.remove(ctx, suite))
-	}, bench.Charges())
+	}, article.Charges())
 }
 
 // remove deletes the databases if --remove says so, whatever has happened, and also if the
 // run is interrupted: they cost money.
-func (c benchData) remove(ctx context.Context, suite *bench.Suite) error {
+func (c benchData) remove(ctx context.Context, suite *article.Suite) error {
 	if !c.Remove {
 		return nil
 	}
@@ -165,10 +165,10 @@ func (c benchArticle) run(ctx context.Context, log *slog.Logger, stdout, stderr 
 	}
 	m := newMeter(log, stderr)
 	defer m.stop()
-	var growth bench.Growth
+	var growth article.Growth
 	for _, users := range sizes {
-		o := bench.Options{Seed: c.Seed, Users: users, Runs: c.Runs}
-		err := c.loaded(ctx, m, o, bench.Versions(), func(suite *bench.Suite) error {
+		o := article.Options{Seed: c.Seed, Users: users, Runs: c.Runs}
+		err := c.loaded(ctx, m, o, article.Versions(), func(suite *article.Suite) error {
 			return m.follow("requests", suite.Requests(), func(progress func(int)) error {
 				report, err := suite.Measure(ctx, progress)
 				growth.Reports = append(growth.Reports, report)
@@ -184,10 +184,10 @@ func (c benchArticle) run(ctx context.Context, log *slog.Logger, stdout, stderr 
 }
 
 // report prints what was measured and draws the charts.
-func (c benchArticle) report(stdout io.Writer, growth *bench.Growth) error {
+func (c benchArticle) report(stdout io.Writer, growth *article.Growth) error {
 	report := growth.Reports[0]
 	var result interface {
-		Write(io.Writer, bench.Format) error
+		Write(io.Writer, article.Format) error
 		Chart(dir string) error
 	} = report
 	if c.Growth {
@@ -220,13 +220,13 @@ func (c benchGrowth) run(ctx context.Context, log *slog.Logger, stdout, stderr i
 	}
 	m := newMeter(log, stderr)
 	defer m.stop()
-	options := func(users int) bench.Options { return bench.Options{Seed: c.Seed, Users: users, Runs: c.Runs} }
-	versions := []string{bench.V3}
-	var latencies *bench.Latencies
-	err := c.loaded(ctx, m, options(c.Users), versions, func(small *bench.Suite) error {
-		return c.loaded(ctx, m, options(c.Times*c.Users), versions, func(large *bench.Suite) error {
-			return m.follow("reads", bench.Reads(c.Runs), func(progress func(int)) (err error) {
-				latencies, err = bench.Compare(ctx, small, large, progress)
+	options := func(users int) article.Options { return article.Options{Seed: c.Seed, Users: users, Runs: c.Runs} }
+	versions := []string{article.V3}
+	var latencies *article.Latencies
+	err := c.loaded(ctx, m, options(c.Users), versions, func(small *article.Suite) error {
+		return c.loaded(ctx, m, options(c.Times*c.Users), versions, func(large *article.Suite) error {
+			return m.follow("reads", article.Reads(c.Runs), func(progress func(int)) (err error) {
+				latencies, err = article.Compare(ctx, small, large, progress)
 				return err
 			})
 		})

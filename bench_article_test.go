@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"byline/bench"
+	"byline/bench/article"
 	"byline/store/emulator"
 )
 
-// article runs `byline bench article` on one author's posts and returns what it prints.
-func article(t *testing.T, want int, args ...string) string {
+// runArticle runs `byline bench article` on one author's posts and returns what it prints.
+func runArticle(t *testing.T, want int, args ...string) string {
 	t.Helper()
 	var out, log output
 	status := run(t.Context(), append([]string{"bench", "article", "--users", "1", "--runs", "2"}, args...), &out, &log, nil)
@@ -31,7 +31,7 @@ func article(t *testing.T, want int, args ...string) string {
 func TestBenchArticle(t *testing.T) {
 	temp, charts := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	out := article(t, 0, "--markdown", "--check", "--chart", charts)
+	out := runArticle(t, 0, "--markdown", "--check", "--chart", charts)
 	if !strings.Contains(out, "| Q6<br/>") || strings.Count(out, "RU (") != 30 {
 		t.Error(out)
 	}
@@ -53,7 +53,7 @@ func TestBenchGrowth(t *testing.T) {
 		if status := run(t.Context(), []string{"bench", "growth", "--users", "1", "--times", "2", "--runs", "2", "--data", data, "--json"}, &out, &log, nil); status != 0 {
 			t.Fatalf("status %d: %s", status, &log)
 		}
-		var l bench.Latencies
+		var l article.Latencies
 		if err := json.Unmarshal([]byte(out.String()), &l); err != nil || len(l.Reads) != 6 || l.Posts[0] >= l.Posts[1] {
 			t.Errorf("%v: %s", err, &out)
 		}
@@ -110,7 +110,7 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 	}()
 	account := []string{"--cosmos-endpoint", "http://" + (<-address).String() + "/"}
 	var seeded output
-	for _, model := range bench.Versions() {
+	for _, model := range article.Versions() {
 		if status := run(ctx, append([]string{"seed", "--users", "1", "--model", model}, account...), &seeded, &log, nil); status != 0 {
 			t.Fatalf("status %d: %s", status, &log)
 		}
@@ -118,12 +118,12 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 	if text := seeded.String(); !strings.Contains(text, "database byline-bench-article-v1-1-users-seed-1: ") || strings.Count(text, "digest") != 3 {
 		t.Error(text)
 	}
-	var report bench.Report
-	out, _, _ := strings.Cut(article(t, 0, append(account, "--json")...), "\n")
+	var report article.Report
+	out, _, _ := strings.Cut(runArticle(t, 0, append(account, "--json")...), "\n")
 	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Cells) != 30 {
 		t.Errorf("%v: %s", err, out)
 	}
-	article(t, 0, append(account, "--remove")...)
+	runArticle(t, 0, append(account, "--remove")...)
 	interrupted, interrupt := context.WithCancel(ctx)
 	defer interrupt()
 	var measuring output

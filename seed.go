@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"byline/bench"
+	"byline/bench/article"
 	"byline/graph"
 	"byline/store"
 	"byline/store/seed"
@@ -42,7 +42,7 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 	defer collectLess()()
 	c.engine.NoSync = true
 	if c.Model != "" && c.embedded() {
-		c.ofBench(bench.Options{Seed: c.Seed, Users: c.Users})
+		c.ofBench(article.Options{Seed: c.Seed, Users: c.Users})
 	}
 	db, err := c.connect(ctx, m.log, traces{})
 	if err != nil {
@@ -95,8 +95,8 @@ func collectLess() (asBefore func()) {
 // load loads the blog, or a database of the bench, and returns where it is.
 func (c seedConfig) load(ctx context.Context, db *cosmos, m *meter) (database string, containers []string, err error) {
 	if c.Model != "" {
-		o := bench.Options{Seed: c.Seed, Users: c.Users}
-		suite, err := bench.New(db.background, o)
+		o := article.Options{Seed: c.Seed, Users: c.Users}
+		suite, err := article.New(db.background, o)
 		if err != nil {
 			return "", nil, err
 		}
@@ -124,7 +124,7 @@ func (c seedConfig) load(ctx context.Context, db *cosmos, m *meter) (database st
 }
 
 // loadModel loads a database of the bench.
-func loadModel(ctx context.Context, m *meter, suite *bench.Suite, o bench.Options, version string) error {
+func loadModel(ctx context.Context, m *meter, suite *article.Suite, o article.Options, version string) error {
 	blog := o.Blog()
 	return m.follow("posts of "+version, blog.TotalPosts(), func(progress func(int)) error {
 		return suite.Seed(ctx, version, progress)

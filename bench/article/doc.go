@@ -1,4 +1,4 @@
-// Package bench runs Microsoft's article "How to model and partition data on Azure
+// Package article runs Microsoft's article "How to model and partition data on Azure
 // Cosmos DB using a real-world example": its ten requests, which it calls its test suite,
 // on the three versions of its data model, and compares what they charge and how long they
 // take with the article's table.
@@ -9,4 +9,4 @@
 //
 // A Suite is for one goroutine. Its methods block, and wait for every goroutine they
 // started.
-package bench
+package article
