@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
 	"byline/bench/article"
 )
 
@@ -109,7 +107,7 @@ func (c benchData) loaded(ctx context.Context, m *meter, o article.Options, vers
 			return err
 		}
 		return errors.Join(do(suite), c.remove(ctx, suite))
-	}, article.Charges())
+	})
 }
 
 // remove deletes the databases if --remove says so, whatever has happened, and also if the
@@ -123,9 +121,9 @@ func (c benchData) remove(ctx context.Context, suite *article.Suite) error {
 	return suite.Remove(ctx)
 }
 
-// connected does something on a connection, with policies for the client of requests.
-func (c cosmosConfig) connected(ctx context.Context, m *meter, do func(*cosmos) error, policies ...policy.Policy) (err error) {
-	db, err := c.connect(ctx, m.log, traces{}, policies...)
+// connected does something on a connection.
+func (c cosmosConfig) connected(ctx context.Context, m *meter, do func(*cosmos) error) (err error) {
+	db, err := c.connect(ctx, m.log, traces{})
 	if err != nil {
 		return err
 	}

@@ -114,9 +114,9 @@ type cosmos struct {
 }
 
 // connect opens the embedded engine, or makes clients of the account, whose properties
-// nobody waits for any more when ctx has ended. What the client of requests does for them
-// is recorded, and the policies see every try of it.
-func (c cosmosConfig) connect(ctx context.Context, log *slog.Logger, recorded traces, policies ...policy.Policy) (*cosmos, error) {
+// nobody waits for any more when ctx has ended. What the client of requests does is
+// recorded.
+func (c cosmosConfig) connect(ctx context.Context, log *slog.Logger, recorded traces) (*cosmos, error) {
 	var cache *store.Cache
 	if c.cache > 0 {
 		cache = store.NewCache(c.cache)
@@ -132,7 +132,7 @@ func (c cosmosConfig) connect(ctx context.Context, log *slog.Logger, recorded tr
 		if err != nil {
 			dir = c.Data
 		}
-		db, err := newCosmos(ctx, "embedded engine in "+dir, engine, engine.Close, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		db, err := newCosmos(ctx, "embedded engine in "+dir, engine, engine.Close, recorded, cache, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClient(engine.Endpoint(), engine.Credential(), o)
 		})
 		if err == nil {
@@ -152,7 +152,7 @@ func (c cosmosConfig) connect(ctx context.Context, log *slog.Logger, recorded tr
 		if err != nil {
 			return nil, err
 		}
-		return newCosmos(ctx, where, nil, nothing, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+		return newCosmos(ctx, where, nil, nothing, recorded, cache, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 			return azcosmos.NewClient(c.CosmosEndpoint, credential, o)
 		})
 	}
@@ -166,7 +166,7 @@ func (c cosmosConfig) connect(ctx context.Context, log *slog.Logger, recorded tr
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
 		transport = &http.Client{Transport: t}
 	}
-	return newCosmos(ctx, where, transport, nothing, recorded, cache, policies, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+	return newCosmos(ctx, where, transport, nothing, recorded, cache, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 		return azcosmos.NewClientWithKey(c.CosmosEndpoint, k, o)
 	})
 }
@@ -233,14 +233,14 @@ func accountUntil(ctx context.Context) policyFunc {
 // on, which is what happens in the background: a variable so that a test need not wait for it.
 var tryTimeout = time.Minute
 
-func newCosmos(ctx context.Context, where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, policies []policy.Policy, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
+func newCosmos(ctx context.Context, where string, t policy.Transporter, closer func() error, recorded traces, cache *store.Cache, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*cosmos, error) {
 	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
 	meter := store.NewMeter(metrics)
 	calls := []policy.Policy{accountUntil(ctx), undiagnosed{}}
 	if cache != nil {
 		calls = append(calls, cache)
 	}
-	requests := azcore.ClientOptions{Transport: t, Retry: policy.RetryOptions{TryTimeout: tryTimeout}, PerCallPolicies: calls, TracingProvider: recorded.azure(), PerRetryPolicies: slices.Concat([]policy.Policy{store.WriteOnce(), sessions}, policies, []policy.Policy{store.Bodies{}})}
+	requests := azcore.ClientOptions{Transport: t, Retry: policy.RetryOptions{TryTimeout: tryTimeout}, PerCallPolicies: calls, TracingProvider: recorded.azure(), PerRetryPolicies: []policy.Policy{store.WriteOnce(), sessions, store.Bodies{}}}
 	patience := waitWhileThrottled
 	patience.TryTimeout = tryTimeout
 	projections := azcore.ClientOptions{Transport: t, PerCallPolicies: slices.Clone(calls), Retry: patience, PerRetryPolicies: []policy.Policy{sessions, store.Bodies{}}}

@@ -47,7 +47,7 @@ func TestBackgroundDoesNotHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := make(chan struct{}, 100)
-	db, err := newCosmos(t.Context(), "nowhere", silence{engine, left}, engine.Close, traces{}, nil, nil, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+	db, err := newCosmos(t.Context(), "nowhere", silence{engine, left}, engine.Close, traces{}, nil, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
 		return azcosmos.NewClientWithKey(engine.Endpoint(), key, o)
 	})
 	if err != nil {

@@ -2,68 +2,54 @@ package article
 
 import (
 	"context"
-	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"byline/store"
 )
 
-// Charges is a policy, per try, for the client that is measured: it adds up what the
-// requests of a measurement are charged, those included that were tried again.
-func Charges() policy.Policy { return charges{} }
-
-type charges struct{}
-
-// tally is what the requests of one measurement are charged, in request units.
-type tally struct {
-	mu    sync.Mutex
-	calls []call // guarded by mu
+// charges are the operations on Cosmos DB of one request of the article.
+type charges struct {
+	mu  sync.Mutex
+	all []store.Operation // guarded by mu
 }
 
-type call struct {
-	container string
-	partition string // the header's text, in JSON; "" over partitions
-	read      bool   // or query
-	charge    float64
+// charged returns a context that records its operations.
+func charged(ctx context.Context) (context.Context, *charges) {
+	c := &charges{}
+	return store.WithRecorder(ctx, func(_ context.Context, o *store.Operation) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all = append(c.all, *o)
+	}), c
 }
 
-type tallyKey struct{}
-
-// counted returns a context whose requests are added to a tally.
-func counted(ctx context.Context) (context.Context, *tally) {
-	t := &tally{}
-	return context.WithValue(ctx, tallyKey{}, t), t
-}
-
-func (charges) Do(req *policy.Request) (*http.Response, error) {
-	resp, err := req.Next()
-	t, ok := req.Raw().Context().Value(tallyKey{}).(*tally)
-	if !ok || err != nil {
-		return resp, err
-	}
-	charge, _ := strconv.ParseFloat(resp.Header.Get("x-ms-request-charge"), 64)
-	_, container, _ := strings.Cut(req.Raw().URL.Path, "/colls/")
-	container, _, _ = strings.Cut(container, "/")
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.calls = append(t.calls, call{container: container, partition: req.Raw().Header.Get("x-ms-documentdb-partitionkey"),
-		read:   req.Raw().Method == http.MethodGet || req.Raw().Header.Get("Content-Type") == "application/query+json",
-		charge: charge})
-	return resp, nil
-}
-
-// sum returns the charge of the calls that are, and of those that are not.
-func (t *tally) sum(is func(call) bool) (of, others float64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.calls {
-		if is(c) {
-			of += c.charge
+// of returns the RU of a request as the article has it, and the RU of all other operations.
+func (c *charges) of(request string) (ru, beside float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.all {
+		if ofArticle(request, o) {
+			ru += o.RU
 		} else {
-			others += c.charge
+			beside += o.RU
 		}
 	}
-	return of, others
+	return ru, beside
+}
+
+// reads are the kinds of operations that write nothing.
+var reads = []store.OperationKind{store.PointRead, store.Query, store.ReadMany, store.ReadChangeFeed, store.ReadMetadata}
+
+// ofArticle reports whether an operation belongs to a request as the article has it: all
+// operations of a read, and the one of a write that creates the item.
+func ofArticle(request string, o store.Operation) bool {
+	switch request {
+	case "C1":
+		return !slices.Contains(reads, o.Kind) && !strings.HasPrefix(o.PartitionKey, `["username:`)
+	case "C2", "C3", "C4":
+		return !slices.Contains(reads, o.Kind) && o.Container == "posts"
+	}
+	return true
 }

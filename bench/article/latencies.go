@@ -54,12 +54,12 @@ func Compare(ctx context.Context, small, large *Suite, progress func(done int)) 
 			r := &l.Reads[at]
 			for turn := range suites {
 				n := (turn + i) % len(suites) // neither is always the first
-				d, t, err := wanted[n].timed(ctx, r.Request, suites[n].models[2], i)
+				d, charges, err := wanted[n].timed(ctx, r.Request, suites[n].models[2], i)
 				if err != nil {
 					return nil, fmt.Errorf("%s with %d posts: %w", r.Request, l.Posts[n], err)
 				}
 				if i >= runs {
-					ru, _ := t.sum(func(call) bool { return true })
+					ru, _ := charges.of(r.Request)
 					r.RU[n] += ru / float64(runs)
 					took[at][n] = append(took[at][n], d)
 				}

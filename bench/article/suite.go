@@ -50,8 +50,8 @@ type Suite struct {
 	models []model // as Versions
 }
 
-// New returns a suite on an account, whose client must have the policy Charges. It does
-// no I/O.
+// New returns a suite on an account, whose client must have a store.Meter
+// attached. It does no I/O.
 func New(client *azcosmos.Client, o Options) (*Suite, error) {
 	s := &Suite{o: o, client: client, blog: o.Blog()}
 	for _, version := range Versions() {
@@ -142,14 +142,14 @@ func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, 
 		runtime.GC() // of what came before
 		for i := range warmUps + s.o.Runs {
 			for n, m := range s.models {
-				d, t, err := w.timed(ctx, r.id, m, i)
+				d, charges, err := w.timed(ctx, r.id, m, i)
 				if err != nil {
 					return nil, fmt.Errorf("%s of %s: %w", r.id, Versions()[n], err)
 				}
 				if i >= warmUps {
-					of, beside := t.sum(func(c call) bool { return ofArticle(r.id, c) })
+					ru, beside := charges.of(r.id)
 					took[n] = append(took[n], d)
-					cells[n].RU += of / float64(s.o.Runs)
+					cells[n].RU += ru / float64(s.o.Runs)
 					cells[n].BesideRU += beside / float64(s.o.Runs)
 				}
 			}
@@ -165,18 +165,6 @@ func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, 
 		}
 	}
 	return report, nil
-}
-
-// ofArticle reports whether a call is of a request as the article has it: reads are as
-// they are, and of writes it is the one that creates.
-func ofArticle(request string, c call) bool {
-	switch request {
-	case "C1":
-		return !c.read && !strings.HasPrefix(c.partition, `["username:`)
-	case "C2", "C3", "C4":
-		return !c.read && c.container == "posts"
-	}
-	return true
 }
 
 // percentile returns the p-th percentile (nearest rank), in milliseconds.
@@ -224,11 +212,11 @@ func (s *Suite) workload(n int, other *workload) *workload {
 
 // timed makes the i-th request of a kind, and returns how long it took, and what it was
 // charged.
-func (w *workload) timed(ctx context.Context, id string, m model, i int) (time.Duration, *tally, error) {
-	ctx, t := counted(ctx)
+func (w *workload) timed(ctx context.Context, id string, m model, i int) (time.Duration, *charges, error) {
+	ctx, c := charged(ctx)
 	began := time.Now()
 	err := w.run(ctx, id, m, i)
-	return time.Since(began), t, err
+	return time.Since(began), c, err
 }
 
 // run makes the i-th request of a kind.

@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"byline/internal/enginetest"
@@ -24,7 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest
 // partitions.
 func newSuite(t *testing.T, o Options, versions ...string) *Suite {
 	t.Helper()
-	client := enginetest.Client(t, emulator.Options{Partitions: 3}, azcore.ClientOptions{PerRetryPolicies: []policy.Policy{Charges(), store.Bodies{}}})
+	options := azcore.ClientOptions{PerRetryPolicies: []policy.Policy{store.Bodies{}}}
+	store.NewMeter(prometheus.NewRegistry()).Attach(&options)
+	client := enginetest.Client(t, emulator.Options{Partitions: 3}, options)
 	s, err := New(client, o)
 	if err != nil {
 		t.Fatal(err)
