@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/account"
 	"byline/internal/secrettest"
 )
 
@@ -114,14 +115,14 @@ func TestRefusesToStart(t *testing.T) {
 // TestEmptyNames: an empty --data is no directory, and nothing is kept in memory instead;
 // an empty --cosmos-database is no database, and no other is taken.
 func TestEmptyNames(t *testing.T) {
-	withData := []string{"serve --listen localhost:0", "seed --users 1", "seed --users 1 --model v1", "views status", "views verify", "views repair", "views rebuild"}
+	withData := []string{"serve --listen localhost:0", "seed --users 1", "views status", "views verify", "views repair", "views rebuild"}
 	for _, c := range []struct {
 		flag, variable string
 		commands       []string
 		says           error
 	}{
-		{"--data", "BYLINE_DATA", append(withData, "emulator --listen localhost:0 --http"), errNoData},
-		{"--cosmos-database", "COSMOS_DATABASE", withData, errNoDatabase},
+		{"--data", "BYLINE_DATA", append(withData, "emulator --listen localhost:0 --http"), account.ErrNoData},
+		{"--cosmos-database", "COSMOS_DATABASE", withData, account.ErrNoDatabase},
 	} {
 		for _, command := range c.commands {
 			for _, from := range []string{c.flag, c.variable} {
@@ -159,7 +160,7 @@ func TestHelp(t *testing.T) {
 		documented[r[1]] = true
 	}
 	shown, all := map[string]bool{}, ""
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"bench", "article", "--help"}, {"bench", "growth", "--help"}, {"bench", "load", "--help"}, {"explain", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"explain", "--help"}} {
 		var out output
 		if status := run(t.Context(), args, &out, io.Discard, nil); status != 0 {
 			t.Errorf("exit status %d", status)
@@ -182,7 +183,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	for _, flag := range []string{"--cache=64", "--max-connections=20000", `--auth-role-claim="roles"`, "--partitions=1", "--duration=30s", "--skew=1.1"} {
+	for _, flag := range []string{"--cache=64", "--max-connections=20000", `--auth-role-claim="roles"`, "--partitions=1"} {
 		if !strings.Contains(all, flag+" ") {
 			t.Errorf("--help does not show the default %s", flag)
 		}
@@ -216,6 +217,20 @@ func TestFlagOverEnvironment(t *testing.T) {
 	s = start(t, "--data", filepath.Join(t.TempDir(), "flag"))
 	if !strings.Contains(s.log.String(), "flag") {
 		t.Errorf("the flag does not count: %s", s.log)
+	}
+}
+
+// TestServerLinksNoPlottingLibrary: the server's binary has no charts, fonts or PDF.
+func TestServerLinksNoPlottingLibrary(t *testing.T) {
+	for program, links := range map[string]bool{".": false, "./bench": true} {
+		out, err := exec.Command("go", "list", "-deps", program).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`(?m)^(gonum\.org/v1/plot|codeberg\.org/go-(fonts|latex|pdf)|github\.com/ajstarks/svgo|github\.com/golang/freetype|golang\.org/x/image|byline/bench)\b.*$`).FindAllString(string(out), -1)
+		if (len(found) > 0) != links {
+			t.Errorf("%s links %v", program, found)
+		}
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"byline/internal/account"
+	"byline/internal/secret"
 	"byline/store/emulator"
 )
 
@@ -18,7 +20,7 @@ type emulatorConfig struct {
 	Listen        string        `default:"localhost:8081" help:"Address to listen on."`
 	Data          string        `default:"./data" env:"BYLINE_DATA" help:"Directory of the data, and of the certificate, cert.pem."`
 	HTTP          bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
-	Key           secret        `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"The account's key. Without one, the well-known key of emulators."`
+	Key           secret.Text   `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"The account's key. Without one, the well-known key of emulators."`
 	RUs           int           `name:"rus" placeholder:"N" help:"Request units that each physical partition may spend in a second before it answers 429. Without, there is no limit."`
 	Partitions    int           `default:"1" help:"Physical partitions of a new container, 1 to 256."`
 	Sync          bool          `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: much faster, but a crash of the process or the machine may lose the last seconds of acknowledged writes, though never half a write."`
@@ -29,12 +31,12 @@ type emulatorConfig struct {
 // serveEmulator serves the embedded engine until ctx ends.
 func serveEmulator(ctx context.Context, c emulatorConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
 	if c.Data == "" {
-		return errNoData
+		return account.ErrNoData
 	}
 	if c.Partitions == 0 { // to the engine that is the default
 		return errors.New("--partitions 0: there can be 1 to 256")
 	}
-	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.reveal(), Logger: log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync, ReplicaLag: c.ReplicaLag})
+	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.Reveal(), Logger: log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync, ReplicaLag: c.ReplicaLag})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"byline/graph"
+	"byline/internal/account"
 )
 
 // explainConfig is what `byline explain` can be told.
@@ -23,7 +24,7 @@ type explainConfig struct {
 // run says what the operations of a document are going to read and write, and for how
 // many request units.
 func (c explainConfig) run(stdout io.Writer) error {
-	if err := checkFeedPartitions(c.FeedPartitions); err != nil {
+	if err := account.CheckFeedPartitions(c.FeedPartitions); err != nil {
 		return err
 	}
 	document, err := os.ReadFile(c.File)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"byline/internal/account"
+	"byline/internal/console"
 	"byline/store"
 )
 
@@ -45,8 +47,8 @@ func TestFeedPartitions(t *testing.T) {
 	byline(1, "--feed-partitions 4", "serve", "--listen", "localhost:0")
 	byline(1, "--feed-partitions 4", "views", "verify")
 	byline(1, "--feed-partitions 4", "seed", "--users", "1")
-	c := viewsCommand{cosmosConfig: cosmosConfig{Data: data, CosmosDatabase: "blog"}}
-	if err := c.views(t.Context(), slog.New(slog.DiscardHandler), io.Discard, func(blog *store.Store, _ *meter) error {
+	c := viewsCommand{cosmosConfig: cosmosConfig{Flags: account.Flags{Data: data, CosmosDatabase: "blog"}}}
+	if err := c.views(t.Context(), slog.New(slog.DiscardHandler), io.Discard, func(blog *store.Store, _ *console.Progress) error {
 		return withProjections(t.Context(), blog, func() error {
 			t.Error("projections run that take the feed for one partition")
 			return nil

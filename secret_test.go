@@ -1,9 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,32 +9,6 @@ import (
 
 	"byline/internal/secrettest"
 )
-
-func TestSecretIsNotShown(t *testing.T) {
-	const text = "the key of an account"
-	c := struct {
-		Key  secret
-		More map[string]any
-	}{text, map[string]any{"key": secret(text)}}
-	var log strings.Builder
-	for _, l := range []*slog.Logger{slog.New(slog.NewTextHandler(&log, nil)), slog.New(slog.NewJSONHandler(&log, nil))} {
-		l.Info("message", "key", c.Key, "config", c, "group", slog.GroupValue(slog.Any("key", c.Key)), "error", fmt.Errorf("bad key %v", c.Key))
-	}
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := log.String() + string(encoded) + c.Key.String()
-	for _, verb := range "vsqxXdTcbeU" {
-		shown += fmt.Sprintf("%"+string(verb)+" %+"+string(verb)+" %#"+string(verb), c.Key, c, &c)
-	}
-	if strings.Contains(shown, text) || strings.Contains(shown, fmt.Sprintf("%x", text)) {
-		t.Errorf("shown: %s", shown)
-	}
-	if c.Key.reveal() != text {
-		t.Errorf("reveals %q", c.Key.reveal())
-	}
-}
 
 // A key that is not the account's is not shown by whoever is told so.
 func TestWrongKeyIsNotShown(t *testing.T) {

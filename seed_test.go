@@ -14,7 +14,9 @@ import (
 // was left in peace, and true copies.
 func TestSeedGoesOn(t *testing.T) {
 	whole, killed := t.TempDir(), t.TempDir()
-	args := func(data string) []string { return []string{"seed", "--users", "25", "--seed", "3", "--data", data} }
+	args := func(data string) []string {
+		return []string{"seed", "--users", "25", "--seed", "3", "--data", data, "--digest"}
+	}
 	seed := func(data string) string {
 		var out, log output
 		if status := run(t.Context(), args(data), &out, &log, nil); status != 0 {
@@ -45,6 +47,10 @@ func TestSeedGoesOn(t *testing.T) {
 	if again := seed(killed); again != want {
 		t.Errorf("again: %s; before: %s", again, want)
 	}
+	var out output
+	if status := run(t.Context(), []string{"seed", "--users", "25", "--seed", "3", "--data", killed}, &out, io.Discard, nil); status != 0 || out.String() != "" {
+		t.Errorf("without --digest: status %d: %s", status, &out)
+	}
 	var refused output
 	if status := run(t.Context(), append(args(killed), "--users", "26"), io.Discard, &refused, nil); status != 1 || !strings.Contains(refused.String(), "--users") {
 		t.Errorf("another size over it: status %d: %s", status, &refused)
@@ -57,7 +63,7 @@ func TestSeedGoesOn(t *testing.T) {
 // TestSeedRefuses is what is found before a data directory is made.
 func TestSeedRefuses(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--model", "v4"}, {"--seed=-1"}, {"--feed-partitions", "65"}, {"--model", "v3", "--feed-partitions", "2"}} {
+	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--seed=-1"}, {"--feed-partitions", "65"}} {
 		var log output
 		if status := run(t.Context(), append([]string{"seed", "--data", data}, args...), &log, &log, nil); status != 1 {
 			t.Errorf("%v: status %d: %s", args, status, &log)

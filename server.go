@@ -14,17 +14,17 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/alecthomas/kong"
 
 	"byline/graph"
+	"byline/internal/collector"
+	"byline/internal/console"
 	"byline/store"
 	"byline/store/seed"
 )
@@ -35,7 +35,6 @@ type config struct {
 	Emulator emulatorConfig `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
 	Views    viewsConfig    `cmd:"" help:"Look after the copies."`
 	Seed     seedConfig     `cmd:"" help:"Load a blog of any size. May be interrupted and run again."`
-	Bench    benchConfig    `cmd:"" help:"Measure."`
 	Explain  explainConfig  `cmd:"" help:"Say what a GraphQL document is going to read, and for how many request units, without running it."`
 	Schema   struct{}       `cmd:"" help:"Print the GraphQL schema."`
 }
@@ -88,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 	if exit >= 0 { // --help
 		return exit
 	}
-	log := newLog(stderr)
+	log := console.NewLog(stderr)
 	switch {
 	case err != nil:
 	case command.Command() == "emulator":
@@ -97,12 +96,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 		_, err = io.WriteString(stdout, schema)
 	case command.Command() == "seed":
 		err = c.Seed.run(ctx, log, stdout, stderr)
-	case command.Command() == "bench article":
-		err = c.Bench.Article.run(ctx, log, stdout, stderr)
-	case command.Command() == "bench growth":
-		err = c.Bench.Growth.run(ctx, log, stdout, stderr)
-	case command.Command() == "bench load":
-		err = c.Bench.Load.run(ctx, log, stdout)
 	case command.Command() == "explain <file>":
 		err = c.Explain.run(stdout)
 	case command.Command() == "views status":
@@ -117,7 +110,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening
 		err = serve(ctx, c.Serve, log, listening)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "byline: %s\n", oneLine(err))
+		fmt.Fprintf(stderr, "byline: %s\n", console.OneLine(err))
 		return 1
 	}
 	return 0
@@ -140,12 +133,10 @@ func help(o kong.HelpOptions, c *kong.Context) error {
 // Names of log attributes.
 const (
 	logAddress  = "address"
-	logBehind   = "behind"
 	logDone     = "done"
 	logError    = "error"
 	logExpires  = "expires"
 	logHow      = "how"
-	logTotal    = "total"
 	logTook     = "took"
 	logURL      = "url"
 	logWhere    = "where"
@@ -174,15 +165,12 @@ var (
 // times a second. What it adds to the heap is never touched, so that it takes no memory of
 // the machine; the garbage does that it lets lie.
 func collectLater() (asBefore func()) {
-	if toldWhenToCollect() {
+	if collector.Configured() {
 		return func() {}
 	}
 	unused := make([]byte, 64<<20)
 	return func() { runtime.KeepAlive(unused) }
 }
-
-// toldWhenToCollect reports whether whoever started the process has told Go, and is obeyed.
-func toldWhenToCollect() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
 // maxCache is a terabyte, in megabytes.
 const maxCache = 1 << 20
@@ -235,7 +223,7 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 		defer forMetrics.Close()
 	}
 	defer collectLater()()
-	log.Info("data is in "+c.location(), logDatabase, c.CosmosDatabase)
+	log.Info("data is in "+c.Location(), logDatabase, c.CosmosDatabase)
 	recorded, err := openTraces(ctx, log)
 	if err != nil {
 		return err
@@ -460,48 +448,4 @@ func reachable(listen string, got net.Addr) string {
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// oneLine is what a person needs to know of an error that ends the process.
-func oneLine(err error) string {
-	text := err.Error()
-	var answer *azcore.ResponseError
-	if errors.As(err, &answer) {
-		// azcore prints a page; the request's purpose stands before it, and behind it what else
-		// went wrong.
-		head, rest, _ := strings.Cut(text, answer.Error())
-		hint := ""
-		switch answer.StatusCode {
-		case http.StatusUnauthorized:
-			hint = " (is the key right?)"
-		case http.StatusForbidden:
-			hint = " (may this identity create databases and containers? if not, create them beforehand)"
-		}
-		text = head + strings.TrimSpace(answer.ErrorCode) + hint + "\n" + rest
-	}
-	return onOneLine(text)
-}
-
-// onOneLine returns the lines of a text on one, each once, without the rules that azcore draws
-// between them.
-func onOneLine(text string) string {
-	var all []string
-	for line := range strings.Lines(text) {
-		line = strings.Join(strings.Fields(line), " ")
-		if strings.Trim(line, "-") != "" && !slices.Contains(all, line) {
-			all = append(all, line)
-		}
-	}
-	return strings.Join(all, "; ")
-}
-
-// newLog returns a log that writes to w. Of an answer of Cosmos DB that is an error, azcore makes
-// a page.
-func newLog(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == logError {
-			a.Value = slog.StringValue(onOneLine(a.Value.String()))
-		}
-		return a
-	}}))
 }

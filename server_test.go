@@ -23,9 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	azruntime "github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-
+	"byline/internal/collector"
 	"byline/internal/secrettest"
 	"byline/store/emulator"
 )
@@ -566,7 +564,7 @@ func TestCollector(t *testing.T) {
 			if later := after.HeapAlloc >= before.HeapAlloc+32<<20; later != tt.later {
 				t.Errorf("the heap grows from %d to %d", before.HeapAlloc, after.HeapAlloc)
 			}
-			asBefore = collectLess()
+			asBefore = collector.Rarely()
 			percent := debug.SetGCPercent(100)
 			asBefore()
 			debug.SetGCPercent(100)
@@ -574,38 +572,6 @@ func TestCollector(t *testing.T) {
 				t.Errorf("a load collects at %d%%", percent)
 			}
 		})
-	}
-}
-
-func TestOneLine(t *testing.T) {
-	answer := &azcore.ResponseError{StatusCode: http.StatusServiceUnavailable, ErrorCode: "503"}
-	full := errors.New("no space\tleft")
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{fmt.Errorf("import post: %w", answer), "import post: 503"},
-		{errors.Join(fmt.Errorf("import post: %w", answer), full), "import post: 503; no space left"},
-		{errors.Join(full, errors.New("closed")), "no space left; closed"},
-		{errors.Join(full, full), "no space left"},
-		{errors.New("no token.\nAttempted:\n\tnone\n-----\n\nSee there"), "no token.; Attempted:; none; See there"},
-	} {
-		if got := oneLine(c.err); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
-	}
-}
-
-// TestErrorsInTheLog: of the page that azcore makes of an answer, the log has the lines on one.
-func TestErrorsInTheLog(t *testing.T) {
-	request := httptest.NewRequest(http.MethodGet, "https://account.example/dbs/blog", nil)
-	answer := azruntime.NewResponseError(&http.Response{Status: "503 Unavailable", StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},
-		Body: io.NopCloser(strings.NewReader(`{"message":"later"}`))})
-	var log output
-	newLog(&log).Warn("not read", logError, fmt.Errorf("read database: %w", answer))
-	want := `error="read database: GET https://account.example/dbs/blog; RESPONSE 503: 503 Unavailable; ERROR CODE UNAVAILABLE; {; \"message\": \"later\"; }"`
-	if line := log.String(); !strings.Contains(line, want) {
-		t.Errorf("%s is not in %s", want, line)
 	}
 }
 

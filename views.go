@@ -14,6 +14,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"byline/internal/console"
 	"byline/store"
 )
 
@@ -50,7 +51,7 @@ type viewsRebuild struct {
 
 // views runs a command on the blog's copies. Progress and the log go to stderr,
 // results to stdout.
-func (c viewsCommand) views(ctx context.Context, log *slog.Logger, stderr io.Writer, do func(*store.Store, *meter) error) (err error) {
+func (c viewsCommand) views(ctx context.Context, log *slog.Logger, stderr io.Writer, do func(*store.Store, *console.Progress) error) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -59,14 +60,14 @@ func (c viewsCommand) views(ctx context.Context, log *slog.Logger, stderr io.Wri
 			return fmt.Errorf("--data: %w", err)
 		}
 	}
-	m := newMeter(log, stderr)
-	defer m.stop()
-	db, err := c.connect(ctx, m.log, traces{})
+	m := console.NewProgress(log, stderr)
+	defer m.Stop()
+	db, err := c.connect(ctx, m.Log, traces{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.close()) }()
-	blog, err := c.open(db, m.log, time.Now)
+	blog, err := c.open(db, m.Log, time.Now)
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (c viewsCommand) print(stdout io.Writer, t table.Writer) error {
 }
 
 func (v viewsStatus) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
-	return v.views(ctx, log, stderr, func(blog *store.Store, _ *meter) error {
+	return v.views(ctx, log, stderr, func(blog *store.Store, _ *console.Progress) error {
 		status, err := blog.Projections(ctx)
 		if err != nil {
 			return err
@@ -177,8 +178,8 @@ func (v viewsStatus) run(ctx context.Context, log *slog.Logger, stdout, stderr i
 }
 
 // verify finds what differs.
-func (c viewsCommand) verify(ctx context.Context, blog *store.Store, m *meter, settle time.Duration) (found []store.Difference, err error) {
-	err = blog.Verify(ctx, settle, func(done, total int) { m.show("reading", int64(done), int64(total), 0) },
+func (c viewsCommand) verify(ctx context.Context, blog *store.Store, m *console.Progress, settle time.Duration) (found []store.Difference, err error) {
+	err = blog.Verify(ctx, settle, func(done, total int) { m.Show("reading", int64(done), int64(total), 0) },
 		func(d store.Difference) { found = append(found, d) })
 	if err != nil && ctx.Err() != nil {
 		return nil, errors.New("interrupted: nothing was compared to the end")
@@ -188,7 +189,7 @@ func (c viewsCommand) verify(ctx context.Context, blog *store.Store, m *meter, s
 
 func (v viewsVerify) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
 	var found []store.Difference
-	err := v.views(ctx, log, stderr, func(blog *store.Store, m *meter) error {
+	err := v.views(ctx, log, stderr, func(blog *store.Store, m *console.Progress) error {
 		return v.settled(ctx, blog, func() (err error) {
 			found, err = v.verify(ctx, blog, m, v.Settle)
 			return err
@@ -210,7 +211,7 @@ func (v viewsVerify) run(ctx context.Context, log *slog.Logger, stdout, stderr i
 func (v viewsRepair) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
 	var found, mended []store.Difference
 	var failed error
-	err := v.views(ctx, log, stderr, func(blog *store.Store, m *meter) error {
+	err := v.views(ctx, log, stderr, func(blog *store.Store, m *console.Progress) error {
 		return v.settled(ctx, blog, func() (err error) {
 			if found, err = v.verify(ctx, blog, m, 5*time.Second); err != nil {
 				return err
@@ -223,7 +224,7 @@ func (v viewsRepair) run(ctx context.Context, log *slog.Logger, stdout, stderr i
 				} else {
 					mended = append(mended, d)
 				}
-				m.show("mending", int64(i+1), int64(len(found)), 0)
+				m.Show("mending", int64(i+1), int64(len(found)), 0)
 			}
 			return nil
 		})
@@ -245,7 +246,7 @@ const followEvery = 250 * time.Millisecond
 
 func (v viewsRebuild) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
 	var status []store.ProjectionStatus
-	err := v.views(ctx, log, stderr, func(blog *store.Store, m *meter) (err error) {
+	err := v.views(ctx, log, stderr, func(blog *store.Store, m *console.Progress) (err error) {
 		if err := blog.Rebuild(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted before everything was sent back to the beginning: run it again")
@@ -282,7 +283,7 @@ func (v viewsRebuild) run(ctx context.Context, log *slog.Logger, stdout, stderr 
 
 // showRebuild shows how far a rebuild has come, and reports whether anything is
 // left. total is what there was of each container.
-func showRebuild(m *meter, total map[string]int64, status []store.ProjectionStatus) bool {
+func showRebuild(m *console.Progress, total map[string]int64, status []store.ProjectionStatus) bool {
 	left, behind := map[string]int64{}, map[string]int64{}
 	over := true
 	for _, r := range status {
@@ -295,7 +296,7 @@ func showRebuild(m *meter, total map[string]int64, status []store.ProjectionStat
 	for _, container := range slices.Sorted(maps.Keys(left)) {
 		total[container] = max(total[container], left[container]) // more when a range was split
 		if n := total[container]; n > 0 {
-			m.show("rebuilding "+container, n-left[container], n, behind[container])
+			m.Show("rebuilding "+container, n-left[container], n, behind[container])
 		}
 	}
 	return !over

@@ -19,6 +19,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/account"
 	"byline/store"
 	"byline/store/emulator"
 )
@@ -41,11 +42,11 @@ func TestViews(t *testing.T) {
 	} else {
 		t.Log(out)
 	}
-	db, err := cosmosConfig{Data: data}.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
+	db, err := account.Flags{Data: data}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	feed, err := db.client.NewContainer("blog", "feed")
+	feed, err := db.Client.NewContainer("blog", "feed")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestViews(t *testing.T) {
 	if _, err := feed.DeleteItem(t.Context(), azcosmos.NewPartitionKeyString("post"), strings.Trim(string(r.Items[0]), `"`), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if out := views(1, "verify", "--settle", "0s"); !strings.Contains(out, "feed entry") || !strings.Contains(out, "absent") {
@@ -72,12 +73,12 @@ func TestViews(t *testing.T) {
 	views(0, "verify", "--settle", "0s")
 
 	// Behind the projections' back, and at the revision that they have written.
-	db, err = cosmosConfig{Data: data}.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
+	db, err = account.Flags{Data: data}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defile(t, db)
-	if err := db.close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	views(1, "verify", "--settle", "0s")
@@ -98,9 +99,9 @@ func TestViews(t *testing.T) {
 }
 
 // defile changes the title of the feed's only entry.
-func defile(t *testing.T, db *cosmos) {
+func defile(t *testing.T, db *account.Account) {
 	t.Helper()
-	feed, err := db.client.NewContainer("blog", "feed")
+	feed, err := db.Client.NewContainer("blog", "feed")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,12 +150,12 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 	s := start(t, cosmos...)
 	defer s.stop()
 	id := likedPost(t, s)
-	db, err := cosmosConfig{CosmosEndpoint: cosmos[1]}.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
+	db, err := account.Flags{CosmosEndpoint: cosmos[1]}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defile(t, db)
-	if err := db.close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var out, lines output
@@ -182,7 +183,7 @@ func TestInterruptedRebuild(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out, log output
-	c := viewsRebuild{viewsCommand{cosmosConfig: cosmosConfig{Data: data, CosmosDatabase: "blog"}}}
+	c := viewsRebuild{viewsCommand{cosmosConfig: cosmosConfig{Flags: account.Flags{Data: data, CosmosDatabase: "blog"}}}}
 	err := c.run(ctx, slog.New(slog.NewTextHandler(onFirst{&log, interrupt}, nil)), &out, &log)
 	if err == nil || !strings.Contains(err.Error(), "interrupted") || out.String() != "" {
 		t.Fatalf("%v: %s %s", err, out.String(), log.String())
@@ -224,16 +225,16 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 	}))
 	defer server.Close()
 	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
-	c := cosmosConfig{CosmosEndpoint: server.URL}
-	db, err := c.connect(t.Context(), slog.New(slog.DiscardHandler), traces{})
+	c := account.Flags{CosmosEndpoint: server.URL}
+	db, err := c.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	blog, err := c.open(db, slog.New(slog.DiscardHandler), time.Now)
+	blog, err := c.Store(db, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(blog.Provision(t.Context()), db.close()); err != nil {
+	if err := errors.Join(blog.Provision(t.Context()), db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	byline := func(command ...string) (int, string) {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"log/slog"
 	"testing"
 	"time"
 
 	"byline/bench/load"
+	"byline/internal/account"
 	"byline/store/emulator"
 	"byline/store/seed"
 )
@@ -23,27 +25,30 @@ var (
 func BenchmarkZipf(b *testing.B) {
 	users := max(1, *zipfPosts/20)
 	blog := seed.Blog{Seed: 1, Users: users, Authors: users, Posts: [2]int{10, 30}, Comments: 4, Likes: 4, UserID: demoUserID}
-	config := cosmosConfig{Data: b.TempDir(), CosmosDatabase: "blog", FeedPartitions: 1, engine: emulator.Options{NoSync: true}}
-	err := config.connected(b.Context(), newMeter(slog.New(slog.DiscardHandler), &output{}), func(db *cosmos) error {
-		s, err := config.open(&cosmos{client: db.background, background: db.background}, slog.New(slog.DiscardHandler), time.Now)
-		if err == nil {
-			err = s.Provision(b.Context())
-		}
-		if err == nil {
-			err = s.FillFeed(b.Context())
-		}
-		if err == nil {
-			err = seed.Load(b.Context(), blog, s, nil)
-		}
-		return err
-	})
+	config := account.Flags{Data: b.TempDir(), CosmosDatabase: "blog", FeedPartitions: 1}
+	log := slog.New(slog.DiscardHandler)
+	db, err := config.Open(b.Context(), log, account.Options{Engine: emulator.Options{NoSync: true}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := config.Loader(db, log)
+	if err == nil {
+		err = s.Provision(b.Context())
+	}
+	if err == nil {
+		err = s.FillFeed(b.Context())
+	}
+	if err == nil {
+		err = seed.Load(b.Context(), blog, s, nil)
+	}
+	err = errors.Join(err, db.Close())
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, cache := range []string{"64", "0"} {
 		b.Run("cache="+cache+"MB", func(b *testing.B) {
 			p := startProcess(b, "--data", config.Data, "--cache", cache)
-			o := load.Options{URL: p.root + "/graphql", Metrics: p.root + "/metrics", Blog: blog, Token: demoToken,
+			o := load.Options{URL: p.root + "/graphql", Metrics: p.root + "/metrics", Blog: blog, Token: func(username string) string { return "demo:" + username },
 				Connections: cpuConnections, Duration: *zipfTime, Writes: 0.01, Skew: 1.1}
 			// The copies were loaded, too, but the projections have to see that.
 			for before, now := -1.0, projected(b, p.root); now == 0 || now != before; before, now = now, projected(b, p.root) {

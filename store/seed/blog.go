@@ -40,6 +40,17 @@ func Article(seed uint64, users int, userID func(string) string) Blog {
 	return Blog{Seed: seed, Users: users, Authors: users, Posts: [2]int{5, 50}, Comments: 25, Likes: 100, UserID: userID}
 }
 
+// MaxUsers is how many users a data set may have: some 27 million posts.
+const MaxUsers = 1_000_000
+
+// CheckUsers refuses a number of users that no data set has.
+func CheckUsers(n int) error {
+	if n < 1 || n > MaxUsers {
+		return fmt.Errorf("%d users: there can be 1 to %d", n, MaxUsers)
+	}
+	return nil
+}
+
 // The first post of a blog is published after start, and the last before the end of span.
 var start = time.Date(2026, time.January, 5, 7, 30, 0, 0, time.UTC)
 

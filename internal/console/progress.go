@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -12,12 +12,12 @@ import (
 	"golang.org/x/term"
 )
 
-// meter shows on stderr how far a command has come: by bars on a terminal,
-// otherwise by lines of the log, at most one a second for each thing. It is for
-// one goroutine; only its log may be used by several.
-type meter struct {
-	log   *slog.Logger
-	lines map[string]line // the last of each thing
+// Progress shows on stderr how far a command has come: by bars on a terminal, otherwise by
+// lines of the log, at most one a second for each task. It is for one goroutine; only Log
+// may be used by several.
+type Progress struct {
+	Log   *slog.Logger    // writes above the bars
+	lines map[string]line // the last of each task
 
 	// On a terminal:
 	bars     progress.Writer // nil elsewhere
@@ -28,13 +28,13 @@ type meter struct {
 
 type line struct {
 	at   time.Time
-	over bool // it said that all is done
+	done bool // the task was complete
 }
 
-// newMeter returns a meter, which must be stopped, and logs in a way that does not
-// disturb it.
-func newMeter(log *slog.Logger, stderr io.Writer) *meter {
-	m := &meter{log: log, lines: map[string]line{}}
+// NewProgress returns a Progress, which must be stopped. Where there are no bars, it writes
+// to log.
+func NewProgress(log *slog.Logger, stderr io.Writer) *Progress {
+	m := &Progress{Log: log, lines: map[string]line{}}
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		width, _, _ := term.GetSize(int(f.Fd())) // 0, which is no bound, if it has none
 		m.draw(stderr, width)
@@ -42,14 +42,14 @@ func newMeter(log *slog.Logger, stderr io.Writer) *meter {
 	return m
 }
 
-// draw begins to draw bars.
-func (m *meter) draw(stderr io.Writer, width int) {
+// draw starts drawing bars.
+func (m *Progress) draw(stderr io.Writer, width int) {
 	m.bars, m.trackers, m.rendered = progress.NewWriter(), map[string]*progress.Tracker{}, make(chan struct{})
 	m.bars.SetOutputWriter(stderr)
 	m.bars.SetTerminalWidth(width)
 	m.bars.Style().Visibility.ETA = true
 	m.bars.Style().Visibility.Speed = true
-	m.log = newLog(aboveBars{m.bars})
+	m.Log = NewLog(aboveBars{m.bars})
 	go func() {
 		defer close(m.rendered)
 		m.bars.Render()
@@ -64,23 +64,23 @@ func (a aboveBars) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// show tells how much of something is done; a total of 0 is not known. behind is
-// how many changes have not arrived, if that matters to what is done.
-func (m *meter) show(what string, done, total, behind int64) {
+// Show shows how much of a task is done; a total of 0 is unknown. behind is the number of
+// changes that a projection has still to apply, 0 for other tasks.
+func (m *Progress) Show(what string, done, total, behind int64) {
 	if m.bars == nil {
-		last, over := m.lines[what], total > 0 && done >= total
-		if over && last.over || !over && time.Since(last.at) < time.Second {
+		last, complete := m.lines[what], total > 0 && done >= total
+		if complete && last.done || !complete && time.Since(last.at) < time.Second {
 			return
 		}
-		m.lines[what] = line{time.Now(), over}
-		attributes := []any{logDone, done}
+		m.lines[what] = line{time.Now(), complete}
+		attributes := []any{"done", done}
 		if total > 0 {
-			attributes = append(attributes, logTotal, total)
+			attributes = append(attributes, "total", total)
 		}
 		if behind > 0 {
-			attributes = append(attributes, logBehind, behind)
+			attributes = append(attributes, "behind", behind)
 		}
-		m.log.Info(what, attributes...)
+		m.Log.Info(what, attributes...)
 		return
 	}
 	t := m.trackers[what]
@@ -98,33 +98,33 @@ func (m *meter) show(what string, done, total, behind int64) {
 	t.SetValue(done)
 }
 
-// follow shows how far something comes, of a total, and returns its error. do tells it by
-// a function that any goroutine may call.
-func (m *meter) follow(what string, total int, do func(progress func(done int)) error) error {
+// Follow runs a task, shows how much of a total is done, and returns the task's error. Any
+// goroutine may call the function that do is given.
+func (m *Progress) Follow(what string, total int, do func(progress func(done int)) error) error {
 	progress, ended := make(chan int, 1), make(chan error, 1)
 	go func() {
 		ended <- do(func(done int) {
 			select {
 			case progress <- done:
-			default: // it is being shown; others will come
+			default: // a value is being shown; a later one will be
 			}
 		})
 	}()
 	for {
 		select {
 		case done := <-progress:
-			m.show(what, int64(done), int64(total), 0)
+			m.Show(what, int64(done), int64(total), 0)
 		case err := <-ended:
 			if err == nil && total > 0 {
-				m.show(what, int64(total), int64(total), 0)
+				m.Show(what, int64(total), int64(total), 0)
 			}
 			return err
 		}
 	}
 }
 
-// stop draws the bars for the last time. It may be called again.
-func (m *meter) stop() {
+// Stop draws the bars for the last time. It may be called again.
+func (m *Progress) Stop() {
 	if m.bars == nil || m.stopped {
 		return
 	}
@@ -135,7 +135,7 @@ func (m *meter) stop() {
 		}
 	}
 	for {
-		m.bars.Stop() // is lost on bars that have not begun
+		m.bars.Stop() // has no effect before the first rendering
 		select {
 		case <-m.rendered:
 			return

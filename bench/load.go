@@ -1,0 +1,70 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"byline/bench/load"
+	"byline/graph"
+	"byline/store"
+	"byline/store/seed"
+)
+
+type loadCommand struct {
+	URL         string        `name:"url" default:"http://localhost:8080" help:"The server, which has the data set of byline seed. To write, it must accept demo tokens."`
+	MetricsURL  string        `name:"metrics-url" placeholder:"URL" help:"The server's metrics. Default: /metrics of the server; none for no metrics."`
+	Users       int           `default:"100" help:"As of byline seed."`
+	Seed        uint64        `default:"1" help:"As of byline seed."`
+	Connections int           `default:"16" help:"Concurrent readers; each sends one request after the other."`
+	Duration    time.Duration `default:"30s" help:"How long to send requests."`
+	Writes      float64       `default:"1" help:"Percentage of requests that like or comment."`
+	Skew        float64       `default:"1.1" help:"How much more popular some posts are than others: the exponent of Zipf's law, over 1."`
+	JSON        bool          `name:"json" help:"Print JSON."`
+}
+
+// options checks the flags that load.Run does not.
+func (c *loadCommand) options() (load.Options, error) {
+	root, err := url.Parse(c.URL)
+	if err != nil || root.Host == "" {
+		return load.Options{}, fmt.Errorf("--url %s: it must be a URL such as http://localhost:8080", c.URL)
+	}
+	if err := seed.CheckUsers(c.Users); err != nil {
+		return load.Options{}, err
+	}
+	if !(c.Writes >= 0 && c.Writes <= 100) {
+		return load.Options{}, fmt.Errorf("--writes %g: there can be 0 to 100 percent", c.Writes)
+	}
+	userID := func(username string) string { return store.UserID(graph.DemoIssuer, username) }
+	o := load.Options{URL: root.JoinPath("graphql").String(), Metrics: cmp.Or(c.MetricsURL, root.JoinPath("metrics").String()),
+		Blog: seed.Article(c.Seed, c.Users, userID), Token: func(username string) string { return graph.DemoIssuer + ":" + username },
+		Connections: c.Connections, Duration: c.Duration, Writes: c.Writes / 100, Skew: c.Skew}
+	if c.MetricsURL == "none" {
+		o.Metrics = ""
+	}
+	return o, nil
+}
+
+// Run sends requests to a server and prints what they took.
+func (c *loadCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	log.Info("sending requests", "url", o.URL, "for", c.Duration)
+	report, err := load.Run(ctx, o)
+	if report == nil {
+		return err
+	}
+	write := report.WriteText
+	if c.JSON {
+		write = report.WriteJSON
+	}
+	return errors.Join(err, write(k.Stdout))
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"byline/bench/load"
+	"byline/graph"
+	"byline/internal/account"
+	"byline/internal/secrettest"
+	"byline/store"
+	"byline/store/seed"
+)
+
+// blogServer is a server with a blog of 2 users, and with metrics.
+func blogServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	flags, log := account.Flags{Data: t.TempDir(), CosmosDatabase: "blog"}, secrettest.Logger()
+	db, err := flags.Open(t.Context(), log, account.Options{Cache: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	blog, err := flags.Store(db, log, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := seed.Article(1, 2, func(username string) string { return store.UserID(graph.DemoIssuer, username) })
+	if err := errors.Join(blog.Provision(t.Context()), blog.FillFeed(t.Context()), seed.Load(t.Context(), content, blog, nil)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	projecting := make(chan error, 1)
+	go func() { projecting <- blog.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-projecting })
+	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: graph.DemoVerifier(), Streams: ctx, Logger: log, Metrics: db.Metrics,
+		RUPerRequest: graph.Budget{RU: 400}, AnswerBytes: 8 << 20, Development: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Metrics.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.Handle("/metrics", promhttp.HandlerFor(db.Metrics, promhttp.HandlerOpts{}))
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() { server.Close(); handler.Wait() })
+	return server
+}
+
+// TestBenchLoad sends requests to a server that has what `byline seed` loads.
+func TestBenchLoad(t *testing.T) {
+	var out, log output
+	server := blogServer(t)
+	args := []string{"load", "--url", server.URL, "--users", "2", "--duration", "500ms", "--connections", "4", "--writes", "20"}
+	for deadline := time.Now().Add(time.Minute); ; { // on a slow machine the first half second may end before anything is read twice
+		out, log = output{}, output{}
+		if status := run(t.Context(), append(args, "--json"), &out, &log); status != 0 {
+			t.Fatalf("status %d: %s", status, &log)
+		}
+		var r load.Report
+		if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
+			t.Fatalf("%v: %s", err, &out)
+		}
+		if r.Errors > 0 || r.Requests == 0 || r.All.Requests != r.Requests || r.All.P50 <= 0 || r.All.P50 > r.All.Max {
+			t.Errorf("%s", &out)
+		}
+		s := r.Server
+		if s == nil || s.CPUMicros <= 0 || s.RUPerThousand <= 0 || s.HitRatio < 0 || s.HitRatio > 1 || s.Kept < 0 || s.Kept > 1 {
+			t.Fatalf("%+v", s)
+		}
+		if s.HitRatio > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", s)
+		}
+	}
+	text := output{}
+	if status := run(t.Context(), args, &text, &log); status != 0 || !strings.Contains(text.String(), "RU per 1,000 requests") {
+		t.Errorf("status %d: %s", status, &text)
+	}
+	t.Run("a server that stops answering", func(t *testing.T) {
+		const stop = 800 * time.Millisecond
+		began := time.Now()
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if since := time.Since(began); since > stop/8 {
+				time.Sleep(stop - since)
+			}
+			fmt.Fprint(w, `{"data":{}}`)
+		}))
+		defer server.Close()
+		var out, log output
+		var r load.Report
+		status := run(t.Context(), []string{"load", "--url", server.URL, "--metrics-url", "none", "--duration", "300ms", "--json"}, &out, &log)
+		if err := json.Unmarshal([]byte(out.String()), &r); status != 0 || err != nil || r.All.Max < 500 {
+			t.Errorf("status %d, %v: %s%s", status, err, &out, &log)
+		}
+	})
+	t.Run("a server that ends", func(t *testing.T) {
+		var scraped atomic.Bool
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/metrics" && scraped.Swap(true) {
+				http.Error(w, "ended", http.StatusServiceUnavailable)
+			} else if r.URL.Path == "/graphql" {
+				fmt.Fprint(w, `{"data":{}}`)
+			}
+		}))
+		defer server.Close()
+		var out, log output
+		status := run(t.Context(), []string{"load", "--url", server.URL, "--duration", "100ms"}, &out, &log)
+		if status != 1 || !strings.Contains(out.String(), "requests/s") || !strings.Contains(log.String(), "/metrics: 503") {
+			t.Errorf("status %d: %s%s", status, &out, &log)
+		}
+	})
+	for name, args := range map[string][]string{
+		"no server":        {"--url", "http://localhost:1"},
+		"no metrics there": {"--url", server.URL, "--metrics-url", server.URL + "/nothing"},
+		"not a URL":        {"--url", "localhost"},
+		"no users":         {"--users", "0"},
+		"no connections":   {"--url", server.URL, "--connections", "0"},
+		"no skew":          {"--url", server.URL, "--skew", "1"},
+		"no time":          {"--url", server.URL, "--duration", "0s"},
+		"more than all":    {"--writes", "101"},
+		"of another seed":  {"--url", server.URL, "--seed", "2", "--writes", "100", "--duration", "300ms"},
+		"a negative share": {"--writes", "-1"},
+		"not a number":     {"--skew", "NaN", "--url", server.URL},
+		"no end of skew":   {"--skew", "Inf", "--url", server.URL},
+		"no share":         {"--writes", "NaN", "--url", server.URL, "--duration", "300ms"},
+		"too many users":   {"--users", "1000000000", "--url", server.URL},
+		"a bad duration":   {"--duration", "soon"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, log output
+			if status := run(t.Context(), append([]string{"load"}, args...), &out, &log); status == 0 {
+				t.Errorf("%s", &out)
+			}
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package console
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// OneLine returns the message of an error that ends the process.
+func OneLine(err error) string {
+	text := err.Error()
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) {
+		// azcore prints a page; before it stands what was tried, and after it other errors.
+		head, rest, _ := strings.Cut(text, answer.Error())
+		hint := ""
+		switch answer.StatusCode {
+		case http.StatusUnauthorized:
+			hint = " (is the key right?)"
+		case http.StatusForbidden:
+			hint = " (may this identity create databases and containers? if not, create them beforehand)"
+		}
+		text = head + strings.TrimSpace(answer.ErrorCode) + hint + "\n" + rest
+	}
+	return onOneLine(text)
+}
+
+// onOneLine joins the lines of a text, each once, without the rules that azcore draws between
+// them.
+func onOneLine(text string) string {
+	var all []string
+	for line := range strings.Lines(text) {
+		line = strings.Join(strings.Fields(line), " ")
+		if strings.Trim(line, "-") != "" && !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// NewLog returns a log that writes text to w, and each error on one line: azcore makes a page
+// of an error response of Cosmos DB.
+func NewLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == "error" {
+			a.Value = slog.StringValue(onOneLine(a.Value.String()))
+		}
+		return a
+	}}))
+}
