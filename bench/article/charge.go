@@ -39,17 +39,17 @@ func (c *charges) of(request string) (ru, beside float64) {
 	return ru, beside
 }
 
-// reads are the kinds of operations that write nothing.
-var reads = []store.OperationKind{store.PointRead, store.Query, store.ReadMany, store.ReadChangeFeed, store.ReadMetadata}
+// readKinds are the kinds of operations that write nothing.
+var readKinds = []store.OperationKind{store.PointRead, store.Query, store.ReadMany, store.ReadChangeFeed, store.ReadMetadata}
 
 // ofArticle reports whether an operation belongs to a request as the article has it: all
 // operations of a read, and the one of a write that creates the item.
 func ofArticle(request string, o store.Operation) bool {
 	switch request {
 	case "C1":
-		return !slices.Contains(reads, o.Kind) && !strings.HasPrefix(o.PartitionKey, `["username:`)
+		return !slices.Contains(readKinds, o.Kind) && !strings.HasPrefix(o.PartitionKey, `["username:`)
 	case "C2", "C3", "C4":
-		return !slices.Contains(reads, o.Kind) && o.Container == "posts"
+		return !slices.Contains(readKinds, o.Kind) && o.Container == "posts"
 	}
 	return true
 }

@@ -1,11 +1,11 @@
 // Package article runs Microsoft's article "How to model and partition data on Azure
 // Cosmos DB using a real-world example": its ten requests, which it calls its test suite,
-// on the three versions of its data model, and compares what they charge and how long they
-// take with the article's table.
+// on the three versions of its data model, and compares their request charges and latencies
+// with the article's table.
 //
 // V1 keeps everything once: names are looked up, and comments and likes are counted by
 // queries. V2 has names and counts on posts, comments and likes. V3 is the product's own
-// store. V1 and V2 are here to be measured and for nothing else.
+// store. V1 and V2 are only here to be measured.
 //
 // A Suite is for one goroutine. Its methods block, and wait for every goroutine they
 // started.

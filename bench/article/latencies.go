@@ -5,21 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// Latencies compares what reads take on V3 with a small data set and with a large one.
+// Latencies compares the reads of V3 on a small data set and on a large one.
 type Latencies struct {
 	Posts [2]int    `json:"posts"` // small, large
 	Runs  int       `json:"runs"`  // of each read on each data set
 	Reads []Latency `json:"reads"`
 }
 
-// Latency is what a read takes with the small data set, and with the large one.
+// Latency is a read on the small data set, and on the large one.
 type Latency struct {
 	Request string     `json:"request"`
 	What    string     `json:"what"`
@@ -28,51 +27,36 @@ type Latency struct {
 	P99     [2]float64 `json:"p99"`
 }
 
-// Reads returns how many turns Compare takes with as many runs. As many runs that do not
-// count come first, so that memory holds what it is going to hold.
+// Reads returns how many steps the progress of Compare has. As many warm-ups as runs come
+// first, so that the caches are in a steady state.
 func Reads(runs int) int { return 2 * runs }
 
-// Compare runs the reads on V3 of two suites of the same seed, which are loaded. Each run
-// makes each read on both, by turns, so that whatever else the machine does is in both
-// alike. Users and posts are drawn uniformly, but for the users' lists, which are as long
-// on both: a hundred users may be busier than a thousand by chance. progress, if set, is
-// called with the number of turns done.
+// Compare runs the reads on V3 of two suites of the same seed, which are loaded. Users and
+// posts are drawn uniformly, except that the users' lists are as long on both: a hundred users
+// may be busier than a thousand by chance. progress, if set, is called with the number of
+// steps done.
 func Compare(ctx context.Context, small, large *Suite, progress func(done int)) (*Latencies, error) {
-	suites, runs := [2]*Suite{small, large}, small.o.Runs
+	runs := small.o.Runs
 	l := &Latencies{Posts: [2]int{small.blog.TotalPosts(), large.blog.TotalPosts()}, Runs: runs}
-	wanted := [2]*workload{0: small.workload(Reads(runs), nil)}
-	wanted[1] = large.workload(Reads(runs), wanted[0])
-	for _, r := range requests {
-		if r.reads() {
-			l.Reads = append(l.Reads, Latency{Request: r.id, What: r.what})
-		}
+	reads := slices.DeleteFunc(slices.Clone(requests), func(r request) bool { return !r.reads() })
+	work := small.workload(Reads(runs), nil)
+	subjects := []subject{
+		{small.models[2], work, fmt.Sprintf("%d posts", l.Posts[0])},
+		{large.models[2], large.workload(Reads(runs), work), fmt.Sprintf("%d posts", l.Posts[1])},
 	}
-	took := make([][2][]time.Duration, len(l.Reads))
-	runtime.GC() // of what came before
-	for i := range Reads(runs) {
-		for at := range l.Reads {
-			r := &l.Reads[at]
-			for turn := range suites {
-				n := (turn + i) % len(suites) // neither is always the first
-				d, charges, err := wanted[n].timed(ctx, r.Request, suites[n].models[2], i)
-				if err != nil {
-					return nil, fmt.Errorf("%s with %d posts: %w", r.Request, l.Posts[n], err)
-				}
-				if i >= runs {
-					ru, _ := charges.of(r.Request)
-					r.RU[n] += ru / float64(runs)
-					took[at][n] = append(took[at][n], d)
-				}
-			}
+	done := 0
+	measured, err := measure(ctx, reads, subjects, runs, runs, func() {
+		if done++; progress != nil {
+			progress(done)
 		}
-		if progress != nil {
-			progress(i + 1)
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	for at := range l.Reads {
-		for n := range suites {
-			l.Reads[at].P50[n], l.Reads[at].P99[n] = percentile(took[at][n], 50), percentile(took[at][n], 99)
-		}
+	for at, r := range reads {
+		small, large := measured[at][0], measured[at][1]
+		l.Reads = append(l.Reads, Latency{Request: r.id, What: r.what,
+			RU: [2]float64{small.RU, large.RU}, P50: [2]float64{small.P50, large.P50}, P99: [2]float64{small.P99, large.P99}})
 	}
 	return l, nil
 }
@@ -94,7 +78,7 @@ func (l *Latencies) Write(w io.Writer, f Format) error {
 		}
 		t.AppendRow(row)
 	}
-	_, err := fmt.Fprintf(w, "%s\n\n%d runs of each read of V3 on each data set, by turns, for users and posts drawn at random, after as many that do not count.\nThe store's cache is off: each read is a request to Cosmos DB, or to the embedded engine.\n", render(t, f), l.Runs)
+	_, err := fmt.Fprintf(w, "%s\n\n%d runs of each read of V3 on each data set, in turn, for users and posts drawn at random, after as many warm-ups.\nThe store's cache is off: each read is a request to Cosmos DB, or to the embedded engine.\n", render(t, f), l.Runs)
 	return err
 }
 

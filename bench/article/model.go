@@ -13,14 +13,12 @@ import (
 	"byline/store/seed"
 )
 
-// model is a version of the article's data model, in a database of its own. All answer
-// the same: what V1 lacks on an item it looks up.
+// model is a version of the article's data model, in a database of its own. All versions
+// return the same: what V1 lacks on an item it looks up.
 type model interface {
 	seed.Target
 	provision(ctx context.Context) error
-	begin(ctx context.Context) error // what a client does once
-	containers() []string            // that hold the blog
-
+	begin(ctx context.Context) error                                       // once for each client
 	createUser(ctx context.Context, u *store.User) error                   // C1
 	user(ctx context.Context, id string) (*store.User, error)              // Q1
 	createPost(ctx context.Context, p *store.Post) error                   // C2

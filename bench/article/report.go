@@ -82,7 +82,7 @@ func (r *Report) notes() []string {
 	}
 	notes := []string{
 		"In each cell: the mean charge (the article's, and the ratio); the latency's 50th and 99th percentile" + longest + " (the article's).",
-		fmt.Sprintf("%d authors, %d posts; %d runs of each request on each version, by turns.", r.Users, r.Posts, r.Runs),
+		fmt.Sprintf("%d authors, %d posts; %d runs of each request on each version, in turn.", r.Users, r.Posts, r.Runs),
 	}
 	var beside []string
 	for _, c := range r.Cells {
@@ -91,7 +91,7 @@ func (r *Report) notes() []string {
 		}
 	}
 	if beside != nil {
-		notes = append(notes, "In all: with what Byline does besides, for the author's name, unique usernames and copies that show at once: "+strings.Join(beside, ", ")+" RU more. The latency includes it.")
+		notes = append(notes, "In all: with what Byline does besides, for the author's name, unique usernames and views that are written at once: "+strings.Join(beside, ", ")+" RU more. The latency includes it.")
 	}
 	notes = append(notes, "C3 and C4 are transactional batches, charged as the sum of their operations, where the article has stored procedures, which azcosmos cannot call.")
 	for _, measure := range []struct {
@@ -134,10 +134,10 @@ func (r *Report) disorder(of func(Cell) float64, noise float64) []string {
 // tolerance is by what part V3 may cost more than in the article.
 const tolerance = 0.2
 
-// Check returns an error that names the requests which cost over 20 % more RU on V3 than in
-// the article, and those that do not cost less from version to version. All counts that a
-// request is charged, but for what the article has no request for: that a username is
-// reserved (C1), and that a new post's copies are written at once (C2).
+// Check returns an error that names the requests that cost over 20 % more RU on V3 than in
+// the article, and those that do not cost less from version to version. Everything that a
+// request is charged counts, except for what the article has no request for: reserving a
+// username (C1), and writing a new post's views at once (C2).
 func (r *Report) Check() error {
 	var wrong []string
 	for _, c := range r.Cells {

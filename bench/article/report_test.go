@@ -19,7 +19,7 @@ func made(posts int, factor float64) *Report {
 		for i, version := range Versions() {
 			f := request.figures[i]
 			r.Cells = append(r.Cells, Cell{Request: request.id, What: request.what, Version: version,
-				RU: f.ru * factor, P50: f.ms, P99: f.ms, ArticleRU: f.ru, ArticleMS: f.ms})
+				Measurement: Measurement{RU: f.ru * factor, P50: f.ms, P99: f.ms}, ArticleRU: f.ru, ArticleMS: f.ms})
 		}
 	}
 	return r
@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 		"another version -> nil":                  {"C3", V2, 100, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Report{Cells: []Cell{{Request: c.request, Version: c.version, RU: c.ru, BesideRU: c.beside, ArticleRU: 10}}}
+			r := &Report{Cells: []Cell{{Request: c.request, Version: c.version, Measurement: Measurement{RU: c.ru, BesideRU: c.beside}, ArticleRU: 10}}}
 			if err := r.Check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Error(err)
 			}

@@ -42,8 +42,6 @@ func (m *v1) begin(ctx context.Context) (err error) {
 	return err
 }
 
-func (m *v1) containers() []string { return []string{"users", "posts"} }
-
 // Import writes a user last, which then says that the user's posts are there.
 func (m *v1) Import(ctx context.Context, u *store.User, threads iter.Seq[store.Thread]) error {
 	return m.load(ctx, u, threads, func(t store.Thread) []item {

@@ -23,8 +23,6 @@ func newV3(client *azcosmos.Client, database string) (*v3, error) {
 
 func (m *v3) provision(ctx context.Context) error { return m.Provision(ctx) }
 func (m *v3) begin(context.Context) error         { return nil }
-func (m *v3) containers() []string                { return store.Containers() }
-
 func (m *v3) createUser(ctx context.Context, u *store.User) error {
 	_, err := m.CreateUser(ctx, store.NewUser{ID: u.ID, Username: u.Username})
 	return err
