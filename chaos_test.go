@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/cli"
 	"byline/store/emulator"
 )
 
@@ -62,7 +63,7 @@ func chaosEngine() int {
 			}
 			os.Exit(0) // the test has ended
 		}()
-		return emulatorConfig{Data: dir, HTTP: true, Sync: true, Listen: address}.serve(context.Background(), engine, listener, log, nil)
+		return (&cli.Emulator{Data: dir, HTTP: true, Sync: true, Listen: address}).Serve(context.Background(), engine, listener, log, nil)
 	}()
 	fmt.Fprintln(os.Stderr, err)
 	return 1

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/internal/account"
+	"byline/internal/server"
 	"byline/store"
 )
 
@@ -43,3 +46,9 @@ func (c cosmosConfig) open(db *cosmos, log *slog.Logger, clock func() time.Time)
 }
 
 func loopback(address string) bool { return account.Loopback(address) }
+
+func reachable(listen string, got net.Addr) string { return server.Address(listen, got) }
+
+func shutDown(grace context.Context, s *http.Server, log *slog.Logger) error {
+	return server.ShutDown(grace, s, log)
+}

@@ -1,14 +1,8 @@
 package main
 
 import (
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
-
-	"byline/internal/account"
-	"byline/internal/console"
-	"byline/store"
 )
 
 // TestFeedPartitions changes the number of the feed's partitions between starts: every
@@ -47,15 +41,6 @@ func TestFeedPartitions(t *testing.T) {
 	byline(1, "--feed-partitions 4", "serve", "--listen", "localhost:0")
 	byline(1, "--feed-partitions 4", "views", "verify")
 	byline(1, "--feed-partitions 4", "seed", "--users", "1")
-	c := viewsCommand{cosmosConfig: cosmosConfig{Flags: account.Flags{Data: data, CosmosDatabase: "blog"}}}
-	if err := c.views(t.Context(), slog.New(slog.DiscardHandler), io.Discard, func(blog *store.Store, _ *console.Progress) error {
-		return withProjections(t.Context(), blog, func() error {
-			t.Error("projections run that take the feed for one partition")
-			return nil
-		})
-	}); store.CodeOf(err) != store.Conflict {
-		t.Errorf("no conflict: %v", err)
-	}
 	t.Setenv("BYLINE_FEED_PARTITIONS", "4")
 	byline(1, "1 differences", "views", "verify", "--settle", "0s")
 	byline(0, "", "views", "repair")

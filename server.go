@@ -23,6 +23,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"byline/graph"
+	"byline/internal/cli"
 	"byline/internal/collector"
 	"byline/internal/console"
 	"byline/store"
@@ -31,12 +32,8 @@ import (
 
 // config is the whole configuration: flag over environment over default.
 type config struct {
-	Serve    serveConfig    `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Traces go to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set."`
-	Emulator emulatorConfig `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
-	Views    viewsConfig    `cmd:"" help:"Look after the copies."`
-	Seed     seedConfig     `cmd:"" help:"Load a blog of any size. May be interrupted and run again."`
-	Explain  explainConfig  `cmd:"" help:"Say what a GraphQL document is going to read, and for how many request units, without running it."`
-	Schema   struct{}       `cmd:"" help:"Print the GraphQL schema."`
+	Serve        serveConfig `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Traces go to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set."`
+	cli.Commands `embed:""`
 }
 
 // schema is the one that is served (TestServedSchemaIsTheFile of graph).
@@ -68,72 +65,25 @@ type serveConfig struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // told a second time, the process ends at once
+	context.AfterFunc(ctx, stop) // the second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, nil))
 }
 
-// run is the process without the process: it returns the exit status. listening,
-// if set, is told the address once it accepts connections.
+// run is the process without the process: it returns the exit status. listening, if set, is
+// called with the address once the server accepts connections.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, listening func(net.Addr)) int {
-	var c config
-	exit := -1
-	parser, err := kong.New(&c, kong.Name("byline"), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }), kong.Help(help),
+	return console.Run(ctx, "byline", &config{}, args, stdout, stderr, kong.Help(cli.Help), kong.Bind(cli.Listening(listening), cli.Schema(schema)),
 		kong.Description("A GraphQL gateway for a blog on Azure Cosmos DB, with an embedded engine for development."))
-	if err != nil {
-		fmt.Fprintf(stderr, "byline: %v\n", err)
-		return 1
-	}
-	command, err := parser.Parse(args)
-	if exit >= 0 { // --help
-		return exit
-	}
-	log := console.NewLog(stderr)
-	switch {
-	case err != nil:
-	case command.Command() == "emulator":
-		err = serveEmulator(ctx, c.Emulator, log, listening)
-	case command.Command() == "schema":
-		_, err = io.WriteString(stdout, schema)
-	case command.Command() == "seed":
-		err = c.Seed.run(ctx, log, stdout, stderr)
-	case command.Command() == "explain <file>":
-		err = c.Explain.run(stdout)
-	case command.Command() == "views status":
-		err = c.Views.Status.run(ctx, log, stdout, stderr)
-	case command.Command() == "views verify":
-		err = c.Views.Verify.run(ctx, log, stdout, stderr)
-	case command.Command() == "views repair":
-		err = c.Views.Repair.run(ctx, log, stdout, stderr)
-	case command.Command() == "views rebuild":
-		err = c.Views.Rebuild.run(ctx, log, stdout, stderr)
-	default:
-		err = serve(ctx, c.Serve, log, listening)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "byline: %s\n", console.OneLine(err))
-		return 1
-	}
-	return 0
 }
 
-// help prints what was asked for; for the whole program, that is the commands and
-// then the flags of the default one.
-func help(o kong.HelpOptions, c *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(o, c); err != nil || c.Selected() != nil {
-		return err
-	}
-	serve, err := kong.Trace(c.Kong, []string{"serve"})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(c.Stdout)
-	return kong.DefaultHelpPrinter(o, serve)
+// Run implements the command serve.
+func (c *serveConfig) Run(ctx context.Context, log *slog.Logger, listening cli.Listening) error {
+	return serve(ctx, *c, log, listening)
 }
 
 // Names of log attributes.
 const (
 	logAddress  = "address"
-	logDone     = "done"
 	logError    = "error"
 	logExpires  = "expires"
 	logHow      = "how"
@@ -356,16 +306,6 @@ func serve(ctx context.Context, c serveConfig, log *slog.Logger, listening func(
 	return err // then, by the defers: the projections let go of their leases, and the engine closes
 }
 
-// shutDown ends a server. Requests under way may finish until grace ends, and are cut off then.
-func shutDown(grace context.Context, server *http.Server, log *slog.Logger) error {
-	err := server.Shutdown(grace)
-	if errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("requests were cut off")
-		return server.Close()
-	}
-	return err
-}
-
 // demoBlog loads the demo blog into an empty store.
 type demoBlog struct {
 	blog   *store.Store
@@ -379,7 +319,7 @@ type demoBlog struct {
 func (d *demoBlog) load(ctx context.Context, ready func()) {
 	defer ready()
 	began := time.Now()
-	content := seed.Demo(demoUserID)
+	content := seed.Demo(graph.DemoUserID)
 	needed, err := seed.Needed(ctx, d.blog, content)
 	if err == nil && needed {
 		d.log.Info("loading the demo blog", "users", content.Users, "posts", content.TotalPosts())
@@ -434,18 +374,4 @@ func (c serveConfig) trustedDocuments() (*graph.TrustedDocuments, error) {
 		return nil, fmt.Errorf("--trusted-documents: %s: %w", c.TrustedDocuments, err)
 	}
 	return trusted, nil
-}
-
-// reachable is where people of this machine reach a listener: under the name they
-// gave, at the port it got.
-func reachable(listen string, got net.Addr) string {
-	host, _, err := net.SplitHostPort(listen)
-	_, port, err2 := net.SplitHostPort(got.String())
-	if err != nil || err2 != nil {
-		return got.String()
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, port)
 }

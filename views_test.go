@@ -84,7 +84,10 @@ func TestViews(t *testing.T) {
 	views(1, "verify", "--settle", "0s")
 	out := views(0, "rebuild", "--json")
 	for line := range strings.Lines(out) {
-		var l rangeLine
+		var l struct {
+			Processor, Container  string
+			Generation, ToRebuild int64
+		}
 		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Container == "" || l.ToRebuild != 0 || l.Generation < 3 && l.Processor != "usernames" {
 			t.Errorf("rebuild prints %s", out)
 		}
@@ -183,12 +186,11 @@ func TestInterruptedRebuild(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out, log output
-	c := viewsRebuild{viewsCommand{cosmosConfig: cosmosConfig{Flags: account.Flags{Data: data, CosmosDatabase: "blog"}}}}
-	err := c.run(ctx, slog.New(slog.NewTextHandler(onFirst{&log, interrupt}, nil)), &out, &log)
-	if err == nil || !strings.Contains(err.Error(), "interrupted") || out.String() != "" {
-		t.Fatalf("%v: %s %s", err, out.String(), log.String())
+	status := run(ctx, []string{"views", "rebuild", "--data", data}, &out, onFirst{&log, interrupt}, nil)
+	if status != 1 || !strings.Contains(log.String(), "byline: interrupted") || out.String() != "" {
+		t.Fatalf("status %d: %s %s", status, out.String(), log.String())
 	}
-	t.Log(err)
+	t.Log(log.String())
 	again := start(t, "--data", data, "--no-demo")
 	defer again.stop()
 	if n := len(at(t, again.do("", q6, nil), "feed.edges").([]any)); n != 20 {

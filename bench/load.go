@@ -13,7 +13,6 @@ import (
 
 	"byline/bench/load"
 	"byline/graph"
-	"byline/store"
 	"byline/store/seed"
 )
 
@@ -41,9 +40,8 @@ func (c *loadCommand) options() (load.Options, error) {
 	if !(c.Writes >= 0 && c.Writes <= 100) {
 		return load.Options{}, fmt.Errorf("--writes %g: there can be 0 to 100 percent", c.Writes)
 	}
-	userID := func(username string) string { return store.UserID(graph.DemoIssuer, username) }
 	o := load.Options{URL: root.JoinPath("graphql").String(), Metrics: cmp.Or(c.MetricsURL, root.JoinPath("metrics").String()),
-		Blog: seed.Article(c.Seed, c.Users, userID), Token: func(username string) string { return graph.DemoIssuer + ":" + username },
+		Blog: seed.Article(c.Seed, c.Users, graph.DemoUserID), Token: func(username string) string { return graph.DemoIssuer + ":" + username },
 		Connections: c.Connections, Duration: c.Duration, Writes: c.Writes / 100, Skew: c.Skew}
 	if c.MetricsURL == "none" {
 		o.Metrics = ""

@@ -19,7 +19,6 @@ import (
 	"byline/graph"
 	"byline/internal/account"
 	"byline/internal/secrettest"
-	"byline/store"
 	"byline/store/seed"
 )
 
@@ -36,7 +35,7 @@ func blogServer(t *testing.T) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := seed.Article(1, 2, func(username string) string { return store.UserID(graph.DemoIssuer, username) })
+	content := seed.Article(1, 2, graph.DemoUserID)
 	if err := errors.Join(blog.Provision(t.Context()), blog.FillFeed(t.Context()), seed.Load(t.Context(), content, blog, nil)); err != nil {
 		t.Fatal(err)
 	}

@@ -59,6 +59,9 @@ func authenticate(ctx context.Context, h http.Header, verifier Verifier) error {
 // DemoIssuer is the issuer of the viewers whom DemoVerifier vouches for.
 const DemoIssuer = "demo"
 
+// DemoUserID returns the id of the user who signs in with the token "demo:" and a username.
+func DemoUserID(username string) string { return store.UserID(DemoIssuer, username) }
+
 // DemoVerifier believes whatever it is told: the token "demo:ada" is the subject
 // "ada" of DemoIssuer, and with "demo-moderator:ada" they moderate. It is for development
 // on one machine.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 
 	"byline/internal/account"
 	"byline/internal/secret"
+	"byline/internal/server"
 	"byline/store/emulator"
 )
 
-// emulatorConfig is what `byline emulator` can be told.
-type emulatorConfig struct {
+// Emulator is the command emulator.
+type Emulator struct {
 	Listen        string        `default:"localhost:8081" help:"Address to listen on."`
 	Data          string        `default:"./data" env:"BYLINE_DATA" help:"Directory of the data, and of the certificate, cert.pem."`
 	HTTP          bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
@@ -28,29 +29,39 @@ type emulatorConfig struct {
 	ComputeListen string        `placeholder:"HOST:PORT" help:"Second address, which takes item ids of any characters, as the service's compute gateway does."`
 }
 
-// serveEmulator serves the embedded engine until ctx ends.
-func serveEmulator(ctx context.Context, c emulatorConfig, log *slog.Logger, listening func(net.Addr)) (err error) {
+func (c *Emulator) check() error {
 	if c.Data == "" {
 		return account.ErrNoData
 	}
-	if c.Partitions == 0 { // to the engine that is the default
+	if c.Partitions == 0 { // the engine would take its default
 		return errors.New("--partitions 0: there can be 1 to 256")
+	}
+	return nil
+}
+
+// Run serves the embedded engine until ctx ends.
+func (c *Emulator) Run(ctx context.Context, log *slog.Logger, listening Listening) (err error) {
+	if err := c.check(); err != nil {
+		return err
 	}
 	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.Reveal(), Logger: log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync, ReplicaLag: c.ReplicaLag})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	listener, err := net.Listen("tcp", c.Listen) // now that there is something to serve
+	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	return c.serve(ctx, engine, listener, log, listening)
+	return c.Serve(ctx, engine, listener, log, listening)
 }
 
-// serve serves an engine that is open until ctx ends.
-func (c emulatorConfig) serve(ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger, listening func(net.Addr)) (err error) {
+// shutdownTimeout is how long requests may take after the signal to stop.
+const shutdownTimeout = 10 * time.Second
+
+// Serve serves an open engine until ctx ends.
+func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger, listening Listening) (err error) {
 	if !c.Sync {
 		log.Warn("writes are acknowledged before they are on disk")
 	}
@@ -70,29 +81,29 @@ func (c emulatorConfig) serve(ctx context.Context, engine *emulator.Engine, list
 			return err
 		}
 		secure, scheme = &tls.Config{Certificates: []tls.Certificate{certificate}}, "https"
-		log.Info("certificate", logWhere, filepath.Join(c.Data, "cert.pem"))
+		log.Info("certificate", "where", filepath.Join(c.Data, "cert.pem"))
 	}
 	served := make(chan error, len(servers))
 	var running []*http.Server
 	for l, handler := range servers {
-		server := &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)} // clients that do not trust the certificate are no news
-		running = append(running, server)
+		s := &http.Server{Handler: handler, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)} // handshakes of clients that do not trust the certificate
+		running = append(running, s)
 		go func() {
 			if secure == nil {
-				served <- server.Serve(l)
+				served <- s.Serve(l)
 			} else {
-				served <- server.ServeTLS(l, "", "")
+				served <- s.ServeTLS(l, "", "")
 			}
 		}()
 	}
-	log.Info("data", logWhere, c.Data)
+	log.Info("data", "where", c.Data)
 	if c.Key == "" {
-		log.Info("key", logHow, "the well-known key of Cosmos DB emulators")
+		log.Info("key", "how", "the well-known key of Cosmos DB emulators")
 	} else {
-		log.Info("key", logHow, "the one given by --key or BYLINE_EMULATOR_KEY")
+		log.Info("key", "how", "the one given by --key or BYLINE_EMULATOR_KEY")
 	}
-	log.Info("listening", logURL, scheme+"://"+reachable(c.Listen, listener.Addr())+"/", logAddress, listener.Addr().String())
+	log.Info("listening", "url", scheme+"://"+server.Address(c.Listen, listener.Addr())+"/", "address", listener.Addr().String())
 	if listening != nil {
 		listening(listener.Addr())
 	}
@@ -105,8 +116,8 @@ func (c emulatorConfig) serve(ctx context.Context, engine *emulator.Engine, list
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	for _, server := range running {
-		err = errors.Join(err, shutDown(grace, server, log))
+	for _, s := range running {
+		err = errors.Join(err, server.ShutDown(grace, s, log))
 	}
 	for ; ended < len(running); ended++ {
 		if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -7,23 +7,23 @@ import (
 	"os"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"byline/graph"
 	"byline/internal/account"
 )
 
-// explainConfig is what `byline explain` can be told.
-type explainConfig struct {
+type explainCommand struct {
 	File           string `arg:"" help:"The GraphQL document."`
 	Variables      string `placeholder:"JSON" help:"Variables, as a JSON object. Without, those of the document's defaults."`
 	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions that the feed is spread over, as of the server. Without, one."`
 	JSON           bool   `name:"json" help:"One JSON object a line, for each operation, instead of tables."`
 }
 
-// run says what the operations of a document are going to read and write, and for how
-// many request units.
-func (c explainConfig) run(stdout io.Writer) error {
+// Run prints what the operations of a document are going to read and write, and the request
+// units that are predicted.
+func (c *explainCommand) Run(k *kong.Context) error {
 	if err := account.CheckFeedPartitions(c.FeedPartitions); err != nil {
 		return err
 	}
@@ -37,12 +37,12 @@ func (c explainConfig) run(stdout io.Writer) error {
 	}
 	for i, e := range all {
 		if c.JSON {
-			err = json.NewEncoder(stdout).Encode(e)
+			err = json.NewEncoder(k.Stdout).Encode(e)
 		} else {
 			if i > 0 {
-				fmt.Fprintln(stdout)
+				fmt.Fprintln(k.Stdout)
 			}
-			err = printExplanation(stdout, e)
+			err = printExplanation(k.Stdout, e)
 		}
 		if err != nil {
 			return err

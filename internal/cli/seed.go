@@ -1,11 +1,12 @@
-package main
+package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+
+	"github.com/alecthomas/kong"
 
 	"byline/graph"
 	"byline/internal/account"
@@ -16,23 +17,19 @@ import (
 	"byline/store/seed"
 )
 
-// seedConfig has the flags of `byline seed`.
-type seedConfig struct {
+type seedCommand struct {
 	account.Flags `embed:""`
 	Users         int    `default:"100" help:"Number of users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
 	Seed          uint64 `default:"1" help:"Another seed, another blog; the same seed and number of users, the same blog."`
 	Digest        bool   `help:"Read everything back and print a digest, which identifies the contents."`
 }
 
-// demoUserID is the id of the user who signs in by a demo token.
-func demoUserID(username string) string { return store.UserID(graph.DemoIssuer, username) }
-
-// run loads what is missing of the article's data set.
-func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) (err error) {
+// Run loads what is missing of the article's data set.
+func (c *seedCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) (err error) {
 	if err := errors.Join(c.Check(), seed.CheckUsers(c.Users)); err != nil {
 		return err
 	}
-	p := console.NewProgress(log, stderr)
+	p := console.NewProgress(log, k.Stderr)
 	defer p.Stop()
 	defer collector.Rarely()()
 	db, err := c.Open(ctx, p.Log, account.Options{Engine: emulator.Options{NoSync: true}})
@@ -51,7 +48,7 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 		})
 		if err == nil {
 			p.Stop() // before the result
-			_, err = fmt.Fprintf(stdout, "database %s: %d items, digest %s\n", c.CosmosDatabase, digest.Items, digest)
+			_, err = fmt.Fprintf(k.Stdout, "database %s: %d items, digest %s\n", c.CosmosDatabase, digest.Items, digest)
 		}
 	}
 	if err != nil && ctx.Err() != nil {
@@ -61,7 +58,7 @@ func (c seedConfig) run(ctx context.Context, log *slog.Logger, stdout, stderr io
 }
 
 // load provisions the database and loads the blog.
-func (c seedConfig) load(ctx context.Context, db *account.Account, p *console.Progress) error {
+func (c *seedCommand) load(ctx context.Context, db *account.Account, p *console.Progress) error {
 	blog, err := c.Loader(db, p.Log)
 	if err != nil {
 		return err
@@ -72,7 +69,7 @@ func (c seedConfig) load(ctx context.Context, db *account.Account, p *console.Pr
 	if err != nil {
 		return fmt.Errorf("%s: %w", db.Where, err)
 	}
-	content := seed.Article(c.Seed, c.Users, demoUserID)
+	content := seed.Article(c.Seed, c.Users, graph.DemoUserID)
 	if other, err := seed.Other(ctx, blog, content); err != nil {
 		return err
 	} else if other {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -12,73 +12,75 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"byline/internal/account"
 	"byline/internal/console"
 	"byline/store"
 )
 
-// viewsConfig is what `byline views` can be told: to look after the copies.
-type viewsConfig struct {
-	Status  viewsStatus  `cmd:"" help:"Show who brings the changes of each feed range to the copies, and how far behind they are."`
-	Verify  viewsVerify  `cmd:"" help:"Compare every copy, count, name and the feed with its source. Exit status 1 if anything differs."`
-	Repair  viewsRepair  `cmd:"" help:"Mend exactly what verify finds."`
-	Rebuild viewsRebuild `cmd:"" help:"Start over from the beginning of the change feed, beside instances that serve, and mend whatever passes by."`
+// viewsCommands are the commands on projections.
+type viewsCommands struct {
+	Status  viewsStatus  `cmd:"" help:"Show the owner and the lag of each feed range."`
+	Verify  viewsVerify  `cmd:"" help:"Compare every view, count, name and the feed with its source. Exit status 1 if anything differs."`
+	Repair  viewsRepair  `cmd:"" help:"Repair the differences that verify finds."`
+	Rebuild viewsRebuild `cmd:"" help:"Replay the change feed from its beginning, beside instances that serve, and repair every view on the way."`
 }
 
-// viewsCommand is what all of these commands can be told.
-type viewsCommand struct {
-	cosmosConfig `embed:""`
-	JSON         bool `name:"json" help:"One JSON object a line instead of a table."`
+// viewsFlags are the flags that these commands share.
+type viewsFlags struct {
+	account.Flags `embed:""`
+	JSON          bool `name:"json" help:"One JSON object a line instead of a table."`
 }
 
 type viewsStatus struct {
-	viewsCommand `embed:""`
+	viewsFlags `embed:""`
 }
 
 type viewsVerify struct {
-	viewsCommand `embed:""`
-	Settle       time.Duration `default:"5s" help:"How long a copy may be on its way before it counts as different."`
+	viewsFlags `embed:""`
+	Settle     time.Duration `default:"5s" help:"How long a view may lag before it counts as different."`
 }
 
 type viewsRepair struct {
-	viewsCommand `embed:""`
+	viewsFlags `embed:""`
 }
 
 type viewsRebuild struct {
-	viewsCommand `embed:""`
+	viewsFlags `embed:""`
 }
 
-// views runs a command on the blog's copies. Progress and the log go to stderr,
-// results to stdout.
-func (c viewsCommand) views(ctx context.Context, log *slog.Logger, stderr io.Writer, do func(*store.Store, *console.Progress) error) (err error) {
-	if err := c.check(); err != nil {
+// withBlog opens the blog for as long as do takes. Progress and the log go to stderr, results
+// to stdout.
+func (c viewsFlags) withBlog(ctx context.Context, log *slog.Logger, stderr io.Writer, do func(*store.Store, *console.Progress) error) (err error) {
+	if err := c.Check(); err != nil {
 		return err
 	}
-	if c.embedded() { // which would be made anew, for nothing
+	if c.Embedded() { // Open would create an empty one
 		if _, err := os.Stat(c.Data); err != nil {
 			return fmt.Errorf("--data: %w", err)
 		}
 	}
 	m := console.NewProgress(log, stderr)
 	defer m.Stop()
-	db, err := c.connect(ctx, m.Log, traces{})
+	db, err := c.Open(ctx, m.Log, account.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.close()) }()
-	blog, err := c.open(db, m.Log, time.Now)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	blog, err := c.Store(db, m.Log, time.Now)
 	if err != nil {
 		return err
 	}
-	if err := blog.Ready(ctx); err != nil && store.CodeOf(err) != store.Throttled { // the rest waits for as long as it takes
-		return fmt.Errorf("%s: %w", db.where, err)
+	if err := blog.Ready(ctx); err != nil && store.CodeOf(err) != store.Throttled { // everything after this waits while throttled
+		return fmt.Errorf("%s: %w", db.Where, err)
 	}
 	return do(blog, m)
 }
 
-// withProjections runs the projections while do is at work. They take their share
-// of the work, or all of it if no instance serves.
+// withProjections runs the projections for as long as do takes. They share the work with the
+// instances that serve.
 func withProjections(ctx context.Context, blog *store.Store, do func() error) (err error) {
 	if err := blog.CheckFeed(ctx); err != nil {
 		return err
@@ -93,30 +95,30 @@ func withProjections(ctx context.Context, blog *store.Store, do func() error) (e
 	return do()
 }
 
-// settled is withProjections where nobody else can have the data open: what is on
-// its way needs somebody to bring it.
-func (c viewsCommand) settled(ctx context.Context, blog *store.Store, do func() error) error {
-	if c.embedded() {
+// settled is withProjections for the embedded engine, which no instance that serves has open:
+// nothing else would apply the changes that are pending.
+func (c viewsFlags) settled(ctx context.Context, blog *store.Store, do func() error) error {
+	if c.Embedded() {
 		return withProjections(ctx, blog, do)
 	}
 	return do()
 }
 
-// rangeLine is how far a processor has come with one feed range.
+// rangeLine is the status of one feed range of a processor.
 type rangeLine struct {
 	Processor     string  `json:"processor"`
 	Container     string  `json:"container"`
 	MinInclusive  string  `json:"minInclusive"`
 	MaxExclusive  string  `json:"maxExclusive"`
-	Owner         string  `json:"owner"` // "" if nobody
+	Owner         string  `json:"owner"` // "" for none
 	Generation    int64   `json:"generation"`
 	BehindChanges int64   `json:"behindChanges"`
 	BehindSeconds float64 `json:"behindSeconds"`
-	ToRebuild     int64   `json:"toRebuild"` // changes that a rebuild has still to bring
+	ToRebuild     int64   `json:"toRebuild"` // changes that a rebuild has still to apply
 }
 
-// printRanges prints how far the projections have come.
-func (c viewsCommand) printRanges(stdout io.Writer, status []store.ProjectionStatus) error {
+// printRanges prints the status of the projections.
+func (c viewsFlags) printRanges(stdout io.Writer, status []store.ProjectionStatus) error {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"processor", "container", "range", "owner", "generation", "behind (changes)", "behind (seconds)", "to rebuild (changes)"})
 	for _, r := range status {
@@ -141,7 +143,7 @@ func (c viewsCommand) printRanges(stdout io.Writer, status []store.ProjectionSta
 }
 
 // printDifferences prints differences.
-func (c viewsCommand) printDifferences(stdout io.Writer, all []store.Difference, is, want string) error {
+func (c viewsFlags) printDifferences(stdout io.Writer, all []store.Difference, is, want string) error {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"kind", "partition", "item", is, want})
 	for _, d := range all {
@@ -159,7 +161,7 @@ func (c viewsCommand) printDifferences(stdout io.Writer, all []store.Difference,
 	return c.print(stdout, t)
 }
 
-func (c viewsCommand) print(stdout io.Writer, t table.Writer) error {
+func (c viewsFlags) print(stdout io.Writer, t table.Writer) error {
 	if c.JSON {
 		return nil
 	}
@@ -167,18 +169,18 @@ func (c viewsCommand) print(stdout io.Writer, t table.Writer) error {
 	return err
 }
 
-func (v viewsStatus) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
-	return v.views(ctx, log, stderr, func(blog *store.Store, _ *console.Progress) error {
+func (v *viewsStatus) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+	return v.withBlog(ctx, log, k.Stderr, func(blog *store.Store, _ *console.Progress) error {
 		status, err := blog.Projections(ctx)
 		if err != nil {
 			return err
 		}
-		return v.printRanges(stdout, status)
+		return v.printRanges(k.Stdout, status)
 	})
 }
 
 // verify finds what differs.
-func (c viewsCommand) verify(ctx context.Context, blog *store.Store, m *console.Progress, settle time.Duration) (found []store.Difference, err error) {
+func (c viewsFlags) verify(ctx context.Context, blog *store.Store, m *console.Progress, settle time.Duration) (found []store.Difference, err error) {
 	err = blog.Verify(ctx, settle, func(done, total int) { m.Show("reading", int64(done), int64(total), 0) },
 		func(d store.Difference) { found = append(found, d) })
 	if err != nil && ctx.Err() != nil {
@@ -187,73 +189,73 @@ func (c viewsCommand) verify(ctx context.Context, blog *store.Store, m *console.
 	return found, err
 }
 
-func (v viewsVerify) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
+func (v *viewsVerify) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
 	var found []store.Difference
-	err := v.views(ctx, log, stderr, func(blog *store.Store, m *console.Progress) error {
+	err := v.withBlog(ctx, log, k.Stderr, func(blog *store.Store, m *console.Progress) error {
 		return v.settled(ctx, blog, func() (err error) {
 			found, err = v.verify(ctx, blog, m, v.Settle)
 			return err
 		})
 	})
 	if err == nil {
-		err = v.printDifferences(stdout, found, "is", "should be")
+		err = v.printDifferences(k.Stdout, found, "is", "should be")
 	}
 	if err != nil {
 		return err
 	}
 	if len(found) > 0 {
-		return fmt.Errorf("%d differences; byline views repair mends them", len(found))
+		return fmt.Errorf("%d differences; byline views repair repairs them", len(found))
 	}
-	log.Info("every copy is equal to its source")
+	log.Info("every view is equal to its source")
 	return nil
 }
 
-func (v viewsRepair) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
-	var found, mended []store.Difference
+func (v *viewsRepair) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+	var found, repaired []store.Difference
 	var failed error
-	err := v.views(ctx, log, stderr, func(blog *store.Store, m *console.Progress) error {
+	err := v.withBlog(ctx, log, k.Stderr, func(blog *store.Store, m *console.Progress) error {
 		return v.settled(ctx, blog, func() (err error) {
 			if found, err = v.verify(ctx, blog, m, 5*time.Second); err != nil {
 				return err
 			}
 			for i, d := range found {
 				if err := blog.Repair(ctx, d); ctx.Err() != nil {
-					return fmt.Errorf("interrupted: %d of %d are mended", i, len(found))
+					return fmt.Errorf("interrupted: %d of %d are repaired", i, len(found))
 				} else if err != nil {
 					failed = errors.Join(failed, fmt.Errorf("%s %s: %w", d.Kind, d.ID, err))
 				} else {
-					mended = append(mended, d)
+					repaired = append(repaired, d)
 				}
-				m.Show("mending", int64(i+1), int64(len(found)), 0)
+				m.Show("repairing", int64(i+1), int64(len(found)), 0)
 			}
 			return nil
 		})
 	})
-	err = errors.Join(err, v.printDifferences(stdout, mended, "was", "is"))
+	err = errors.Join(err, v.printDifferences(k.Stdout, repaired, "was", "is"))
 	if failed != nil {
-		err = errors.Join(err, fmt.Errorf("%d of %d could not be mended: %w", len(found)-len(mended), len(found), failed))
+		err = errors.Join(err, fmt.Errorf("%d of %d could not be repaired: %w", len(found)-len(repaired), len(found), failed))
 	}
 	if err == nil && len(found) == 0 {
-		log.Info("every copy is equal to its source")
+		log.Info("every view is equal to its source")
 	} else if err == nil {
-		log.Info("mended; the copies of posts whose counts were wrong follow through the change feed", logDone, len(mended))
+		log.Info("repaired; the summaries of posts whose counts were wrong follow through the change feed", "done", len(repaired))
 	}
 	return err
 }
 
-// followEvery is how often a rebuild is looked at.
+// followEvery is how often the status of a rebuild is read.
 const followEvery = 250 * time.Millisecond
 
-func (v viewsRebuild) run(ctx context.Context, log *slog.Logger, stdout, stderr io.Writer) error {
+func (v *viewsRebuild) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
 	var status []store.ProjectionStatus
-	err := v.views(ctx, log, stderr, func(blog *store.Store, m *console.Progress) (err error) {
+	err := v.withBlog(ctx, log, k.Stderr, func(blog *store.Store, m *console.Progress) (err error) {
 		if err := blog.Rebuild(ctx); err != nil {
 			if ctx.Err() != nil {
-				return errors.New("interrupted before everything was sent back to the beginning: run it again")
+				return errors.New("interrupted before every lease was reset: run it again")
 			}
 			return err
 		}
-		// How much there is to do is looked at before the work begins.
+		// The total is read before the work begins.
 		if status, err = blog.Projections(ctx); err == nil {
 			total := map[string]int64{}
 			showRebuild(m, total, status)
@@ -270,7 +272,7 @@ func (v viewsRebuild) run(ctx context.Context, log *slog.Logger, stdout, stderr 
 			})
 		}
 		if err != nil && ctx.Err() != nil {
-			return errors.New("interrupted: the rebuild goes on in the instances that serve, or in the next that starts; byline views status shows what is left")
+			return errors.New("interrupted: the instances that serve, or the next that starts, resume the rebuild; byline views status shows what is left")
 		}
 		return err
 	})
@@ -278,11 +280,11 @@ func (v viewsRebuild) run(ctx context.Context, log *slog.Logger, stdout, stderr 
 		return err
 	}
 	log.Info("rebuilt")
-	return v.printRanges(stdout, status)
+	return v.printRanges(k.Stdout, status)
 }
 
-// showRebuild shows how far a rebuild has come, and reports whether anything is
-// left. total is what there was of each container.
+// showRebuild shows the progress of a rebuild, and reports whether anything is left. total is
+// the number of changes of each container.
 func showRebuild(m *console.Progress, total map[string]int64, status []store.ProjectionStatus) bool {
 	left, behind := map[string]int64{}, map[string]int64{}
 	over := true

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"byline/internal/account"
+	"byline/internal/console"
+	"byline/internal/secrettest"
+	"byline/store"
+)
+
+func TestMain(m *testing.M) { secrettest.Exit(m.Run()) }
+
+// TestProjections_FeedOfFourPartitions: they do not run if they take the feed for one
+// partition.
+func TestProjections_FeedOfFourPartitions(t *testing.T) {
+	log := secrettest.Logger()
+	flags := account.Flags{Data: t.TempDir(), CosmosDatabase: "blog", FeedPartitions: 4}
+	db, err := flags.Open(t.Context(), log, account.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blog, err := flags.Store(db, log, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(blog.Provision(t.Context()), blog.FillFeed(t.Context()))
+	if err == nil {
+		_, err = blog.CreateUser(t.Context(), store.NewUser{ID: "ada", Username: "ada"})
+	}
+	if err == nil {
+		_, err = blog.CreatePost(t.Context(), store.NewPost{AuthorID: "ada", Title: "After", Content: "x"})
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for partitions, want := range map[int]store.Code{0: store.Conflict, 4: ""} {
+		flags.FeedPartitions = partitions
+		ran := false
+		err := viewsFlags{Flags: flags}.withBlog(t.Context(), log, io.Discard, func(blog *store.Store, _ *console.Progress) error {
+			return withProjections(t.Context(), blog, func() error {
+				ran = true
+				return nil
+			})
+		})
+		if store.CodeOf(err) != want || ran != (want == "") {
+			t.Errorf("%d partitions: %v; the projections run: %v", partitions, err, ran)
+		}
+	}
+}
