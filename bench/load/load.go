@@ -15,22 +15,22 @@ import (
 	"byline/store/seed"
 )
 
-// Options say what to ask, and whom. All but Writes and Metrics are required.
+// Options of Run. All but Writes and Metrics are required.
 type Options struct {
 	URL     string // of the server's /graphql
-	Metrics string // URL of the server's metrics; "" if they are not to be looked at
+	Metrics string // URL of the server's metrics; "" for none
 
-	// Blog is what the server has, all of it or the beginning.
+	// Blog is the server's data set, or the beginning of it.
 	Blog seed.Blog
 
-	// Token makes the bearer token of somebody who writes, by their username.
+	// Token returns the bearer token of a user who writes.
 	Token func(username string) string
 
 	Connections int
 	Duration    time.Duration
 	Writes      float64 // the share of requests that write, from 0 to 1
 
-	// Skew is the exponent of Zipf's law, over 1: the post of rank r is asked for in
+	// Skew is the exponent of Zipf's law, over 1: the post of rank r is requested in
 	// proportion to r to the power of -Skew.
 	Skew float64
 }
@@ -58,7 +58,7 @@ const (
 	digits   = 3
 )
 
-// worker is one connection. Nothing of it is shared.
+// worker is one connection. Workers share nothing but the run.
 type worker struct {
 	run     *run
 	client  *http.Client
@@ -66,14 +66,14 @@ type worker struct {
 	popular *rand.Zipf
 	took    map[string]*hdrhistogram.Histogram // microseconds, by pattern
 	errors  int
-	example error // of what went wrong
+	example error // of the errors
 }
 
 // run is what the workers have in common.
 type run struct {
 	Options
 	mix   []pattern
-	posts []int // of the blog's users, how many posts come before theirs
+	posts []int // by user of the blog, how many posts come before theirs
 	total int   // posts
 
 	// stride has no factor in common with total: the multiples of it are all posts, in
@@ -81,10 +81,10 @@ type run struct {
 	stride uint64
 }
 
-// Run asks until Options.Duration is over, or ctx ends, which is no error, and waits for what
-// is under way then, unless ctx has ended. Requests that fail, or take over a minute, are
-// counted; if all do, that is the error. If the metrics cannot be read any more at the end, that
-// is an error beside the report.
+// Run sends requests until Options.Duration is over, or ctx ends, which is no error, and waits
+// for those in flight, unless ctx has ended. Requests that fail, or take over a minute, are
+// counted; if all do, that is the error. If the metrics cannot be read at the end, the error
+// comes beside the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -130,14 +130,14 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// work asks until limited ends, and waits for the last answer as for any other: the longest
-// are most likely to be under way then. If ctx ends it does not wait.
+// work sends requests until limited ends, and waits for the last response as for any other: the
+// slowest are most likely to be in flight then. If ctx ends it does not wait.
 func (w *worker) work(ctx, limited context.Context) {
 	for limited.Err() == nil {
 		p := w.pick()
 		body, token := p.request(w)
 		began := time.Now()
-		err := w.ask(ctx, body, token)
+		err := w.send(ctx, body, token)
 		took := time.Since(began)
 		switch {
 		case ctx.Err() != nil:

@@ -13,7 +13,7 @@ import (
 	"byline/graph/globalid"
 )
 
-// pattern is an access pattern of the article, as a single-page application asks for it.
+// pattern is an access pattern of the article, as a single-page application requests it.
 type pattern struct {
 	name    string
 	weight  float64 // in the mix
@@ -34,7 +34,7 @@ const (
 	like          = `mutation Like($id: ID!) { likePost(input: {postId: $id}) { like { id } post { likeCount } } }`
 )
 
-// mixOf is what readers ask for, and the share that writes.
+// mixOf returns the patterns of readers, with a share of writes.
 func mixOf(writes float64) []pattern {
 	mix := []pattern{
 		{"Q6", 0.30, func(w *worker) ([]byte, string) { return request(queryFeed, nil), "" }},
@@ -84,12 +84,12 @@ func (w *worker) pick() pattern {
 	return w.run.mix[0]
 }
 
-// popularPost draws a post by Zipf's law. Which are popular has nothing to do with who
-// wrote them, nor when.
+// popularPost draws a post by Zipf's law. Popularity is independent of the author and of the
+// date.
 func (w *worker) popularPost() (user, number int) {
 	posts := w.run.posts
 	n := int(w.popular.Uint64() * w.run.stride % uint64(w.run.total))
-	user = sort.SearchInts(posts, n+1) - 1 // the last of those before whom so many come: others have no posts
+	user = sort.SearchInts(posts, n+1) - 1 // the last of those before whom so many come: the others have no posts
 	return user, n - posts[user]
 }
 
@@ -97,13 +97,13 @@ func (w *worker) post() string {
 	return globalid.ID{Kind: globalid.Post, Key: w.run.Blog.PostID(w.popularPost())}.String()
 }
 
-// writer is the token of somebody who writes.
+// writer returns the token of a user who writes.
 func (w *worker) writer() string {
 	return w.run.Token(w.run.Blog.User(w.random.IntN(w.run.Blog.Users)).Username)
 }
 
-// ask sends a request and reads the answer, which must have no errors.
-func (w *worker) ask(ctx context.Context, body []byte, token string) error {
+// send sends a request and reads the response, which must have no errors.
+func (w *worker) send(ctx context.Context, body []byte, token string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.run.URL, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -118,13 +118,13 @@ func (w *worker) ask(ctx context.Context, body []byte, token string) error {
 		return err
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
+	response, err := io.ReadAll(res.Body)
 	if err != nil {
 		return err
 	}
-	missing := bytes.HasPrefix(answer, []byte(`{"data":{"post":null`)) || bytes.HasPrefix(answer, []byte(`{"data":{"user":null`))
-	if res.StatusCode != http.StatusOK || missing || bytes.HasPrefix(answer, []byte(`{"errors"`)) {
-		return fmt.Errorf("%s: %.200s", res.Status, answer)
+	missing := bytes.HasPrefix(response, []byte(`{"data":{"post":null`)) || bytes.HasPrefix(response, []byte(`{"data":{"user":null`))
+	if res.StatusCode != http.StatusOK || missing || bytes.HasPrefix(response, []byte(`{"errors"`)) {
+		return fmt.Errorf("%s: %.200s", res.Status, response)
 	}
 	return nil
 }

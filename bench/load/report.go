@@ -22,16 +22,16 @@ import (
 // Report is what was measured. Latencies are in milliseconds.
 type Report struct {
 	Seconds   float64 `json:"seconds"`
-	Requests  int64   `json:"requests"` // that were answered
+	Requests  int64   `json:"requests"` // with a response
 	PerSecond float64 `json:"perSecond"`
 	Errors    int     `json:"errors"`
 	Error     string  `json:"error,omitempty"` // one of them
 	Patterns  []Row   `json:"patterns"`
 	All       Row     `json:"all"`
-	Server    *Server `json:"server,omitempty"` // nil if its metrics were not looked at
+	Server    *Server `json:"server,omitempty"` // nil without metrics
 }
 
-// Row is how long the requests of a pattern took.
+// Row has the latencies of a pattern.
 type Row struct {
 	Pattern  string  `json:"pattern"`
 	Requests int64   `json:"requests"`
@@ -41,13 +41,12 @@ type Row struct {
 	Max      float64 `json:"max"`
 }
 
-// Server is what the requests took the server, copies and all that follows from writes
-// included, by its own metrics.
+// Server is what the requests cost the server, projections included, by its own metrics.
 type Server struct {
 	CPUMicros     float64 `json:"cpuMicros"`     // per request
 	RUPerThousand float64 `json:"ruPerThousand"` // requests
-	HitRatio      float64 `json:"hitRatio"`      // of all items and pages that were read, the share that was in memory
-	Kept          float64 `json:"kept"`          // the share of answers that were given again as they were
+	HitRatio      float64 `json:"hitRatio"`      // the share of items and pages that the item cache had
+	Kept          float64 `json:"kept"`          // the share of responses that the response cache had
 	MemoryMB      float64 `json:"memoryMB"`      // resident, at the end
 }
 
@@ -70,7 +69,7 @@ func newReport(workers []*worker, took time.Duration, before, after *sample) (*R
 	}
 	r.Requests = all.TotalCount()
 	if r.Requests == 0 {
-		return nil, errors.New("load: nothing was answered: " + cmp.Or(r.Error, "the time was too short"))
+		return nil, errors.New("load: no response: " + cmp.Or(r.Error, "the time was too short"))
 	}
 	r.PerSecond = float64(r.Requests) / r.Seconds
 	for name, h := range patterns {
@@ -115,17 +114,17 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	b.WriteString("\n")
 	if s := r.Server; s != nil {
-		fmt.Fprintf(&b, "server: %.0f µs CPU a request, %.1f RU per 1,000 requests, %.1f%% of what was read was in memory, %.1f%% of answers were given again as they were, %.0f MB resident\n",
+		fmt.Fprintf(&b, "server: %.0f µs CPU a request, %.1f RU per 1,000 requests, %.1f%% item cache hits, %.1f%% response cache hits, %.0f MB resident\n",
 			s.CPUMicros, s.RUPerThousand, 100*s.HitRatio, 100*s.Kept, s.MemoryMB)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// sample is what the server's metrics say.
+// sample is the server's metrics at one time.
 type sample struct{ cpu, ru, hits, reads, kept, memory float64 }
 
-// scrape reads the metrics; nil if there is nowhere to read them.
+// scrape reads the metrics; nil without a URL.
 func scrape(ctx context.Context, url string) (*sample, error) {
 	if url == "" {
 		return nil, nil

@@ -1,6 +1,3 @@
-// Package cli has the commands of the byline program, one file for each. A command is a struct
-// of kong's with its flags and a Run method, which blocks until the command is done or its
-// context ends.
 package cli
 
 import (
