@@ -137,7 +137,7 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 	interrupted, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	measuring := onFirst{text: "msg=requests", call: interrupt}
-	if status := run(interrupted, append([]string{"article", "--users", "1", "--runs", "100000", "--remove"}, endpoint...), io.Discard, &measuring); status != 1 {
+	if status := run(interrupted, append([]string{"article", "--users", "1", "--runs", "10000", "--remove"}, endpoint...), io.Discard, &measuring); status != 1 {
 		t.Errorf("interrupted: status %d: %s", status, &measuring.output)
 	}
 	if left := databases(); len(left) != 0 {
