@@ -100,6 +100,9 @@ func TestRefusesToStart(t *testing.T) {
 			defer cancel()
 			status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() })
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+			if strings.Contains(lines[0], `level=INFO msg="data is in `) { // before it is opened
+				lines = lines[1:]
+			}
 			last := lines[len(lines)-1]
 			if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, c.says) {
 				t.Errorf("status %d: %s", status, log.String())

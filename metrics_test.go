@@ -64,6 +64,7 @@ func total(all []series, name string, counts func(map[string]string) bool) (sum 
 // background apart. Labels are of closed sets.
 func TestMetrics(t *testing.T) {
 	i := start(t, "--data", t.TempDir(), "--no-demo")
+	i.cost = "summary"
 	told := 0.0
 	ask := func(user, query string, variables map[string]any) map[string]any {
 		out, err := i.post(user, query, variables)

@@ -56,6 +56,7 @@ type instance struct {
 	root string
 	log  *output
 	stop func() int // returns the exit status
+	cost string     // the header Byline-Cost of requests; "" for none
 }
 
 // output collects what a process prints. It is safe for concurrent use.
@@ -181,6 +182,9 @@ func (i *instance) postWithin(ctx context.Context, user, query string, variables
 	r.Header.Set("Content-Type", "application/json")
 	if user != "" {
 		r.Header.Set("Authorization", "Bearer demo:"+user)
+	}
+	if i.cost != "" {
+		r.Header.Set("Byline-Cost", i.cost)
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
