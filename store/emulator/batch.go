@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
@@ -67,7 +66,7 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 // looked at with each of them.
 func parseBatch(body []byte) (ops []batchOp, err error) {
 	operations := bytes.TrimSpace(body)
-	if !utf8.Valid(body) || !validJSON(body) || operations[0] != '[' {
+	if !sql.ValidJSON(body) || operations[0] != '[' {
 		return nil, badRequest("The batch request is invalid: it is not a JSON array of operations.")
 	}
 	for c := range jsonpart.Children(operations) {
@@ -110,13 +109,13 @@ func parseBatchOp(raw []byte) (op batchOp, ok bool) {
 	return op, ok
 }
 
-// readText reads a text, as queries do, or null, which is none.
+// readText reads a JSON string; null is the empty one. raw is valid JSON.
 func readText(raw []byte, text *string) bool {
-	value, err := sql.ParseValue(raw)
+	value := sql.ValueOf(raw)
 	if *text = ""; value.Kind() == sql.String {
 		*text = value.String()
 	}
-	return err == nil && (value.Kind() == sql.String || value.Kind() == sql.Null)
+	return value.Kind() == sql.String || value.Kind() == sql.Null
 }
 
 // hybridRow is the first byte of a HybridRow record.

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"testing"
 
+	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"github.com/tidwall/gjson"
 )
 
 // fuzzBlog is an engine with items of two partitions, p and other.
@@ -40,6 +40,14 @@ func answer(t *testing.T, e *Engine, method, path string, header http.Header, bo
 		t.Fatalf("%s %s with %v: %s %s %v", method, path, header, res.Status, b, err)
 	}
 	return res.StatusCode, b
+}
+
+// documentsOf returns the items of a page.
+func documentsOf(page []byte) (items [][]byte) {
+	for c := range jsonpart.Children(sql.Lookup(page, sql.Path{"Documents"}).Raw()) {
+		items = append(items, c.Value)
+	}
+	return items
 }
 
 // FuzzContinuationPosition gives queries tokens that are sealed rightly and say
@@ -82,13 +90,13 @@ func FuzzContinuationPosition(f *testing.F) {
 					h.Set("X-Ms-Documentdb-Partitionkey", key)
 				}
 				status, b := answer(t, e, "POST", "/dbs/db/colls/c/docs", h, body)
-				rows := gjson.GetBytes(b, "Documents").Array()
+				rows := documentsOf(b)
 				if status == http.StatusOK && len(rows) > 3 {
 					t.Fatalf("%s with %+v: %d rows", body, from, len(rows))
 				}
 				for _, row := range rows {
-					if row.Get("type").Str != "comment" || key != "" && row.Get("pk").Str != "p" {
-						t.Fatalf("%s with %+v: %s", body, from, row.Raw)
+					if sql.Lookup(row, sql.Path{"type"}).String() != "comment" || key != "" && sql.Lookup(row, sql.Path{"pk"}).String() != "p" {
+						t.Fatalf("%s with %+v: %s", body, from, row)
 					}
 				}
 			}
@@ -112,8 +120,10 @@ func FuzzPartitionKeyRequest(f *testing.F) {
 			return h
 		}
 		decoded := ""
-		if v := gjson.Parse(key); gjson.Valid(key) && v.IsArray() && len(v.Array()) == 1 {
-			decoded = v.Array()[0].String()
+		if v, err := sql.ParseValue([]byte(key)); err == nil {
+			if list := slices.Collect(jsonpart.Children(v.Raw())); v.Kind() == sql.Array && len(list) == 1 {
+				decoded = sql.ValueOf(list[0].Value).String()
+			}
 		}
 		const docs = "/dbs/db/colls/c/docs"
 		answer(t, e, "GET", docs+"/c00001", header(), "")
@@ -126,9 +136,9 @@ func FuzzPartitionKeyRequest(f *testing.F) {
 		_, query := answer(t, e, "POST", docs, header("Content-Type", "application/query+json"), `{"query":"SELECT * FROM c ORDER BY c.id"}`)
 		_, feed := answer(t, e, "GET", docs, header("A-Im", "Incremental Feed"), "")
 		for _, b := range [][]byte{query, feed} {
-			for _, row := range gjson.GetBytes(b, "Documents").Array() {
-				if key != "" && row.Get("pk").Str != decoded {
-					t.Fatalf("%q sees %s", key, row.Raw)
+			for _, row := range documentsOf(b) {
+				if key != "" && sql.Lookup(row, sql.Path{"pk"}).String() != decoded {
+					t.Fatalf("%q sees %s", key, row)
 				}
 			}
 		}
@@ -153,8 +163,8 @@ func FuzzFeedHeaders(f *testing.F) {
 		}
 		_, b := answer(t, e, "GET", "/dbs/db/colls/c/docs", h, "")
 		last := uint64(0)
-		for _, row := range gjson.GetBytes(b, "Documents").Array() {
-			lsn := row.Get("_lsn").Uint()
+		for _, row := range documentsOf(b) {
+			lsn := uint64(sql.Lookup(row, sql.Path{"_lsn"}).Float())
 			if lsn < last {
 				t.Fatalf("LSN %d after %d", lsn, last)
 			}

@@ -450,12 +450,8 @@ func appendRangeValue(dst []byte, v sql.Value) []byte {
 }
 
 // appendRangeEntry appends the key of a leaf's range index entry.
-func appendRangeEntry(dst []byte, container uint32, l leaf, address []byte) ([]byte, error) {
-	v, err := sql.ParseValue(l.raw)
-	if err != nil {
-		return nil, err
-	}
-	return append(appendRangeValue(appendRangePrefix(dst, container, l.path), v), address...), nil
+func appendRangeEntry(dst []byte, container uint32, l leaf, address []byte) []byte {
+	return append(appendRangeValue(appendRangePrefix(dst, container, l.path), sql.ValueOf(l.raw)), address...)
 }
 
 // appendCompositeEntry appends the key of a document's entry in a composite

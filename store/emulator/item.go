@@ -9,14 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
 )
 
 // Limits of the service.
@@ -155,7 +152,7 @@ type newItem struct {
 }
 
 func (d *definition) parseItem(body []byte) (*newItem, error) {
-	if len(body) <= maxItemBytes && !validJSON(body) {
+	if len(body) <= maxItemBytes && !sql.ValidJSON(body) {
 		return nil, invalidPayload()
 	}
 	return d.parseValidItem(body)
@@ -174,7 +171,7 @@ func (d *definition) parseValidItem(body []byte) (*newItem, error) {
 	if spaced {
 		doc = compact(body)
 	}
-	if len(doc) == 0 || doc[0] != '{' || !utf8.Valid(doc) {
+	if len(doc) == 0 || doc[0] != '{' {
 		return nil, invalidPayload()
 	}
 	return d.item(stripSystemProperties(doc))
@@ -202,15 +199,16 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 			}
 		case "ttl":
 			ttl++
-			value := gjson.ParseBytes(c.Value)
-			if value.Type == gjson.Null {
+			value := sql.ValueOf(c.Value)
+			if value.Kind() == sql.Null {
 				break
 			}
-			if value.Type != gjson.Number || value.Num != math.Trunc(value.Num) || value.Num == 0 || value.Num < -1 || value.Num > math.MaxInt32 {
-				problem = badRequest("The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", value.Raw)
+			seconds := value.Float()
+			if value.Kind() != sql.Number || seconds != math.Trunc(seconds) || seconds == 0 || seconds < -1 || seconds > math.MaxInt32 {
+				problem = badRequest("The input ttl '%s' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1 which means never expire.", c.Value)
 				break
 			}
-			n.ttl = int32(value.Num)
+			n.ttl = int32(seconds)
 		}
 		for i, p := range d.key.paths {
 			if p[0] == string(name) {
@@ -259,8 +257,7 @@ func memberName(c jsonpart.Child) []byte {
 	if bytes.IndexByte(c.Name, '\\') < 0 {
 		return c.Name
 	}
-	name, _ := sql.ParseValue(slices.Concat([]byte{'"'}, c.Name, []byte{'"'})) // as queries read it
-	return []byte(name.String())
+	return []byte(sql.ValueOf(slices.Concat([]byte{'"'}, c.Name, []byte{'"'})).String())
 }
 
 func repeated(path string) error {
@@ -293,12 +290,6 @@ func survey(doc []byte) (deepest int, spaced bool) {
 		}
 	}
 	return deepest, spaced
-}
-
-// validJSON reports whether b is JSON: nested up to 10,000 levels, perhaps with names that are
-// there twice and bytes that are not UTF-8.
-func validJSON(b []byte) bool {
-	return jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // compact returns valid JSON without the white space between its tokens, in bytes of its own.

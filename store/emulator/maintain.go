@@ -132,12 +132,7 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 		if !l.entry || x.err != nil {
 			return
 		}
-		key, err := appendRangeEntry(x.scratch.key[:0], x.c.no, l, x.address)
-		if err != nil {
-			x.err = err
-			return
-		}
-		write(key)
+		write(appendRangeEntry(x.scratch.key[:0], x.c.no, l, x.address))
 	}
 	cost.changed = changedLeaves(before, after,
 		func(l leaf) { entry(l, x.delete) },

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -13,8 +12,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode/utf8"
 
+	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
 
 	"github.com/spaolacci/murmur3"
@@ -47,27 +46,20 @@ func parsePartitionKey(header string) (partitionKey, error) {
 	if text, ok := plainKey(header); ok {
 		return partitionKey{{kind: componentString, text: text}}, nil
 	}
-	var raw []json.RawMessage
-	if err := json.Unmarshal([]byte(header), &raw); err != nil || raw == nil || !utf8.ValidString(header) {
+	raw := bytes.TrimSpace([]byte(header))
+	if !sql.ValidJSON(raw) || raw[0] != '[' {
 		return nil, badRequest("Partition key %s is invalid.", header)
 	}
-	key := make(partitionKey, len(raw))
-	for i, r := range raw {
-		if string(bytes.TrimSpace(r)) == "{}" {
-			continue
-		}
-		v, err := sql.ParseValue(r)
-		if err != nil {
-			return nil, badRequest("Partition key %s is invalid.", header)
-		}
-		c, ok := componentOf(v)
-		if !ok {
+	key := partitionKey{}
+	for r := range jsonpart.Children(raw) {
+		c, ok := componentOf(sql.ValueOf(r.Value))
+		if !ok && string(r.Value) != "{}" {
 			return nil, badRequest("Partition key %s is invalid.", header)
 		}
 		if len(c.text) > maxKeyBytes {
 			return nil, badRequest("The partition key value is longer than %d bytes.", maxKeyBytes)
 		}
-		key[i] = c
+		key = append(key, c)
 	}
 	return key, nil
 }

@@ -7,12 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
-
-	"github.com/tidwall/gjson"
 )
 
 // maxPatchOperations is the service's limit.
@@ -38,7 +35,7 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 	if len(body) > maxItemBytes {
 		return nil, tooLarge()
 	}
-	if !validJSON(body) {
+	if !sql.ValidJSON(body) {
 		return nil, badRequest("The patch request is invalid: it is not well-formed JSON.")
 	}
 	return e.parseValidPatch(body)
@@ -50,9 +47,6 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 	if len(body) > maxItemBytes {
 		return nil, tooLarge()
-	}
-	if !utf8.Valid(body) {
-		return nil, badRequest("The patch request is invalid: it is not UTF-8.")
 	}
 	p, operations := new(patch), bytes.TrimSpace(body)
 	if bytes.HasPrefix(operations, []byte{'{'}) {
@@ -131,7 +125,7 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 		if op.raw == nil {
 			return op, badRequest("For Operation(%d): the operation '%s' requires a value.", n, kind)
 		}
-		if op.op == "incr" && gjson.ParseBytes(op.raw).Type != gjson.Number {
+		if op.op == "incr" && sql.ValueOf(op.raw).Kind() != sql.Number {
 			return op, badRequest("For Operation(%d): the value of an increment must be a number.", n)
 		}
 		depth, spaced := survey(op.raw)
@@ -259,8 +253,8 @@ func missingPath(path []string) error {
 // increment adds two JSON numbers: exactly while both are whole numbers and the
 // sum fits 64 bits, as floating point otherwise.
 func increment(was, by []byte, path []string) ([]byte, error) {
-	old := gjson.ParseBytes(was)
-	if old.Type != gjson.Number {
+	old := sql.ValueOf(was)
+	if old.Kind() != sql.Number {
 		return nil, badRequest("The patch path '%s' is not a number.", joinPointer(path))
 	}
 	a, err1 := strconv.ParseInt(string(was), 10, 64)
@@ -268,7 +262,7 @@ func increment(was, by []byte, path []string) ([]byte, error) {
 	if sum := a + b; err1 == nil && err2 == nil && (sum > a) == (b > 0) {
 		return strconv.AppendInt(nil, sum, 10), nil
 	}
-	sum := old.Num + gjson.ParseBytes(by).Num
+	sum := old.Float() + sql.ValueOf(by).Float()
 	if math.IsInf(sum, 0) || math.IsNaN(sum) {
 		return nil, badRequest("The increment of '%s' is out of range.", joinPointer(path))
 	}

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/tidwall/gjson"
 )
 
 // Limits of a page.
@@ -66,25 +66,21 @@ func finishPage(b []byte, n int) *response {
 
 // bindQuery reads the body of a query request. It returns the query's text, too.
 func (e *Engine) bindQuery(body []byte) (*sql.Bound, string, error) {
-	if tooDeep(body) || !gjson.ValidBytes(body) { // the depth first: gjson recurses
+	if !sql.ValidJSON(body) || tooDeep(body) {
 		return nil, "", badRequest("The query request is invalid: it is not well-formed JSON.")
 	}
 	var text string
 	var parameters []sql.Param
-	var err error
-	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	for c := range jsonpart.Children(bytes.TrimSpace(body)) {
+		switch string(memberName(c)) {
 		case "query":
-			if text = value.Str; strings.Contains(text, "\uFFFD") { // which gjson makes of half a character
-				readText([]byte(value.Raw), &text)
-			}
+			readText(c.Value, &text)
 		case "parameters":
-			parameters, err = queryParameters(value)
+			var err error
+			if parameters, err = queryParameters(c.Value); err != nil {
+				return nil, "", err
+			}
 		}
-		return err == nil
-	})
-	if err != nil {
-		return nil, "", err
 	}
 	query, err := e.queries.parse(text)
 	if err != nil {
@@ -100,33 +96,28 @@ func (e *Engine) bindQuery(body []byte) (*sql.Bound, string, error) {
 // queryParameters reads the parameters of a query: an array, or null, of objects with a
 // name and a value. The value may be missing, and is undefined then: JavaScript leaves
 // out one that is.
-func queryParameters(list gjson.Result) (parameters []sql.Param, err error) {
-	switch {
-	case list.Type == gjson.Null:
+func queryParameters(list []byte) (parameters []sql.Param, err error) {
+	switch list[0] {
+	case 'n':
 		return nil, nil
-	case !list.IsArray():
+	case '[':
+	default:
 		return nil, badRequest("The query request is invalid: 'parameters' is not an array.")
 	}
-	list.ForEach(func(_, p gjson.Result) bool {
+	for p := range jsonpart.Children(list) {
 		var one sql.Param
-		p.ForEach(func(key, value gjson.Result) bool {
-			switch key.Str {
+		for c := range jsonpart.Children(p.Value) {
+			switch string(memberName(c)) {
 			case "name":
-				one.Name = value.Str
+				readText(c.Value, &one.Name)
 			case "value":
-				one.Value = json.RawMessage(value.Raw)
+				one.Value = c.Value
 			}
-			return true
-		})
+		}
 		if one.Name == "" {
-			err = badRequest("The query request is invalid: parameter %d of 'parameters' has no name.", len(parameters)+1)
-			return false
+			return nil, badRequest("The query request is invalid: parameter %d of 'parameters' has no name.", len(parameters)+1)
 		}
 		parameters = append(parameters, one)
-		return true
-	})
-	if err != nil {
-		return nil, err
 	}
 	if twice := givenTwice(parameters); twice != "" {
 		return nil, badRequest("The query request is invalid: the parameter '%s' is given more than once.", twice)

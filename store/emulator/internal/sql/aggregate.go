@@ -169,8 +169,8 @@ func (a *Aggregation) Add(doc, order []byte) error {
 func (a *Aggregation) add(e *env, order []byte) {
 	q := a.b.q
 	if !q.grouped {
-		if row := appendRow(e, nil, q.row); len(row) > 0 && e.err == nil && e.spend("DISTINCT", valueOf(row).comparing()) {
-			a.key = AppendKey(a.key[:0], valueOf(row))
+		if row := appendRow(e, nil, q.row); len(row) > 0 && e.err == nil && e.spend("DISTINCT", ValueOf(row).comparing()) {
+			a.key = AppendKey(a.key[:0], ValueOf(row))
 			a.group(order, nil, row)
 		}
 		return
@@ -280,8 +280,8 @@ func (a *Aggregation) groupRow(dst []byte, g *group, seen map[string]struct{}) (
 		e.aggs = append(e.aggs, g.tallies[i].result(agg.kind))
 	}
 	row := appendRow(e, dst, a.b.q.row)
-	if a.b.q.distinct && len(row) > 0 && e.spend("DISTINCT", valueOf(row).comparing()) {
-		a.key = AppendKey(a.key[:0], valueOf(row))
+	if a.b.q.distinct && len(row) > 0 && e.spend("DISTINCT", ValueOf(row).comparing()) {
+		a.key = AppendKey(a.key[:0], ValueOf(row))
 		if _, ok := seen[string(a.key)]; ok {
 			row = row[:0]
 		} else {

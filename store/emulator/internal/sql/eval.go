@@ -147,7 +147,7 @@ func (e *env) property(slot int) []byte {
 			return nil
 		}
 		if m.Escaped {
-			key = unescape(nil, key)
+			key = unescapeName(key)
 		}
 		for i, name := range e.slots {
 			if string(key) == name && e.found&(1<<i) == 0 {
@@ -356,7 +356,7 @@ func (c *pathCompare) test(e *env) truth {
 	if kindOf(raw[0]) != r.kind {
 		return c.op.across()
 	}
-	return e.compare(c.op, valueOf(raw), *r)
+	return e.compare(c.op, ValueOf(raw), *r)
 }
 
 // inExpr is x IN (...). Lists of constants are looked up, not searched, if long.

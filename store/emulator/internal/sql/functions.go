@@ -2,7 +2,6 @@ package sql
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 
 	"byline/internal/jsonpart"
@@ -36,7 +35,7 @@ var functions = map[string]*function{
 	"INDEX_OF":         {2, 3, indexOf},
 	"LEFT":             {2, 2, func(a []Value) Value { return substring(a[0], number(0), a[1]) }},
 	"LENGTH":           {1, 1, stringLength},
-	"LOWER":            {1, 1, stringMap(lower)},
+	"LOWER":            {1, 1, stringMap(bytes.ToLower)},
 	"LTRIM":            {1, 2, trim(true, false)},
 	"REPLACE":          {3, 3, replace},
 	"REPLICATE":        {2, 2, replicate},
@@ -48,7 +47,7 @@ var functions = map[string]*function{
 	"SUBSTRING":        {3, 3, func(a []Value) Value { return substring(a[0], a[1], a[2]) }},
 	"TOSTRING":         {1, 1, toString},
 	"TRIM":             {1, 2, trim(true, true)},
-	"UPPER":            {1, 1, stringMap(upper)},
+	"UPPER":            {1, 1, stringMap(bytes.ToUpper)},
 
 	"STRINGTOARRAY":   {1, 1, stringTo(Array)},
 	"STRINGTOBOOLEAN": {1, 1, stringTo(Bool)},
@@ -180,11 +179,13 @@ func toString(a []Value) Value {
 // stringTo reads the JSON in a string; it is undefined unless of that kind.
 func stringTo(k Kind) func([]Value) Value {
 	return func(a []Value) Value {
-		s := bytes.TrimSpace(a[0].text)
-		if a[0].kind != String || !json.Valid(s) || kindOf(s[0]) != k {
+		if a[0].kind != String {
 			return Value{}
 		}
-		v, _ := ParseValue(s)
+		v, err := ParseValue(bytes.TrimSpace(a[0].text))
+		if err != nil || v.kind != k {
+			return Value{}
+		}
 		if k == Number {
 			return number(v.num)
 		}
@@ -250,7 +251,7 @@ func arrayContains(a []Value) Value {
 		if !ok {
 			return boolean(false)
 		}
-		if partial && hasMembers(raw, wanted) || !partial && Compare(valueOf(raw), a[1]) == 0 {
+		if partial && hasMembers(raw, wanted) || !partial && Compare(ValueOf(raw), a[1]) == 0 {
 			return boolean(true)
 		}
 	}
@@ -294,7 +295,7 @@ func appendNew(out []byte, array Value, seen map[string]bool) []byte {
 		if !ok {
 			return out
 		}
-		if key = AppendKey(key[:0], valueOf(raw)); !seen[string(key)] {
+		if key = AppendKey(key[:0], ValueOf(raw)); !seen[string(key)] {
 			seen[string(key)] = true
 			out = appendElement(out, raw)
 		}
@@ -315,7 +316,7 @@ func setIntersect(a []Value) Value {
 		if !ok {
 			return Value{kind: Array, text: append(out, ']')}
 		}
-		if key = AppendKey(key[:0], valueOf(raw)); seen[string(key)] {
+		if key = AppendKey(key[:0], ValueOf(raw)); seen[string(key)] {
 			delete(seen, string(key))
 			out = appendElement(out, raw)
 		}
@@ -328,7 +329,7 @@ func hasMembers(raw []byte, wanted []namedValue) bool {
 	}
 	for _, w := range wanted {
 		v := member(raw, string(w.name))
-		if v == nil || Compare(valueOf(v), valueOf(w.raw)) != 0 {
+		if v == nil || Compare(ValueOf(v), ValueOf(w.raw)) != 0 {
 			return false
 		}
 	}

@@ -38,7 +38,7 @@ func Compare(a, b Value) int {
 			if !more || !longer {
 				return compareEnds(more, longer)
 			}
-			if c := Compare(valueOf(v), valueOf(w)); c != 0 {
+			if c := Compare(ValueOf(v), ValueOf(w)); c != 0 {
 				return c
 			}
 		}
@@ -51,7 +51,7 @@ func Compare(a, b Value) int {
 			if c := bytes.Compare(x[i].name, y[i].name); c != 0 {
 				return c
 			}
-			if c := Compare(valueOf(x[i].raw), valueOf(y[i].raw)); c != 0 {
+			if c := Compare(ValueOf(x[i].raw), ValueOf(y[i].raw)); c != 0 {
 				return c
 			}
 		}
@@ -81,7 +81,7 @@ func sortedMembers(raw []byte) []namedValue {
 			break
 		}
 		if m.Escaped {
-			key = unescape(nil, key)
+			key = unescapeName(key)
 		}
 		list = append(list, namedValue{key, raw[start:end]})
 	}
@@ -135,13 +135,13 @@ func AppendKey(dst []byte, v Value) []byte {
 			if !ok {
 				return append(dst, keyEnd)
 			}
-			dst = AppendKey(dst, valueOf(raw))
+			dst = AppendKey(dst, ValueOf(raw))
 		}
 	case Object:
 		dst = append(dst, keyObject)
 		for _, m := range sortedMembers(v.text) {
 			dst = appendKeyText(append(dst, keyString), m.name)
-			dst = AppendKey(dst, valueOf(m.raw))
+			dst = AppendKey(dst, ValueOf(m.raw))
 		}
 		return append(dst, keyEnd)
 	}

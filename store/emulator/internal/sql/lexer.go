@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 type tokenKind uint8
@@ -218,20 +220,38 @@ func unquoteSQL(s string, pos int) (string, *Error) {
 	if strings.IndexByte(in, '\\') < 0 {
 		return in, nil
 	}
-	for i := 0; i < len(in); i++ {
-		if in[i] != '\\' {
-			continue
+	out := make([]byte, 0, len(in))
+	for i := 0; i < len(in); {
+		n := 1
+		if in[i] == '\\' {
+			n = escapeLength(in[i:])
 		}
-		i++
-		if i < len(in) && strings.IndexByte(`"'\/bfnrt`, in[i]) >= 0 {
-			continue
+		switch {
+		case n == 0:
+			at := pos + 1 + i
+			return "", errorAt(at, at+2, "Syntax error, unknown escape sequence in a string")
+		case n == 1:
+			out = append(out, in[i])
+		case in[i+1] == '\'':
+			out = append(out, '\'')
+		default:
+			out, _ = jsontext.AppendUnquote(out, `"`+in[i:i+n]+`"`)
 		}
-		if i < len(in) && in[i] == 'u' && hex4([]byte(in[i+1:min(i+5, len(in))])) >= 0 {
-			i += 4
-			continue
-		}
-		at := pos + i // one behind, for the quote, and one before, for the backslash
-		return "", errorAt(at, at+2, "Syntax error, unknown escape sequence in a string")
+		i += n
 	}
-	return string(unescape(nil, []byte(in))), nil
+	return string(out), nil
+}
+
+// escapeLength returns the length of the escape sequence that s begins with, 0 if it is not one. A
+// surrogate pair is one sequence; a surrogate alone is none.
+func escapeLength(s string) int {
+	if strings.HasPrefix(s, `\'`) {
+		return 2
+	}
+	for _, n := range []int{2, 6, 12} {
+		if n <= len(s) && ValidJSON([]byte(`"`+s[:n]+`"`)) {
+			return n
+		}
+	}
+	return 0
 }

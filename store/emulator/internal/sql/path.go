@@ -31,7 +31,7 @@ func Lookup(doc []byte, p Path) Value {
 			return Value{}
 		}
 	}
-	return valueOf(raw)
+	return ValueOf(raw)
 }
 
 // arrayIndex reads a number as an indexing path would write it.

@@ -58,7 +58,7 @@ type likePart struct {
 // parseLike returns nil if the pattern is none.
 func parseLike(pattern []byte, escape rune) []likePart {
 	parts := make([]likePart, 0, len(pattern))
-	rs := characters(pattern)
+	rs := []rune(string(pattern))
 	for i := 0; i < len(rs); i++ {
 		switch r := rs[i]; {
 		case escape != 0 && r == escape:
@@ -86,31 +86,6 @@ func parseLike(pattern []byte, escape rune) []likePart {
 		}
 	}
 	return parts
-}
-
-// firstRune is utf8.DecodeRune that lets surrogates through.
-func firstRune(s []byte) (rune, int) {
-	if r := lone(s); r != 0 {
-		return r, 3
-	}
-	return utf8.DecodeRune(s)
-}
-
-// lastRune is utf8.DecodeLastRune that lets surrogates through.
-func lastRune(s []byte) (rune, int) {
-	if r := lone(s[max(0, len(s)-3):]); r != 0 {
-		return r, 3
-	}
-	return utf8.DecodeLastRune(s)
-}
-
-func characters(s []byte) []rune {
-	out := make([]rune, 0, len(s))
-	for len(s) > 0 {
-		r, n := firstRune(s)
-		out, s = append(out, r), s[n:]
-	}
-	return out
 }
 
 func likeSet(rs []rune) likePart {
@@ -168,7 +143,7 @@ func matchLike(parts []likePart, s []byte, steps *int, most int) bool {
 			i++
 			continue
 		}
-		r, n := firstRune(s[at:])
+		r, n := utf8.DecodeRune(s[at:])
 		if i < len(parts) && parts[i].matches(r) {
 			i++
 			at += n
@@ -177,7 +152,7 @@ func matchLike(parts []likePart, s []byte, steps *int, most int) bool {
 		if star < 0 {
 			return false
 		}
-		_, n = firstRune(s[mark:])
+		_, n = utf8.DecodeRune(s[mark:])
 		mark += n
 		i, at = star+1, mark
 	}
@@ -198,7 +173,7 @@ func likePrefix(pattern []byte, escape rune) (prefix []byte, open, whole, ok boo
 		if p.many || p.not || len(p.ranges) != 1 || p.ranges[0][0] != p.ranges[0][1] {
 			return prefix, true, p.many && i == len(parts)-1, true
 		}
-		prefix = appendRune(prefix, p.ranges[0][0])
+		prefix = utf8.AppendRune(prefix, p.ranges[0][0])
 	}
 	return prefix, false, true, true
 }

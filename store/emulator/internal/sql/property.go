@@ -49,7 +49,7 @@ func (p *pathExpr) eval(e *env) Value {
 	if !e.spend("A property", len(raw)) {
 		return Value{}
 	}
-	return valueOf(raw)
+	return ValueOf(raw)
 }
 
 // pathFrom reads the rest of a path. Paths that mean the same are one pathExpr.

@@ -3,7 +3,7 @@ package sql
 import (
 	"bytes"
 	"math"
-	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -18,29 +18,6 @@ func stringMap(f func([]byte) []byte) func([]Value) Value {
 	}
 }
 
-func lower(s []byte) []byte {
-	if utf8.Valid(s) {
-		return bytes.ToLower(s)
-	}
-	return mapRunes(s, unicode.ToLower)
-}
-
-func upper(s []byte) []byte {
-	if utf8.Valid(s) {
-		return bytes.ToUpper(s)
-	}
-	return mapRunes(s, unicode.ToUpper)
-}
-
-// mapRunes maps the characters of a text, in which surrogates may stand alone.
-func mapRunes(s []byte, f func(rune) rune) []byte {
-	out := make([]byte, 0, len(s))
-	for _, r := range characters(s) {
-		out = appendRune(out, f(r))
-	}
-	return out
-}
-
 // stringTest makes a function of two strings; if the third argument is true the
 // case does not matter.
 func stringTest(f func(s, t []byte) bool) func([]Value) Value {
@@ -53,7 +30,7 @@ func stringTest(f func(s, t []byte) bool) func([]Value) Value {
 				return Value{}
 			}
 			if a[2].yes {
-				return boolean(f(lower(a[0].text), lower(a[1].text)))
+				return boolean(f(bytes.ToLower(a[0].text), bytes.ToLower(a[1].text)))
 			}
 		}
 		return boolean(f(a[0].text, a[1].text))
@@ -110,22 +87,22 @@ func trim(left, right bool) func([]Value) Value {
 			if a[1].kind != String {
 				return Value{}
 			}
-			cut := characters(a[1].text)
-			drop = func(r rune) bool { return slices.Contains(cut, r) }
+			cut := string(a[1].text)
+			drop = func(r rune) bool { return strings.ContainsRune(cut, r) }
 		}
 		if a[0].kind != String {
 			return Value{}
 		}
 		s := a[0].text
 		for left && len(s) > 0 {
-			r, n := firstRune(s)
+			r, n := utf8.DecodeRune(s)
 			if !drop(r) {
 				break
 			}
 			s = s[n:]
 		}
 		for right && len(s) > 0 {
-			r, n := lastRune(s)
+			r, n := utf8.DecodeLastRune(s)
 			if !drop(r) {
 				break
 			}
@@ -147,35 +124,10 @@ func ascii(s []byte) bool {
 	return true
 }
 
-func units(s []byte) []uint16 {
-	out := make([]uint16, 0, len(s))
-	for len(s) > 0 {
-		if r := lone(s); r != 0 {
-			out = append(out, uint16(r))
-			s = s[3:]
-			continue
-		}
-		r, n := utf8.DecodeRune(s)
-		out = utf16.AppendRune(out, r)
-		s = s[n:]
-	}
-	return out
-}
+func units(s []byte) []uint16 { return utf16.Encode([]rune(string(s))) }
 
-func fromUnits(u []uint16) []byte {
-	out := make([]byte, 0, len(u))
-	for i := 0; i < len(u); i++ {
-		r := rune(u[i])
-		if i+1 < len(u) && utf16.IsSurrogate(r) {
-			if pair := utf16.DecodeRune(r, rune(u[i+1])); pair != utf8.RuneError {
-				r = pair
-				i++
-			}
-		}
-		out = appendRune(out, r)
-	}
-	return out
-}
+// fromUnits replaces half of a surrogate pair, which UTF-8 cannot hold, by U+FFFD.
+func fromUnits(u []uint16) []byte { return []byte(string(utf16.Decode(u))) }
 
 func length(s []byte) int {
 	if ascii(s) {

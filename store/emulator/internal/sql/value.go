@@ -6,7 +6,8 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Kind is the type of a Value. Kinds are numbered in Cosmos DB's type order.
@@ -51,11 +52,8 @@ func ParseValue(raw []byte) (Value, error) {
 	if simpleString(raw) {
 		return text(raw[1 : len(raw)-1]), nil
 	}
-	if !json.Valid(raw) {
+	if !ValidJSON(raw) {
 		return Value{}, errJSON
-	}
-	if !utf8.Valid(raw) {
-		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
 	raw = bytes.TrimSpace(raw)
 	if raw[0] == '{' || raw[0] == '[' {
@@ -65,7 +63,7 @@ func ParseValue(raw []byte) (Value, error) {
 		}
 		raw = compact.Bytes()
 	}
-	return valueOf(raw), nil
+	return ValueOf(raw), nil
 }
 
 // simpleString reports whether raw is a JSON string of printable ASCII without escapes.
@@ -98,8 +96,8 @@ func kindOf(c byte) Kind {
 	return Number
 }
 
-// valueOf returns the value of valid JSON without space around it.
-func valueOf(raw []byte) Value {
+// ValueOf returns the value of valid JSON that has no space between its tokens. The Value keeps raw.
+func ValueOf(raw []byte) Value {
 	if len(raw) == 0 {
 		return Value{}
 	}
@@ -122,11 +120,11 @@ func stringText(raw []byte) []byte {
 	if len(raw) < 2 {
 		return nil
 	}
-	s := raw[1 : len(raw)-1]
-	if bytes.IndexByte(s, '\\') >= 0 {
-		return unescape(make([]byte, 0, len(s)), s)
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		s, _ := jsontext.AppendUnquote(make([]byte, 0, len(raw)), raw) // valid: there is no error
+		return s
 	}
-	return s
+	return raw[1 : len(raw)-1]
 }
 
 var powersOfTen = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
