@@ -243,15 +243,11 @@ func (x *indexPolicy) says(path sql.Path) bool {
 	return inherited
 }
 
-// leaf is one scalar of a document that is indexed, or an array, whose scalars are looked
-// at only where they are needed: they are in no index and only count for the charge, and
-// there may be a million of them.
+// leaf is an indexed scalar of a document, or an array. An array counts as one value for the
+// charge. Its elements are in no index.
 type leaf struct {
-	path      uint64 // hash of its path, within the innermost array that it is in
-	raw       []byte
-	entry     bool      // it has an entry in the range index: it is not within an array
-	inherited bool      // of an array: whether its values are indexed unless policy says otherwise
-	policy    *pathNode // of an array: what is said of its values
+	path uint64 // hash of its path
+	raw  []byte
 }
 
 func (l leaf) isArray() bool { return l.raw[0] == '[' }
@@ -276,74 +272,48 @@ func hashPath(p sql.Path) uint64 {
 	return h
 }
 
-// leaves appends the indexed scalars of a document, and its arrays, in the order of their
-// paths' hashes. They share its bytes. doc is the client's part: system properties are not
-// indexed.
+// leaves appends the indexed leaves of a document in the order of their paths' hashes. They share
+// its bytes. doc is the client's part: system properties are not indexed.
 func (x *indexPolicy) leaves(dst []leaf, doc []byte) []leaf {
 	if x.root == nil {
 		return dst
 	}
-	return sortLeaves(walkLeaves(dst, doc, x.root, false, fnvOffset, true))
+	dst = appendLeaves(dst, doc, x.root, false, fnvOffset)
+	slices.SortFunc(dst, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
+	return dst
 }
 
-func sortLeaves(leaves []leaf) []leaf {
-	slices.SortFunc(leaves, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
-	return leaves
-}
-
-func walkLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint64, entry bool) []leaf {
+func appendLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint64) []leaf {
 	if n != nil && n.below != nil {
 		inherited = *n.below
 	}
-	if raw[0] != '{' && raw[0] != '[' {
-		included := inherited
-		if n != nil && n.here != nil {
-			included = *n.here
+	switch raw[0] {
+	case '{':
+		if n == nil && !inherited {
+			return dst
 		}
-		if included {
-			dst = append(dst, leaf{path: hash, raw: raw, entry: entry})
+		for c := range jsonpart.Children(raw) {
+			name := memberName(c)
+			dst = appendLeaves(dst, c.Value, n.child(string(name)), inherited, hashStep(hash, name))
 		}
 		return dst
+	case '[':
+		if n = n.child("[]"); n != nil && n.below != nil {
+			inherited = *n.below
+		}
 	}
-	if n == nil && !inherited {
-		return dst
+	if n != nil && n.here != nil {
+		inherited = *n.here
 	}
-	if raw[0] == '[' {
-		return append(dst, leaf{path: hash, raw: raw, inherited: inherited, policy: n.child("[]")})
-	}
-	for c := range jsonpart.Children(raw) {
-		name := memberName(c)
-		dst = walkLeaves(dst, c.Value, n.child(string(name)), inherited, hashStep(hash, name), entry)
+	if inherited {
+		dst = append(dst, leaf{hash, raw})
 	}
 	return dst
 }
 
-// element appends the leaves of one of an array's elements.
-func (l leaf) element(dst []leaf, raw []byte) []leaf {
-	return walkLeaves(dst, raw, l.policy, l.inherited, fnvOffset, false)
-}
-
-// countScalars returns how many scalars leaves have.
-func countScalars(leaves []leaf) int {
-	n := 0
-	for _, l := range leaves {
-		if !l.isArray() {
-			n++
-			continue
-		}
-		var room [32]leaf
-		elements := jsonpart.Elements{Text: l.raw, At: 1}
-		for raw, ok := elements.Next(); ok; raw, ok = elements.Next() {
-			n += countScalars(l.element(room[:0], raw))
-		}
-	}
-	return n
-}
-
-// changedLeaves calls removed and added for the scalars outside of arrays in which two
-// documents differ and returns the number of paths that differ, those in arrays included.
-// Paths of one hash, of members with one name, too, are one: their leaves may have one entry
-// in the index, so that all of them are removed before any is added.
+// changedLeaves calls removed and added for the leaves in which two documents differ, and returns
+// the number of paths that differ. Leaves of one path hash (members may repeat a name) can share
+// an index entry, so all of them are removed before any is added.
 func changedLeaves(old, new []leaf, removed, added func(leaf)) int {
 	changed := 0
 	for len(old) > 0 || len(new) > 0 {
@@ -355,7 +325,13 @@ func changedLeaves(old, new []leaf, removed, added func(leaf)) int {
 			is = samePath(new)
 		}
 		if !sameLeaves(old[:was], new[:is]) {
-			changed += changedPath(old[:was], new[:is], removed, added)
+			changed++
+			for _, l := range old[:was] {
+				removed(l)
+			}
+			for _, l := range new[:is] {
+				added(l)
+			}
 		}
 		old, new = old[was:], new[is:]
 	}
@@ -364,68 +340,6 @@ func changedLeaves(old, new []leaf, removed, added func(leaf)) int {
 
 func sameLeaves(old, new []leaf) bool {
 	return slices.EqualFunc(old, new, func(a, b leaf) bool { return bytes.Equal(a.raw, b.raw) })
-}
-
-// changedPath is changedLeaves for leaves of one path, which differ.
-func changedPath(old, new []leaf, removed, added func(leaf)) int {
-	old, before := splitArrays(old)
-	new, after := splitArrays(new)
-	changed := changedElements(before, after)
-	if sameLeaves(old, new) {
-		return changed
-	}
-	for _, l := range old {
-		removed(l)
-	}
-	for _, l := range new {
-		added(l)
-	}
-	return changed + 1
-}
-
-// splitArrays returns the scalars and the arrays among leaves.
-func splitArrays(leaves []leaf) (scalars, arrays []leaf) {
-	if !slices.ContainsFunc(leaves, leaf.isArray) {
-		return leaves, nil
-	}
-	for _, l := range leaves {
-		if l.isArray() {
-			arrays = append(arrays, l)
-		} else {
-			scalars = append(scalars, l)
-		}
-	}
-	return scalars, arrays
-}
-
-// changedElements returns the number of paths that differ in the arrays of one path: one,
-// most likely, in the old document and one in the new.
-func changedElements(old, new []leaf) int {
-	iterate := func(arrays []leaf) (all []jsonpart.Elements) {
-		for _, l := range arrays {
-			all = append(all, jsonpart.Elements{Text: l.raw, At: 1})
-		}
-		return all
-	}
-	from, to := iterate(old), iterate(new)
-	next := func(dst, arrays []leaf, all []jsonpart.Elements) (leaves []leaf, more bool) {
-		for i := range all {
-			if raw, ok := all[i].Next(); ok {
-				dst, more = arrays[i].element(dst, raw), true
-			}
-		}
-		return sortLeaves(dst), more
-	}
-	ignore := func(leaf) {}
-	var room [2][32]leaf
-	for changed := 0; ; {
-		before, had := next(room[0][:0], old, from)
-		after, has := next(room[1][:0], new, to)
-		if !had && !has {
-			return changed
-		}
-		changed += changedLeaves(before, after, ignore, ignore)
-	}
 }
 
 // samePath returns how many leaves at the start have one path.

@@ -10,7 +10,7 @@ import (
 
 // indexCost is what maintaining the index took, for the request charge.
 type indexCost struct {
-	leaves     int // indexed scalars of an item that is created or deleted
+	leaves     int // indexed leaves of an item that is created or deleted
 	composites int // composite index entries of the item
 	changed    int // paths whose terms were removed or added
 	moved      int // composite index entries that changed
@@ -122,14 +122,14 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 	cost.composites = len(policy.composites)
 	switch {
 	case rec == nil:
-		cost.leaves = countScalars(before)
-	case old == nil || old.rid != rec.rid: // else nobody asks
-		cost.leaves = countScalars(after)
+		cost.leaves = len(before)
+	case old == nil || old.rid != rec.rid: // the charge of a replace does not depend on it
+		cost.leaves = len(after)
 	}
 	x.takes(x.rangeBytes(after))
 	tail := lengthValue(len(x.address))
 	entry := func(l leaf, write func(key []byte)) {
-		if !l.entry || x.err != nil {
+		if l.isArray() || x.err != nil {
 			return
 		}
 		write(appendRangeEntry(x.scratch.key[:0], x.c.no, l, x.address))
@@ -153,7 +153,7 @@ func (x *indexWriter) rangeBytes(leaves []leaf) int {
 		return 0
 	}
 	for _, l := range leaves {
-		if l.entry {
+		if !l.isArray() {
 			n++
 		}
 	}
