@@ -27,7 +27,7 @@ const (
 // the order of their keys: a lookup that begins where the last one ended takes a fraction
 // of one that does not. Items that this finds and the page has no room for are no concern
 // of the charge.
-func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte, next *entry)) (stopped bool, err error) {
+func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	seen := 0
 	for valid {
 		entries, room := r.room.entries[:0], r.room.ahead[:0]
@@ -49,14 +49,7 @@ func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() boo
 				return true, err
 			}
 			if pause != nil && seen >= maxPageScan {
-				var following *entry
-				if i+1 < len(entries) {
-					following = &entries[i+1]
-				} else if valid {
-					one, _ := r.entryAt(it, common, nil)
-					following = &one
-				}
-				pause(entries[i].position, following)
+				pause(entries[i].position)
 				return true, nil
 			}
 		}

@@ -75,9 +75,6 @@ func (r *queryRun) begin() (*partition, error) {
 	if r.from.plan != 0 && (r.from.plan != r.plan.kind || r.from.index != r.plan.index()) {
 		return nil, invalidContinuation()
 	}
-	if err := r.lengthen(&r.from); err != nil {
-		return nil, err
-	}
 	return r.currentPartition()
 }
 
@@ -202,7 +199,7 @@ func (r *queryRun) runStream() error {
 		end = offset + limit
 	}
 	emitted := r.from.emitted
-	var last, following []byte // the position of the last row, and the address of what comes next
+	var last []byte // position of the last row
 	full := false
 	look := r.plan.composite != nil || r.plan.kind == planPoints // one item more, to know whether there is a next page
 	remember := func(position []byte) { last = append(last[:0], position...) }
@@ -215,11 +212,9 @@ func (r *queryRun) runStream() error {
 	if end >= 0 {
 		r.ahead = min(r.ahead, int(uint64(end)-emitted))
 	}
-	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, address []byte, rec *record) (bool, error) {
+	stopped, err := r.visit(&r.plan.spans[at], r.from, func(position, _ []byte, rec *record) (bool, error) {
 		if full {
-			if remember(shortPosition(last, position, r.plan.reverse)); len(last) > maxPosition {
-				following = bytes.Clone(address)
-			}
+			last = r.plan.separator(last, position)
 			return false, nil
 		}
 		if emitted < uint64(offset) {
@@ -237,22 +232,14 @@ func (r *queryRun) runStream() error {
 		}
 		full = r.rows >= r.size || len(r.out) >= maxPageBytes
 		return !full || look, nil
-	}, func(position []byte, next *entry) {
-		if next != nil && next.key != nil {
-			position = shortPosition(position, next.position, r.plan.reverse)
-			following = bytes.Clone(next.key[positionOffset:])
-		}
-		remember(position)
-	})
+	}, remember)
 	if err != nil {
 		return err
 	}
 	switch {
 	case end >= 0 && emitted >= uint64(end):
 	case stopped:
-		r.next = r.plan.continuation(at)
-		r.next.emitted, r.next.started, r.next.after = emitted, true, last
-		return r.shorten(r.next, following)
+		return r.continueAfter(last, at, emitted)
 	case at+1 < len(r.plan.spans):
 		r.next = r.plan.continuation(at + 1)
 		r.next.emitted = emitted
@@ -281,7 +268,7 @@ func (r *queryRun) addRow(doc []byte) error {
 // reports whether fn stopped it. When it has looked at maxPageScan entries it
 // stops, too, having told pause where, and of an index what comes next, nil for nothing;
 // without pause it goes on.
-func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(position []byte, next *entry)) (stopped bool, err error) {
+func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	if r.plan.kind&^(planSorted|planRows) == planPoints {
 		return r.visitPoints(from, fn)
 	}
@@ -342,7 +329,7 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 			return true, err
 		}
 		if pause != nil && seen >= maxPageScan {
-			pause(position, nil)
+			pause(position)
 			return true, nil
 		}
 		valid = next()
@@ -501,9 +488,7 @@ func (r *queryRun) runAggregation() error {
 		return queryError(err)
 	}
 	if more {
-		r.next = r.plan.continuation(0)
-		r.next.emitted, r.next.started, r.next.after = emitted, true, shortPosition(after, next, false)
-		return r.shortenOrder(r.next, next)
+		return r.continueAfter(r.plan.separator(after, next), 0, emitted)
 	}
 	return nil
 }

@@ -83,11 +83,11 @@ func (r *queryRun) runSorted() error {
 	}
 	kept.trim()
 	emitted := r.from.emitted
-	more, last, next := kept.more, r.from.after, kept.worst
+	more, last, next := kept.more, r.from.after, kept.worst.key
 	for i, it := range kept.items {
 		if i >= skip {
 			if len(r.out) >= maxPageBytes {
-				more, next = true, it
+				more, next = true, it.key
 				break
 			}
 			if err := r.q.ctx.Err(); err != nil {
@@ -107,9 +107,7 @@ func (r *queryRun) runSorted() error {
 		emitted, last = emitted+1, it.key
 	}
 	if more && (limit < 0 || emitted < uint64(offset+limit)) {
-		r.next = r.plan.continuation(0)
-		r.next.emitted, r.next.started, r.next.after = emitted, true, shortPosition(last, next.key, false)
-		return r.shorten(r.next, next.key[next.address:])
+		return r.continueAfter(r.plan.separator(last, next), 0, emitted)
 	}
 	return nil
 }
