@@ -358,13 +358,5 @@ func sessionAhead(err error) bool {
 
 func hasStatus(err error, statuses ...int) bool {
 	var r *azcore.ResponseError
-	if !errors.As(err, &r) {
-		return false
-	}
-	for _, s := range statuses {
-		if r.StatusCode == s {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &r) && slices.Contains(statuses, r.StatusCode)
 }

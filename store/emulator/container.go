@@ -275,7 +275,7 @@ func (e *Engine) container(q *request) (*response, error) {
 			return nil, err
 		}
 		defer c.mu.RUnlock()
-		if etag := c.def.record.ETag; q.knows(etag) {
+		if etag := c.def.record.ETag; q.notModified(etag) {
 			return &response{status: http.StatusNotModified, etag: etag, charge: chargeMetadata, container: c}, nil
 		}
 		p := c.ranges[0]
@@ -297,8 +297,8 @@ func (e *Engine) container(q *request) (*response, error) {
 			if err != nil {
 				return err
 			}
-			if match := q.get("If-Match"); match != "" && match != "*" && match != def.record.ETag {
-				return preconditionFailed()
+			if err := checkIfMatch(q.get("If-Match"), def.record.ETag); err != nil {
+				return err
 			}
 			delete(d.containers, q.segments[3])
 			return m.dropContainer(c)
@@ -340,8 +340,8 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 			return resourceNotFound()
 		}
 		old := c.def
-		if match := q.get("If-Match"); match != "" && match != "*" && match != old.record.ETag {
-			return preconditionFailed()
+		if err := checkIfMatch(q.get("If-Match"), old.record.ETag); err != nil {
+			return err
 		}
 		was, is := old.record.Properties, props
 		if is.ID != was.ID || is.PartitionKey.Kind != was.PartitionKey.Kind || !slices.Equal(is.PartitionKey.Paths, was.PartitionKey.Paths) {
@@ -385,7 +385,7 @@ func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 		return nil, ownerNotFound()
 	}
 	etag := quoteETag(strconv.Itoa(len(c.ranges) + len(c.def.record.Gone)))
-	if q.knows(etag) {
+	if q.notModified(etag) {
 		return &response{status: http.StatusNotModified, etag: etag, charge: chargeNotModified, container: c}, nil
 	}
 	var rows [][]byte

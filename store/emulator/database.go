@@ -73,7 +73,7 @@ func (e *Engine) database(q *request) (*response, error) {
 		if d == nil {
 			return nil, resourceNotFound()
 		}
-		if q.knows(d.ETag) {
+		if q.notModified(d.ETag) {
 			return &response{status: http.StatusNotModified, etag: d.ETag, charge: chargeMetadata}, nil
 		}
 		return &response{status: http.StatusOK, body: d.body, etag: d.ETag, charge: chargeMetadata}, nil
@@ -83,8 +83,8 @@ func (e *Engine) database(q *request) (*response, error) {
 			if d == nil {
 				return resourceNotFound()
 			}
-			if match := q.get("If-Match"); match != "" && match != "*" && match != d.ETag {
-				return preconditionFailed()
+			if err := checkIfMatch(q.get("If-Match"), d.ETag); err != nil {
+				return err
 			}
 			for _, c := range d.containers {
 				if err := m.dropContainer(c); err != nil {

@@ -16,23 +16,6 @@ type Operation struct {
 	Item      string // "" if the request names none in its path
 }
 
-// Kind is a kind of request.
-type Kind string
-
-// The kinds of requests. Metadata is everything that is not about items.
-const (
-	Read       Kind = "read"
-	Create     Kind = "create"
-	Upsert     Kind = "upsert"
-	Replace    Kind = "replace"
-	Patch      Kind = "patch"
-	Delete     Kind = "delete"
-	Batch      Kind = "batch"
-	Query      Kind = "query"
-	ChangeFeed Kind = "change feed"
-	Metadata   Kind = "metadata"
-)
-
 // Fault is what goes wrong with a request. The zero value is nothing.
 type Fault struct {
 	// Latency passes before the request is served, in real time.
@@ -101,34 +84,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func operationOf(q *request) Operation {
-	o := Operation{Kind: Metadata}
+	o := Operation{Kind: q.kind}
 	for i, name := range []*string{&o.Database, &o.Container, &o.Item} {
 		if 2*i+1 < len(q.segments) {
 			*name = q.segments[2*i+1]
 		}
-	}
-	if len(q.segments) < 5 || q.segments[4] != "docs" {
-		return o
-	}
-	switch {
-	case q.method == http.MethodPut:
-		o.Kind = Replace
-	case q.method == http.MethodPatch:
-		o.Kind = Patch
-	case q.method == http.MethodDelete:
-		o.Kind = Delete
-	case q.method == http.MethodGet && len(q.segments) == 6:
-		o.Kind = Read
-	case q.method == http.MethodGet && q.get("A-Im") != "":
-		o.Kind = ChangeFeed
-	case q.method == http.MethodGet || isQuery(q):
-		o.Kind = Query
-	case q.is("X-Ms-Cosmos-Is-Batch-Request"):
-		o.Kind = Batch
-	case q.is("X-Ms-Documentdb-Is-Upsert"):
-		o.Kind = Upsert
-	default:
-		o.Kind = Create
 	}
 	return o
 }

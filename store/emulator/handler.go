@@ -27,7 +27,8 @@ type request struct {
 	header   http.Header
 	body     []byte
 	segments []string // of the path, decoded
-	endpoint string   // under which the client reached the engine
+	kind     Kind
+	endpoint string // under which the client reached the engine
 }
 
 // origin is how a request reached the engine.
@@ -76,11 +77,19 @@ func (r *request) checkHeaders() error {
 
 func (r *request) is(name string) bool { return strings.EqualFold(r.get(name), "true") }
 
-// knows reports whether a client that reads a resource with an ETag wants it only if it is another
-// one; with *, only if there is none.
-func (r *request) knows(etag string) bool {
+// notModified reports whether a conditional read of a resource with this ETag is answered with 304.
+// If-None-Match: * matches every existing resource.
+func (r *request) notModified(etag string) bool {
 	match := r.get("If-None-Match")
 	return match == etag || match == "*"
+}
+
+// checkIfMatch compares the If-Match header of a write with the ETag of the resource.
+func checkIfMatch(match, etag string) error {
+	if match != "" && match != "*" && match != etag {
+		return preconditionFailed()
+	}
+	return nil
 }
 
 func (r *request) minimal() bool { return strings.EqualFold(r.get("Prefer"), "return=minimal") }
@@ -310,6 +319,7 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 	}
 	q.segments = segments
 	n := len(segments)
+	q.kind = q.classify()
 	resourceType, link := "", ""
 	if n > 0 {
 		if n%2 == 1 {
@@ -358,10 +368,8 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 		return e.container(&q)
 	case n == 5 && segments[4] == "pkranges":
 		return e.partitionKeyRanges(&q)
-	case n == 5 && segments[4] == "docs":
-		return e.documents(&q)
-	case n == 6 && segments[4] == "docs":
-		return e.document(&q)
+	case segments[4] == "docs":
+		return e.items(&q)
 	}
 	return nil, badRequest("Request url is invalid.")
 }

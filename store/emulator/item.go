@@ -359,8 +359,8 @@ func (d *definition) itemKey(text string) (partitionKey, error) {
 	return key, nil
 }
 
-// document serves /dbs/{db}/colls/{container}/docs/{id}.
-func (e *Engine) document(q *request) (*response, error) {
+// items serves /dbs/{db}/colls/{container}/docs and /docs/{id}.
+func (e *Engine) items(q *request) (*response, error) {
 	c, err := e.lookup(q)
 	if err != nil {
 		return nil, err
@@ -368,62 +368,51 @@ func (e *Engine) document(q *request) (*response, error) {
 	if err := q.checkHeaders(); err != nil {
 		return nil, err
 	}
-	id, match := q.segments[5], q.get("If-Match")
-	switch q.method {
-	case http.MethodGet:
+	id, match := "", q.get("If-Match")
+	if len(q.segments) == 6 {
+		id = q.segments[5]
+	}
+	switch q.kind {
+	case Read:
 		return e.readItem(q, c, id)
-	case http.MethodPut:
+	case Create, Upsert:
+		return e.writeItem(q, c, func(d *definition) (operation, error) {
+			n, err := d.parseItem(q.body)
+			return func(t *transaction) (opResult, error) {
+				if q.kind == Upsert {
+					return t.upsert(n, match)
+				}
+				return t.create(n)
+			}, err
+		})
+	case Replace:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
 			n, err := d.parseItem(q.body)
 			return func(t *transaction) (opResult, error) { return t.replace(id, n, match) }, err
 		})
-	case http.MethodPatch:
+	case Patch:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
 			p, err := e.parsePatch(q.body)
 			return func(t *transaction) (opResult, error) { return t.patch(id, p, match) }, err
 		})
-	case http.MethodDelete:
+	case Delete:
 		return e.writeItem(q, c, func(d *definition) (operation, error) {
 			return func(t *transaction) (opResult, error) { return t.delete(id, match) }, nil
 		})
+	case Batch:
+		return e.batch(q, c)
+	case Query:
+		if q.method == http.MethodGet {
+			return e.listItems(q, c)
+		}
+		return e.query(q, c)
+	case ChangeFeed:
+		if mode := q.get("A-Im"); !strings.EqualFold(mode, "Incremental Feed") {
+			return nil, badRequest("The change feed mode '%s' is not supported: only the latest versions are kept.", mode)
+		}
+		return e.changeFeed(q, c)
 	}
 	return nil, methodNotAllowed()
-}
-
-// documents serves /dbs/{db}/colls/{container}/docs: create, upsert, batch,
-// query, change feed and list.
-func (e *Engine) documents(q *request) (*response, error) {
-	c, err := e.lookup(q)
-	if err != nil {
-		return nil, err
-	}
-	if err := q.checkHeaders(); err != nil {
-		return nil, err
-	}
-	switch {
-	case q.method == http.MethodGet && strings.EqualFold(q.get("A-Im"), "Incremental Feed"):
-		return e.changeFeed(q, c)
-	case q.method == http.MethodGet && q.get("A-Im") != "":
-		return nil, badRequest("The change feed mode '%s' is not supported: only the latest versions are kept.", q.get("A-Im"))
-	case q.method == http.MethodGet:
-		return e.listItems(q, c)
-	case q.method != http.MethodPost:
-		return nil, methodNotAllowed()
-	case q.is("X-Ms-Cosmos-Is-Batch-Request"):
-		return e.batch(q, c)
-	case isQuery(q):
-		return e.query(q, c)
-	}
-	upsert, match := q.is("X-Ms-Documentdb-Is-Upsert"), q.get("If-Match")
-	return e.writeItem(q, c, func(d *definition) (operation, error) {
-		n, err := d.parseItem(q.body)
-		return func(t *transaction) (opResult, error) {
-			if upsert {
-				return t.upsert(n, match)
-			}
-			return t.create(n)
-		}, err
-	})
 }
 
 // readItem is a point read.
@@ -477,7 +466,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 		return resp, itemNotFound()
 	}
 	resp.etag = r.etag(c.no)
-	if q.knows(resp.etag) {
+	if q.notModified(resp.etag) {
 		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
 		return resp, nil
 	}

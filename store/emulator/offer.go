@@ -122,7 +122,7 @@ func (e *Engine) offers(q *request) (*response, error) {
 		switch o := e.catalog.Load().offers[id]; {
 		case o == nil:
 			return nil, resourceNotFound()
-		case q.knows(o.ETag):
+		case q.notModified(o.ETag):
 			return &response{status: http.StatusNotModified, etag: o.ETag, charge: chargeMetadata}, nil
 		default:
 			return o.response(), nil
@@ -146,8 +146,8 @@ func (e *Engine) offers(q *request) (*response, error) {
 			if o == nil {
 				return resourceNotFound()
 			}
-			if match := q.get("If-Match"); match != "" && match != "*" && match != o.ETag {
-				return preconditionFailed()
+			if err := checkIfMatch(q.get("If-Match"), o.ETag); err != nil {
+				return err
 			}
 			changed = *o
 			changed.Content, changed.Timestamp = in.Content, e.clock().Unix()

@@ -241,10 +241,10 @@ func (t *transaction) existing(id, match string, room *[]byte) (*record, error) 
 	if !live {
 		return nil, itemNotFound()
 	}
-	if match != "" && match != "*" && match != rec.etag(t.c.no) {
-		return nil, preconditionFailed()
+	if match == "" {
+		return rec, nil
 	}
-	return rec, nil
+	return rec, checkIfMatch(match, rec.etag(t.c.no))
 }
 
 func (t *transaction) checkKey(n *newItem) error {
