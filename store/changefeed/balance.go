@@ -2,15 +2,14 @@ package changefeed
 
 import "slices"
 
-// balance says which leases a process should take next, so that all that live
-// have equally many. Those that nobody works on come first; if there are none,
-// and the process has less than its share, it steals exactly one from the busiest
-// other that has more than its own. Processes that decide so at their own times
-// come to an equal share within as many rounds as the share is large.
+// balance returns the leases that a process should take next, so that all live processes hold
+// equally many. Free and expired leases come first. If there are none, and the process has less
+// than its share, it steals exactly one from the busiest other process that holds more than its
+// share. Processes that rebalance independently reach equal shares within as many rounds as the
+// share is large.
 //
-// live tells which leases somebody works on, this process included. Leases that
-// are this process's without being worked on are from an earlier life of it, and
-// are always taken.
+// live reports whether a process, this one included, works on a lease. A lease of this owner that
+// is not live is left over from an earlier run, and is always taken.
 func balance(all []*lease, me string, live func(*lease) bool) (take []*lease, steal *lease) {
 	count := map[string]int{me: 0}
 	var free []*lease
@@ -39,8 +38,8 @@ func balance(all []*lease, me string, live func(*lease) bool) (take []*lease, st
 			busiest = owner
 		}
 	}
-	// Who has just its share gives one away only if this process lacks two: then
-	// the shares of all come no further apart.
+	// An owner of exactly its share gives one away only to a process that lacks two: otherwise the
+	// shares would not come closer.
 	if spare := count[busiest] - share; busiest == "" || spare < 0 || spare == 0 && need < 2 {
 		return take, nil
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// continuation is azcosmos's continuation token of a change feed, opened: a
-// position for each of some ranges, the one that is read next first.
+// continuation is a decoded change feed continuation token of azcosmos: a position for each of its
+// ranges. The first one is read next.
 type continuation struct {
 	Version    int        `json:"version,omitempty"`
 	ResourceID string     `json:"resourceId"`
 	Positions  []position `json:"continuation"`
 }
 
-// position is how far a range has been read: the ETag of its last page, nil for
-// the beginning, and fromNow for what comes after the next read.
+// position is how far a range has been read: the ETag of its last page; nil for the beginning of
+// the feed; fromNow for its end.
 type position struct {
 	MinInclusive string       `json:"minInclusive"`
 	MaxExclusive string       `json:"maxExclusive"`
@@ -34,7 +34,7 @@ func (p position) feedRange() azcosmos.FeedRange {
 	return azcosmos.FeedRange{MinInclusive: p.MinInclusive, MaxExclusive: p.MaxExclusive}
 }
 
-// start is the continuation at the same position of some ranges, before any page.
+// start returns a continuation that begins at one position in several ranges.
 func start(etag *azcore.ETag, ranges ...azcosmos.FeedRange) continuation {
 	c := continuation{Version: 1}
 	for _, r := range ranges {
@@ -54,16 +54,14 @@ func parseContinuation(token string) (c continuation, err error) {
 }
 
 func (c continuation) String() string {
-	b, _ := json.Marshal(c) // of strings and numbers alone
+	b, _ := json.Marshal(c) // cannot fail: only strings and numbers
 	return string(b)
 }
 
-// within is the continuation for a part of the ranges, or for a range that they
-// were merged into: one position that skips nothing which any of them has still
-// to read.
+// within returns the continuation for a part of the ranges, or for a range that they were merged
+// into: the lowest of their positions, so that no change is skipped.
 //
-// The positions of ranges that were merged can be compared: a merged range keeps
-// the LSN of every item, so that its parts can be read on at their own positions.
+// Positions of merged ranges can be compared: a merged range keeps the LSN of every item.
 func (c continuation) within(r azcosmos.FeedRange) continuation {
 	at := position{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive}
 	for i, p := range c.overlapping(r) {
@@ -78,7 +76,7 @@ func (c continuation) overlapping(r azcosmos.FeedRange) []position {
 	return slices.DeleteFunc(slices.Clone(c.Positions), func(p position) bool { return !overlap(p.feedRange(), r) })
 }
 
-// lastLSN is the highest position of the ranges that have keys in common with r.
+// lastLSN returns the highest position of the ranges that overlap r.
 func (c continuation) lastLSN(r azcosmos.FeedRange) (last uint64) {
 	for _, p := range c.overlapping(r) {
 		last = max(last, lsnOf(p.ETag))
@@ -86,7 +84,7 @@ func (c continuation) lastLSN(r azcosmos.FeedRange) (last uint64) {
 	return last
 }
 
-// firstLSN is the lowest position.
+// firstLSN returns the lowest position.
 func (c continuation) firstLSN() uint64 {
 	first := lsnOf(c.Positions[0].ETag)
 	for _, p := range c.Positions {
@@ -95,7 +93,7 @@ func (c continuation) firstLSN() uint64 {
 	return first
 }
 
-// feedRangesOf returns the ranges in order.
+// feedRangesOf returns the ranges of positions, in order.
 func feedRangesOf(positions []position) []azcosmos.FeedRange {
 	var ranges []azcosmos.FeedRange
 	for _, p := range positions {
@@ -105,8 +103,7 @@ func feedRangesOf(positions []position) []azcosmos.FeedRange {
 	return ranges
 }
 
-// earlier reports whether a is before b. What cannot be compared is taken as the
-// beginning.
+// earlier reports whether a is before b. An ETag that is not an LSN counts as the beginning.
 func earlier(a, b *azcore.ETag) bool {
 	return lsnOf(a) < lsnOf(b)
 }
@@ -122,30 +119,30 @@ func lsnOf(etag *azcore.ETag) uint64 {
 	return lsn
 }
 
-// spanOf is a range as a text.
+// spanOf formats a range for ids and logs.
 func spanOf(r azcosmos.FeedRange) string { return r.MinInclusive + "-" + r.MaxExclusive }
 
-// overlap reports whether two feed ranges have keys in common.
+// overlap reports whether two feed ranges intersect.
 func overlap(a, b azcosmos.FeedRange) bool {
 	return compareKeys(a.MinInclusive, b.MaxExclusive) < 0 && compareKeys(b.MinInclusive, a.MaxExclusive) < 0
 }
 
-// inside reports whether all keys of a are in b.
+// inside reports whether a lies within b.
 func inside(a, b azcosmos.FeedRange) bool {
 	return compareKeys(a.MinInclusive, b.MinInclusive) >= 0 && compareKeys(a.MaxExclusive, b.MaxExclusive) <= 0
 }
 
-// finer reports whether a is a true part of b.
-func finer(a, b azcosmos.FeedRange) bool { return inside(a, b) && !inside(b, a) }
+// narrower reports whether a lies within b and is smaller.
+func narrower(a, b azcosmos.FeedRange) bool { return inside(a, b) && !inside(b, a) }
 
-// compareKeys orders the bounds of ranges. Bounds of hierarchical keys may differ
-// in how many zeros they end with.
+// compareKeys orders the bounds of ranges. Bounds of hierarchical keys may differ in their trailing
+// zeros.
 func compareKeys(a, b string) int {
 	return cmp.Compare(strings.TrimRight(a, "0"), strings.TrimRight(b, "0"))
 }
 
-// common is what two ranges that overlap have in common.
-func common(a, b azcosmos.FeedRange) azcosmos.FeedRange {
+// intersection returns what two overlapping ranges share.
+func intersection(a, b azcosmos.FeedRange) azcosmos.FeedRange {
 	if compareKeys(b.MinInclusive, a.MinInclusive) > 0 {
 		a.MinInclusive = b.MinInclusive
 	}
@@ -155,7 +152,7 @@ func common(a, b azcosmos.FeedRange) azcosmos.FeedRange {
 	return a
 }
 
-// uncovered returns what is left of a range without some others.
+// uncovered returns the parts of a range that none of the others covers.
 func uncovered(r azcosmos.FeedRange, others []azcosmos.FeedRange) (left []azcosmos.FeedRange) {
 	others = slices.SortedFunc(slices.Values(others), func(a, b azcosmos.FeedRange) int { return compareKeys(a.MinInclusive, b.MinInclusive) })
 	for _, o := range others {

@@ -14,51 +14,48 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// lease is an item of the leases container: who works on a feed range, and how
-// far they have come.
+// lease is an item of the leases container: owner and progress of one feed range.
 //
-// Invariant: all changes of the range before the continuation have been handled.
-// It holds of every lease by itself, so any leases that cover a range between
-// them, however they overlap, lose nothing, and one that others cover can go.
+// Invariant: all changes of the range before the continuation have been handled. It holds for every
+// lease by itself. So leases that cover a range together lose nothing, however they overlap, and a
+// lease that others cover can be removed.
 type lease struct {
 	ID           string `json:"id"`
 	MinInclusive string `json:"minInclusive"`
 	MaxExclusive string `json:"maxExclusive"`
-	Owner        string `json:"owner"` // "" if nobody
+	Owner        string `json:"owner"` // "" if free
 	Continuation string `json:"continuation"`
 	Generation   int64  `json:"generation"` // raised by every change of owner
-	Renewals     int64  `json:"renewals"`   // raised by every write, so that observers see a sign of life
+	Renewals     int64  `json:"renewals"`   // raised by every write, which changes the ETag
 
-	// Expiry is how long the owner lets the lease go without a sign of life, in
-	// nanoseconds. Owners may differ in it.
+	// Expiry is how long the lease stays valid without renewal, in nanoseconds. Owners may differ
+	// in it.
 	Expiry time.Duration `json:"expiry,omitempty"`
 
-	// Merging says that the lease replaces all finer ones within its range, which
-	// its owner removes before anything else.
+	// Merging marks a lease that replaces all narrower ones within its range. Its owner removes
+	// those first.
 	Merging bool `json:"merging,omitempty"`
 
-	// Resets counts how often Reset has sent the range back to the beginning. Of
-	// two leases for the same changes, the one that was reset less often holds what
-	// Reset has revoked: it replaces no other.
+	// Resets counts the Resets of the range. Of two leases for the same changes, the one with fewer
+	// Resets is revoked: it replaces no other.
 	Resets int64 `json:"resets,omitempty"`
 
-	// ReplayTo is the LSN at which the range's feed ended when it was reset, until
-	// the changes up to there have been handled again; then 0.
+	// ReplayTo is the LSN at the end of the feed when the range was reset, until the range has been
+	// replayed up to it; then 0.
 	ReplayTo uint64 `json:"replayTo,omitempty"`
 
 	etag    azcore.ETag
-	written time.Time // by this process, at the latest: when the write was begun
-	renewed time.Time // by whom ever, by Cosmos DB's clock in whole seconds; of listed leases
+	written time.Time // start of this process's last write
+	renewed time.Time // _ts of a listed lease, in whole seconds
 }
 
 func (v *lease) feedRange() azcosmos.FeedRange {
 	return azcosmos.FeedRange{MinInclusive: v.MinInclusive, MaxExclusive: v.MaxExclusive}
 }
 
-// ErrLeaseLost is the cause with which a handler's context ends when another
-// process has taken the lease, or may have taken it because this one could not
-// renew it in time.
-var ErrLeaseLost = errors.New("the lease was lost")
+// errLeaseLost is the cause of the cancellation of a handler's context when another process has
+// taken the lease, or may have because it was not renewed in time.
+var errLeaseLost = errors.New("lease lost")
 
 // leases reads and writes the leases of one processor.
 type leases struct {
@@ -71,8 +68,8 @@ func (l leases) id(r azcosmos.FeedRange) string {
 	return l.prefix + "." + spanOf(r)
 }
 
-// list returns all leases. They are not of one moment: a lease may be missing
-// that was replaced by others meanwhile, and these others, too.
+// list returns all leases. It is no snapshot: while leases are replaced, it may miss both the old
+// and the new ones.
 func (l leases) list(ctx context.Context) ([]*lease, error) {
 	pager := l.container.NewQueryItemsPager("SELECT * FROM c WHERE STARTSWITH(c.id, @prefix)", azcosmos.NewPartitionKey(),
 		&azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@prefix", Value: l.prefix + "."}}})
@@ -92,7 +89,7 @@ func (l leases) list(ctx context.Context) ([]*lease, error) {
 				return nil, fmt.Errorf("list leases: %w", err)
 			}
 			v.etag, v.renewed = v.ETag, time.Unix(v.TS, 0)
-			if v.ID == l.id(v.feedRange()) { // not of a processor whose name begins with this one's
+			if v.ID == l.id(v.feedRange()) { // excludes processors whose name has this one as a prefix
 				all = append(all, &v.lease)
 			}
 		}
@@ -100,7 +97,7 @@ func (l leases) list(ctx context.Context) ([]*lease, error) {
 	return all, nil
 }
 
-// read returns a lease, nil if there is none.
+// read returns a lease, or nil if it does not exist.
 func (l leases) read(ctx context.Context, id string) (*lease, error) {
 	r, err := l.container.ReadItem(ctx, azcosmos.NewPartitionKeyString(id), id, nil)
 	if hasStatus(err, http.StatusNotFound) && !sessionAhead(err) {
@@ -116,7 +113,7 @@ func (l leases) read(ctx context.Context, id string) (*lease, error) {
 	return v, nil
 }
 
-// create makes a lease, and reports false if there is one already.
+// create creates a lease. It reports false if the lease exists.
 func (l leases) create(ctx context.Context, v *lease) (bool, error) {
 	v.ID = l.id(v.feedRange())
 	item, err := json.Marshal(v)
@@ -135,8 +132,8 @@ func (l leases) create(ctx context.Context, v *lease) (bool, error) {
 	return true, nil
 }
 
-// save writes the lease if it is still what was read, and takes over its new
-// ETag; otherwise it returns ErrLeaseLost.
+// save replaces the lease if its ETag has not changed, and updates the ETag; otherwise it returns
+// errLeaseLost.
 func (l leases) save(ctx context.Context, v *lease) error {
 	v.Renewals++
 	item, err := json.Marshal(v)
@@ -146,7 +143,7 @@ func (l leases) save(ctx context.Context, v *lease) error {
 	began := l.clock()
 	r, err := l.container.ReplaceItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, item, &azcosmos.ItemOptions{IfMatchEtag: &v.etag})
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return ErrLeaseLost
+		return errLeaseLost
 	}
 	if err != nil {
 		return fmt.Errorf("write lease %s: %w", v.ID, err)
@@ -155,12 +152,11 @@ func (l leases) save(ctx context.Context, v *lease) error {
 	return nil
 }
 
-// remove deletes the lease if it is still what was read; otherwise it returns
-// ErrLeaseLost, also if it is gone.
+// remove deletes the lease if its ETag has not changed; otherwise it returns errLeaseLost.
 func (l leases) remove(ctx context.Context, v *lease) error {
 	_, err := l.container.DeleteItem(ctx, azcosmos.NewPartitionKeyString(v.ID), v.ID, &azcosmos.ItemOptions{IfMatchEtag: &v.etag})
 	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-		return ErrLeaseLost
+		return errLeaseLost
 	}
 	if err != nil {
 		return fmt.Errorf("delete lease %s: %w", v.ID, err)
@@ -168,10 +164,9 @@ func (l leases) remove(ctx context.Context, v *lease) error {
 	return nil
 }
 
-// sendBack moves an existing lease to where v is, in a new generation, if v was
-// reset since the lease was. Its owner finds its next write refused, and takes it
-// up anew.
-func (l leases) sendBack(ctx context.Context, v *lease) error {
+// reset moves a lease to the position of v, in a new generation, if it was reset less often than v.
+// The next write of its owner fails, and the owner takes the lease again.
+func (l leases) reset(ctx context.Context, v *lease) error {
 	for {
 		now, err := l.read(ctx, v.ID)
 		if now == nil || err != nil || now.Resets >= v.Resets {
@@ -179,16 +174,15 @@ func (l leases) sendBack(ctx context.Context, v *lease) error {
 		}
 		now.Continuation, now.Resets, now.ReplayTo = v.Continuation, v.Resets, v.ReplayTo
 		now.Generation++
-		if err := l.save(ctx, now); !errors.Is(err, ErrLeaseLost) {
+		if err := l.save(ctx, now); !errors.Is(err, errLeaseLost) {
 			return err
 		}
 	}
 }
 
-// take makes owner the owner of a lease, in a new generation. It returns nil if
-// somebody was faster. A lease that nobody renews must be as it was seen; one
-// that is stolen must only have the owner that it was seen with, who may be
-// writing checkpoints all the time.
+// take makes owner the owner of a lease, in a new generation. It returns nil if another process was
+// faster. An expired lease must be unchanged since it was seen; a stolen one, whose owner may be
+// writing checkpoints, must only have the same owner and generation.
 func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time.Duration, steal bool) (*lease, error) {
 	v := *seen
 	for range 5 {
@@ -198,7 +192,7 @@ func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time
 		if err == nil {
 			return &v, nil
 		}
-		if !errors.Is(err, ErrLeaseLost) {
+		if !errors.Is(err, errLeaseLost) {
 			return nil, err
 		}
 		now, err := l.read(ctx, seen.ID)
@@ -213,17 +207,15 @@ func (l leases) take(ctx context.Context, seen *lease, owner string, expiry time
 	return nil, nil
 }
 
-// complete lists the leases, and makes those that are missing: for every feed
-// range, or what is left of it, that no lease covers. They begin at the beginning
-// of the feed. One that others have made, too, and split or merged and removed,
-// between the first listing and the making, is taken back if the last listing shows
-// what replaced it: it would be worked on from the beginning, in a generation that
-// it has had.
+// complete lists the leases and creates the missing ones: for every part of a feed range that no
+// lease covers, from the beginning of the feed. Other processes may have created one of them, split
+// or merged it, and removed it between the listing and the creation. A lease created here that the
+// final listing shows to be replaced is removed again.
 func (l leases) complete(ctx context.Context, ranges []azcosmos.FeedRange) ([]*lease, error) {
 	all, err := l.list(ctx)
 	missing := without(ranges, all)
 	if err == nil && len(missing) > 0 && len(all) > 0 {
-		// A listing may have missed both a lease and what replaced it: look twice.
+		// A listing may have missed both a lease and its replacement: list again.
 		all, err = l.list(ctx)
 		missing = without(ranges, all)
 	}
@@ -248,14 +240,14 @@ func (l leases) complete(ctx context.Context, ranges []azcosmos.FeedRange) ([]*l
 	for _, v := range all {
 		if !isMade(v) || len(uncovered(v.feedRange(), others)) > 0 {
 			rest = append(rest, v)
-		} else if err := l.remove(ctx, v); err != nil && !errors.Is(err, ErrLeaseLost) {
+		} else if err := l.remove(ctx, v); err != nil && !errors.Is(err, errLeaseLost) {
 			return nil, err
 		}
 	}
 	return rest, nil
 }
 
-// without returns what of the ranges has no lease.
+// without returns the parts of the ranges that no lease covers.
 func without(ranges []azcosmos.FeedRange, all []*lease) (missing []azcosmos.FeedRange) {
 	for _, r := range ranges {
 		missing = append(missing, uncovered(r, feedRanges(all))...)
@@ -271,13 +263,12 @@ func feedRanges(all []*lease) []azcosmos.FeedRange {
 	return ranges
 }
 
-// held is a lease that this process holds. Its checkpoints and its renewals come
-// from different goroutines.
+// held is a lease of this process. Checkpoints and renewals come from different goroutines.
 type held struct {
 	leases   leases
 	r        azcosmos.FeedRange
 	expiry   time.Duration
-	watchdog *time.Timer // ends the work when the lease was not written for as long as its expiry
+	watchdog *time.Timer // cancels the work when the lease has not been written for its expiry
 
 	mu    sync.Mutex
 	lease lease // guarded by mu
@@ -289,19 +280,18 @@ func (h *held) get() lease {
 	return h.lease
 }
 
-// remains is how long the lease is good for unless it is written.
+// remains returns how long the lease is valid without another write.
 func (h *held) remains() time.Duration { return h.expiry - h.leases.clock().Sub(h.lease.written) }
 
-// write changes the lease. A write that was cut off may have taken effect without
-// our learning its ETag: then the lease is still this owner's in this generation,
-// and is written again.
+// write changes the lease. An ambiguous earlier write may have changed the ETag: if owner and
+// generation are still the same, it writes again.
 func (h *held) write(ctx context.Context, change func(*lease)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := h.lease
 	change(&v)
 	err := h.leases.save(ctx, &v)
-	if errors.Is(err, ErrLeaseLost) {
+	if errors.Is(err, errLeaseLost) {
 		now, rerr := h.leases.read(ctx, v.ID)
 		if rerr != nil {
 			return rerr
@@ -320,28 +310,27 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 	return nil
 }
 
-// renew writes a sign of life.
+// renew keeps the lease from expiring.
 func (h *held) renew(ctx context.Context) error { return h.write(ctx, func(*lease) {}) }
 
-// checkpoint writes how far the work has come.
+// checkpoint saves the continuation.
 func (h *held) checkpoint(ctx context.Context, continuation string) error {
 	return h.write(ctx, func(v *lease) { v.Continuation = continuation })
 }
 
-// release gives the lease up, with the last checkpoint.
+// release saves the continuation and gives the lease up.
 func (h *held) release(ctx context.Context, continuation string) error {
 	return h.write(ctx, func(v *lease) { v.Owner, v.Continuation = "", continuation })
 }
 
-// sighting is when a lease was first seen in its present state, by this
-// process's own clock: whether a lease has expired is judged by how long it has
-// not changed, never by another machine's time.
+// sighting records when a lease was first seen with its present ETag, by this process's clock.
+// Expiry is judged by that alone, never by another machine's time.
 type sighting struct {
 	etag  azcore.ETag
 	since time.Time
 }
 
-// remains is how long, unless it changes, the lease is still its owner's.
+// remains returns how long the lease is valid unless it changes.
 func (s *sighting) remains(v *lease, now time.Time) time.Duration {
 	if s.etag != v.etag {
 		s.etag, s.since = v.etag, now
@@ -349,8 +338,8 @@ func (s *sighting) remains(v *lease, now time.Time) time.Duration {
 	return v.Expiry - now.Sub(s.since)
 }
 
-// sessionAhead reports whether a 404 means that no replica has come as far as the
-// session token asks, so that nobody knows whether there is such an item.
+// sessionAhead reports whether a 404 means that the session token is ahead of every replica
+// (substatus 1002), so that the item may exist.
 func sessionAhead(err error) bool {
 	var r *azcore.ResponseError
 	return errors.As(err, &r) && r.RawResponse.Header.Get("X-Ms-Substatus") == "1002"

@@ -11,12 +11,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// Handler is called with the changes of one page, oldest first, each the item as
-// it was when the page was read. It must bear seeing a change again: after an
-// error, and after a crash, the page comes once more. Calls for different feed
-// ranges run at the same time. It must return when ctx ends; context.Cause(ctx)
-// is ErrLeaseLost if another process goes on with the range, and LeaseOf(ctx)
-// says by which lease this one works.
+// Handler receives the changes of one page, oldest first: each is the item as of the read. Pages
+// are repeated after an error, a crash, a change of owner, a merge and Reset, so a Handler must be
+// idempotent. Calls for different feed ranges run concurrently. It must return when ctx ends.
 type Handler func(ctx context.Context, items [][]byte) error
 
 // Options of a Processor or a Tail. A Processor needs Name and Owner.
@@ -24,50 +21,46 @@ type Options struct {
 	// Name distinguishes the processors that share a leases container.
 	Name string
 
-	// Owner names this process. A process that starts under the name of one that
-	// died goes on with its leases at once; two that live at the same time must
-	// have different names.
+	// Owner names this process. A process that restarts under the same name resumes its leases at
+	// once. Processes that run at the same time need different names.
 	Owner string
 
-	// PollInterval is how long to wait after a page that was not full, so that the
-	// changes of that time come together. A page is full that has MaxItems changes,
-	// or 2 MB of them. Default 1 s.
+	// PollInterval is the wait after a page that was not full. A page is full with MaxItems
+	// changes, or with 2 MB of them. Default 1 s.
 	PollInterval time.Duration
 
-	// MaxItems is how many changes a page has at most. Default 100.
+	// MaxItems is the largest number of changes in a page. Default 100.
 	MaxItems int32
 
-	// Expiry is how long a lease of this process must show no sign of life before
-	// others take it. It is renewed three times as often, also while a handler is at
-	// work, and work whose lease could not be renewed for so long ends. The leases
-	// are balanced as often as they are renewed. Default 15 s.
+	// Expiry is how long a lease stays valid without renewal. It is renewed at a third of that,
+	// also while a handler runs; work whose lease could not be renewed in time is canceled. Leases
+	// are rebalanced as often as they are renewed. Default 15 s.
 	Expiry time.Duration
 
 	// Read reads a page of a container's change feed. Default: the container's
 	// ReadChangeFeed.
 	Read func(context.Context, *azcosmos.ContainerClient, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)
 
-	// Clock tells time. Default time.Now.
+	// Clock returns the current time. Default time.Now.
 	Clock func() time.Time
 
-	// Logger receives failures that are retried. Default: nowhere.
+	// Logger receives changes of ownership and retried failures. Default: discard.
 	Logger *slog.Logger
 
-	// Observe is told of every page and of every failure, for metrics. It may be
-	// called from several goroutines at once and must not block. Default: nobody.
+	// Observe is called after every page and every failure, for metrics. It may be called
+	// concurrently and must not block. Default: none.
 	Observe func(Progress)
 }
 
-// Progress is one step of the work on a feed range. If the range was just split, a
-// page has changes of one of its parts, and says nothing of the others: then Range
-// is that part.
+// Progress is one step in a feed range. The first page after a split has changes of one part only;
+// Range is that part.
 type Progress struct {
 	Range azcosmos.FeedRange
-	Asked time.Time     // when the page was asked for; zero after a failure
-	Items int           // changes that were handled; 0 if the feed had nothing new
-	Lag   int64         // transactions that were still to be read after the page
-	Took  time.Duration // what the handler took
-	Err   error         // why the step will be tried again, nil if it succeeded
+	Asked time.Time     // start of the read; zero after a failure
+	Items int           // changes handled; 0 if there were none
+	Lag   int64         // transactions left in the range after the page
+	Took  time.Duration // duration of the handler
+	Err   error         // cause of the retry; nil after a page
 }
 
 func (o Options) withDefaults() Options {
@@ -106,8 +99,19 @@ const (
 	logRetryIn    = "retryIn"
 )
 
-// Processor follows the change feed of a container, and shares the work with all
+// Processor delivers the change feed of a container to a Handler, sharing the feed ranges with all
 // processors of the same name.
+//
+// A checkpoint is written after the handler, at least every 50 ms while pages are full: a crash
+// repeats at most the pages since. A failed page is retried with backoff until it succeeds; nothing
+// is skipped, so a handler must itself skip items that it can never handle. A throttled range (429)
+// pauses for as long as Cosmos DB asks.
+//
+// A lease is created if it does not exist, and changed or removed only by a conditional write on
+// its ETag. Every change of owner raises its generation. It has expired if it has not changed for
+// its owner's Options.Expiry, measured by the clock of the process that wants it, so that clocks
+// need not agree. An owner that finds its lease changed, or cannot renew it in time, stops working
+// on the range and can save nothing.
 type Processor struct {
 	reader reader
 	leases leases
@@ -116,15 +120,14 @@ type Processor struct {
 
 	wg      sync.WaitGroup // of workers
 	mu      sync.Mutex
-	workers map[string]*worker // guarded by mu; by lease, also while one is being made
+	workers map[string]*worker // guarded by mu; by lease id, reserved ones included
 
-	lost chan struct{} // holds a token when a lease was lost since the last round
+	lost chan struct{} // signals that a lease was lost
 
-	sightings map[string]*sighting // of Run's own goroutine
+	sightings map[string]*sighting // owned by Run
 }
 
-// New returns a Processor that hands the changes of source to handle and keeps
-// its leases in the leases container.
+// New returns a Processor that reads source and keeps its leases in leaseContainer.
 func New(source, leaseContainer *azcosmos.ContainerClient, handle Handler, o Options) (*Processor, error) {
 	if o.Name == "" || o.Owner == "" {
 		return nil, errors.New("changefeed: Name and Owner are required")
@@ -135,15 +138,15 @@ func New(source, leaseContainer *azcosmos.ContainerClient, handle Handler, o Opt
 		workers: map[string]*worker{}, lost: make(chan struct{}, 1), sightings: map[string]*sighting{}}, nil
 }
 
-// Run processes changes until ctx ends, and then returns nil. What goes wrong
-// meanwhile is logged and tried again. It must not be called twice at a time.
+// Run processes changes until ctx ends, and then returns nil. Failures are logged and retried. Run
+// must not be called twice at a time.
 func (p *Processor) Run(ctx context.Context) error {
 	defer p.wg.Wait()
 	var retry backoff
 	for {
 		wait := p.o.Expiry / 3
-		wait -= rand.N(wait/4 + 1) // so that processes which started together do not stay together
-		expiry, err := p.round(ctx)
+		wait -= rand.N(wait/4 + 1) // jitter
+		expiry, err := p.rebalance(ctx)
 		if err == nil {
 			retry.reset()
 			wait = min(wait, expiry)
@@ -164,10 +167,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 }
 
-// round looks at all leases, and brings them and this process's share into order.
-// It returns how long it takes until the first of the others' leases expires
-// unless its owner renews it.
-func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error) {
+// rebalance lists the leases, repairs their ranges and takes this process's share. It returns the
+// time until the first lease of another process can expire.
+func (p *Processor) rebalance(ctx context.Context) (expiry time.Duration, err error) {
 	expiry = p.o.Expiry
 	ranges, err := p.reader.source.ReadFeedRanges(ctx, nil)
 	if err != nil {
@@ -195,7 +197,7 @@ func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error)
 		}
 	}
 	p.sightings = sightings
-	if all, err = p.tidy(ctx, ranges, all, live); err != nil {
+	if all, err = p.removeReplaced(ctx, ranges, all, live); err != nil {
 		return 0, err
 	}
 	if err := p.merge(ctx, ranges, all, live); err != nil {
@@ -208,7 +210,7 @@ func (p *Processor) round(ctx context.Context) (expiry time.Duration, err error)
 	}
 	for _, v := range take {
 		if p.works(v.ID) {
-			continue // a split has begun with it since the listing
+			continue // a split reserved it since the listing
 		}
 		taken, err := p.leases.take(ctx, v, p.o.Owner, p.o.Expiry, v == steal)
 		if err != nil {

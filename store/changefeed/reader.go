@@ -19,7 +19,7 @@ type reader struct {
 	o      Options
 }
 
-// read reads the page after the continuation, or the first of the range.
+// read reads the page after a continuation, or the first page of the range if it is empty.
 func (r reader) read(ctx context.Context, of azcosmos.FeedRange, continuation string, items int32) (azcosmos.ChangeFeedResponse, error) {
 	o := &azcosmos.ChangeFeedOptions{MaxItemCount: items}
 	if continuation == "" {
@@ -30,22 +30,21 @@ func (r reader) read(ctx context.Context, of azcosmos.FeedRange, continuation st
 	return r.o.Read(ctx, r.source, o)
 }
 
-// errNoEnd says that Cosmos DB named no position for "now".
-var errNoEnd = errors.New("the change feed does not tell where it ends")
+// errNoEnd reports that Cosmos DB returned no position for "now".
+var errNoEnd = errors.New("change feed has no position for now")
 
-// everything is the range of all keys.
-var everything = azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
+// fullRange is the range of all keys.
+var fullRange = azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
 
-// end asks for the changes after the last one, of which there are none, and so
-// learns where every range ends. It names them all: azcosmos does not read a range
-// that more than eight physical partitions share.
+// end returns the end of every range: it reads from now. It names the ranges, because azcosmos does
+// not read a range that covers more than eight physical partitions.
 func (r reader) end(ctx context.Context) (continuation, error) {
 	ranges, err := r.source.ReadFeedRanges(ctx, nil)
 	if err != nil {
 		return continuation{}, err
 	}
 	etag := fromNow
-	page, err := r.read(ctx, everything, start(&etag, ranges...).String(), r.o.MaxItems)
+	page, err := r.read(ctx, fullRange, start(&etag, ranges...).String(), r.o.MaxItems)
 	if err != nil {
 		return continuation{}, err
 	}
@@ -56,24 +55,24 @@ func (r reader) end(ctx context.Context) (continuation, error) {
 	return at, err
 }
 
-// fullPage is how many bytes of changes make a page full. Cosmos DB ends a page at
-// 4 MB, and an item has 2 MB at most: a page that it has ended has more than this.
+// fullPage is the number of bytes that make a page full. Cosmos DB ends a page at 4 MB and an item
+// has at most 2 MB, so every page that it cut has more than this.
 const fullPage = 2 << 20
 
-// handled is a page that was handled.
+// handled is the result of a page that was handled.
 type handled struct {
 	Progress
-	at   string // the continuation after it
-	full bool   // more is to be expected at once
+	at   string // continuation after the page
+	full bool   // the next page can be read at once
 }
 
-// step reads a page and has it handled.
+// step reads a page and calls the handler.
 func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, handle Handler) (handled, error) {
 	progress := Progress{Range: of, Asked: r.o.Clock()}
 	page, err := r.read(ctx, of, continuation, r.o.MaxItems)
 	if err != nil {
-		if r.madeAnew(ctx, continuation, err) {
-			err = errMadeAnew
+		if r.recreated(ctx, continuation, err) {
+			err = errRecreated
 		}
 		return handled{}, err
 	}
@@ -96,13 +95,13 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 	return handled{progress, page.ContinuationToken, r.full(page.Items)}, nil
 }
 
-// errMadeAnew says that a continuation is of a container that is gone, and that
-// another has its name.
-var errMadeAnew = errors.New("the container was made anew")
+// errRecreated reports that a continuation belongs to a container that was deleted and created
+// again under the same name.
+var errRecreated = errors.New("container was recreated")
 
-// madeAnew reports whether that is why a page could not be read: azcosmos refuses the
-// continuation then, without asking Cosmos DB, by an error of no type.
-func (r reader) madeAnew(ctx context.Context, at string, err error) bool {
+// recreated reports whether that is why a page could not be read. azcosmos itself refuses such a
+// continuation, with an untyped error.
+func (r reader) recreated(ctx context.Context, at string, err error) bool {
 	var answered *azcore.ResponseError
 	c, malformed := parseContinuation(at)
 	if malformed != nil || c.ResourceID == "" || errors.As(err, &answered) {
@@ -112,7 +111,7 @@ func (r reader) madeAnew(ctx context.Context, at string, err error) bool {
 	return err == nil && now.ContainerProperties.ResourceID != c.ResourceID
 }
 
-// full reports whether a page has as much as a page may have.
+// full reports whether a page reached a limit.
 func (r reader) full(items [][]byte) bool {
 	size := 0
 	for _, item := range items {
@@ -121,8 +120,7 @@ func (r reader) full(items [][]byte) bool {
 	return len(items) >= int(r.o.MaxItems) || size >= fullPage
 }
 
-// failed logs a failure and waits before the next try. It reports false if ctx
-// has ended.
+// failed logs an error and waits for the backoff. It reports false if ctx has ended.
 func (r reader) failed(ctx context.Context, retry *backoff, of azcosmos.FeedRange, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -133,22 +131,22 @@ func (r reader) failed(ctx context.Context, retry *backoff, of azcosmos.FeedRang
 		level = slog.LevelDebug
 	}
 	r.o.Observe(Progress{Range: of, Err: err})
-	r.o.Logger.Log(ctx, level, "change feed: trying again", logRange, spanOf(of), logError, err, logRetryIn, d)
+	r.o.Logger.Log(ctx, level, "change feed read failed, retrying", logRange, spanOf(of), logError, err, logRetryIn, d)
 	return sleep(ctx, d)
 }
 
-// system is what Cosmos DB adds to an item of the change feed.
+// system has the system properties of an item in the change feed.
 type system struct {
 	LSN int64 `json:"_lsn"`
 	TS  int64 `json:"_ts"`
 }
 
 func systemOf(item []byte) (s system) {
-	_ = json.Unmarshal(item, &s) // an item without them is as good as no news
+	_ = json.Unmarshal(item, &s) // missing properties stay 0
 	return s
 }
 
-// lag is how many transactions the range has after the one that wrote the item.
+// lag returns how many transactions of the range follow the one that wrote the item.
 func lag(page azcosmos.ChangeFeedResponse, item []byte) int64 {
 	if page.RawResponse == nil {
 		return 0

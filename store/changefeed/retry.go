@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 )
 
-// backoff is the wait between tries: from 100 ms, doubling, to 10 s, with jitter.
+// backoff computes the wait between attempts: 100 ms, doubling up to 10 s, with jitter.
 type backoff struct{ tries int }
 
 func (b *backoff) reset() { b.tries = 0 }
@@ -23,17 +23,17 @@ func (b *backoff) next() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// after is the wait after an error: as long as Cosmos DB asks for if it is too
-// busy, which is no failure and does not lengthen later waits.
+// after returns the wait after an error. A 429 waits for as long as Cosmos DB asks, and does not
+// lengthen later waits.
 func (b *backoff) after(err error) (d time.Duration, throttled bool) {
-	if d, throttled = pauseOf(err); throttled {
+	if d, throttled = retryAfter(err); throttled {
 		return d + rand.N(d/4+1), true
 	}
 	return b.next(), false
 }
 
-// pauseOf looks for a 429 anywhere among the errors that err wraps.
-func pauseOf(err error) (time.Duration, bool) {
+// retryAfter returns the wait that a 429 asks for, which may be any of the errors that err wraps.
+func retryAfter(err error) (time.Duration, bool) {
 	if r, ok := err.(*azcore.ResponseError); ok && r.StatusCode == http.StatusTooManyRequests {
 		d := 100 * time.Millisecond
 		if r.RawResponse != nil {
@@ -45,19 +45,19 @@ func pauseOf(err error) (time.Duration, bool) {
 	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range several.Unwrap() {
-			if d, ok := pauseOf(e); ok {
+			if d, ok := retryAfter(e); ok {
 				return d, true
 			}
 		}
 		return 0, false
 	}
 	if err = errors.Unwrap(err); err != nil {
-		return pauseOf(err)
+		return retryAfter(err)
 	}
 	return 0, false
 }
 
-// sleep waits, and reports false if ctx ends first.
+// sleep waits for d. It reports false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -9,49 +9,48 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// A lease is for one feed range. When the container splits a range, the lease's
-// owner replaces it by leases of the parts; when it merges ranges, the owner of
-// the first of their leases replaces them by one. Whoever does so may die between
-// any two writes:
+// A lease covers one feed range. When the container splits a range, the owner of its lease replaces
+// that by a lease for each part, which inherits the position. When the container merges ranges, the
+// owner of the first lease replaces all of them by one at the lowest position. The process may
+// crash between any two writes:
 //
-//   - A split creates the parts first, if they do not exist, and removes the whole
-//     last. Until it is removed, whoever takes it splits it again; once the parts
-//     cover it, it is not worked on any more, only removed.
-//   - A merge creates the whole first, marked as merging, and removes the parts
-//     last. Until they are removed, whoever takes the whole removes them.
+//   - A split creates the leases of the parts first, if they do not exist, and removes the whole
+//     last. Until then, the next owner of the whole splits it again. Once the parts cover it, it is
+//     only removed.
+//   - A merge creates the whole first, marked as merging, and removes the parts last. Until then,
+//     the next owner of the whole removes them.
 //
-// In between, both may have owners. Then changes are handled twice, but none is
-// left out (see lease).
+// In between, both may have owners: changes are handled twice, but none is lost (see lease).
 //
-// Reset may come at any moment, too. Parts that were made of the whole as it was
-// before do not replace it, and go back to where it is when it is split again; a
-// whole that was made of parts as they were before goes back with them.
+// Reset may run at any moment, too. Parts created from a whole before its Reset do not replace it,
+// and are reset when it is split again. A whole created from parts before their Reset is reset with
+// them.
 
-// split replaces the lease by one for each feed range that its own has become.
-// Its continuation, which has a position for each of them, is inherited.
+// split replaces the lease by one for each feed range that its own has become. They inherit its
+// continuation, which has a position for each.
 func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuation) error {
 	ranges, err := p.reader.source.ReadFeedRanges(ctx, nil)
 	if err != nil {
 		return err
 	}
 	ranges = slices.DeleteFunc(ranges, func(r azcosmos.FeedRange) bool { return !overlap(r, h.r) })
-	if len(ranges) < 2 { // the ranges were merged since they were last looked at
+	if len(ranges) < 2 { // merged again since the last page
 		w.at = c.within(h.r).String()
 		return h.checkpoint(ctx, w.at)
 	}
-	// Is it still ours? From here on the parts may be worked on by others.
+	// Confirm ownership first: from here on others may work on the parts.
 	if err := h.checkpoint(ctx, w.at); err != nil {
 		return err
 	}
 	whole := h.get()
 	var parts []part
 	defer func() {
-		for _, made := range parts { // of a split that was not finished
+		for _, made := range parts { // unfinished split
 			p.drop(made.lease.ID)
 		}
 	}()
 	for _, r := range ranges {
-		r = common(r, h.r)
+		r = intersection(r, h.r)
 		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry,
 			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo}
 		v.ID = p.leases.id(r)
@@ -68,11 +67,11 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 		}
 		if made {
 			parts = append(parts, part{reserved, v})
-		} else if err := p.leases.sendBack(ctx, v); err != nil { // of a split that was begun before
+		} else if err := p.leases.reset(ctx, v); err != nil { // left over from an unfinished split
 			return err
 		}
 	}
-	if err := p.leases.remove(ctx, &whole); err != nil && !errors.Is(err, ErrLeaseLost) {
+	if err := p.leases.remove(ctx, &whole); err != nil && !errors.Is(err, errLeaseLost) {
 		return err
 	}
 	w.parts, parts = parts, nil
@@ -80,27 +79,27 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 	return errSplit
 }
 
-// tidy removes leases that finer ones cover and that nobody works on: what a
-// split left behind. It returns the leases that there is work for.
-func (p *Processor) tidy(ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool) (rest []*lease, err error) {
+// removeReplaced removes the leases that a split left behind: narrower ones cover them, and no
+// process works on them. It returns the leases that remain to be worked on.
+func (p *Processor) removeReplaced(ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool) (rest []*lease, err error) {
 	for _, v := range all {
 		var parts []*lease
 		replaced := false
 		for _, other := range all {
-			if finer(other.feedRange(), v.feedRange()) && other.Resets >= v.Resets {
+			if narrower(other.feedRange(), v.feedRange()) && other.Resets >= v.Resets {
 				parts = append(parts, other)
 			}
-			replaced = replaced || other.Merging && finer(v.feedRange(), other.feedRange())
+			replaced = replaced || other.Merging && narrower(v.feedRange(), other.feedRange())
 		}
 		switch {
-		case replaced: // its end is the matter of the lease that replaces it
+		case replaced: // removed by the owner of the lease that replaces it
 		case v.Merging || len(uncovered(v.feedRange(), feedRanges(parts))) > 0:
 			rest = append(rest, v)
-		case live[v.ID] && slices.Contains(ranges, v.feedRange()): // the split was undone: its owner is to merge
+		case live[v.ID] && slices.Contains(ranges, v.feedRange()): // the split was undone: the owner is about to merge
 			rest = append(rest, v)
-		case live[v.ID]: // its owner is about to remove it
+		case live[v.ID]: // the owner is about to remove it
 		default:
-			if err := p.leases.remove(ctx, v); err != nil && !errors.Is(err, ErrLeaseLost) {
+			if err := p.leases.remove(ctx, v); err != nil && !errors.Is(err, errLeaseLost) {
 				return nil, err
 			}
 		}
@@ -108,15 +107,15 @@ func (p *Processor) tidy(ctx context.Context, ranges []azcosmos.FeedRange, all [
 	return rest, nil
 }
 
-// merge replaces leases by one if their ranges have become one range, and if the
-// first of them is this process's.
+// merge replaces leases by one if their ranges have become one range and this process works on the
+// first.
 func (p *Processor) merge(ctx context.Context, ranges []azcosmos.FeedRange, all []*lease, live map[string]bool) error {
 	for _, r := range ranges {
 		parts := slices.DeleteFunc(slices.Clone(all), func(v *lease) bool { return !inside(v.feedRange(), r) })
 		if len(parts) < 2 || len(uncovered(r, feedRanges(parts))) > 0 {
 			continue
 		}
-		slices.SortFunc(parts, func(a, b *lease) int { // the widest first among those that begin together
+		slices.SortFunc(parts, func(a, b *lease) int { // the widest first of those with one start
 			return cmp.Or(compareKeys(a.MinInclusive, b.MinInclusive), compareKeys(b.MaxExclusive, a.MaxExclusive))
 		})
 		if p.works(parts[0].ID) {
@@ -136,12 +135,12 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 	for _, v := range parts {
 		w := p.pause(v.ID)
 		if w != nil && w.resets != v.Resets {
-			return nil // it worked on without knowing: once more in the next round
+			return nil // stale: retry in the next round
 		}
 		if w == nil {
 			taken, err := p.leases.take(ctx, v, p.o.Owner, p.o.Expiry, live[v.ID])
 			if err != nil || taken == nil {
-				return err // once more in the next round, in which the paused ones are taken up again
+				return err // retry in the next round, which takes the paused ones again
 			}
 			v, w = taken, &worker{at: taken.Continuation}
 		}
@@ -156,7 +155,7 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 			return err
 		}
 		if merged.ResourceID != "" && merged.ResourceID != c.ResourceID {
-			beginning = true // positions in two containers, of which one is gone, cannot be compared
+			beginning = true // positions in different containers cannot be compared
 		}
 		merged.Version, merged.ResourceID = c.Version, c.ResourceID
 		merged.Positions = append(merged.Positions, c.Positions...)
@@ -181,7 +180,7 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 	return nil
 }
 
-// mergeExisting marks a lease as the one that replaces all within it.
+// mergeExisting marks an existing lease as the one that replaces all within it.
 func (p *Processor) mergeExisting(ctx context.Context, whole *lease) error {
 	v, err := p.leases.read(ctx, whole.ID)
 	if v == nil || err != nil || v.Owner != p.o.Owner {
@@ -196,7 +195,7 @@ func (p *Processor) mergeExisting(ctx context.Context, whole *lease) error {
 	return nil
 }
 
-// pause ends a worker without giving its lease up. It returns nil if there is none.
+// pause stops a worker but keeps its lease. It returns nil if there is no worker.
 func (p *Processor) pause(id string) *worker {
 	p.mu.Lock()
 	w := p.workers[id]
@@ -219,7 +218,7 @@ func (p *Processor) finishMerge(ctx context.Context, h *held, w *worker) error {
 		}
 		again = false
 		for _, v := range all {
-			if !finer(v.feedRange(), h.r) {
+			if !narrower(v.feedRange(), h.r) {
 				continue
 			}
 			if whole := h.get(); v.Resets > whole.Resets {
@@ -229,8 +228,8 @@ func (p *Processor) finishMerge(ctx context.Context, h *held, w *worker) error {
 				}
 				w.at = ""
 			}
-			// One that was written since the listing is tried again.
-			if err := p.leases.remove(ctx, v); errors.Is(err, ErrLeaseLost) {
+			// A lease that was written since the listing is tried again.
+			if err := p.leases.remove(ctx, v); errors.Is(err, errLeaseLost) {
 				again = true
 			} else if err != nil {
 				return err

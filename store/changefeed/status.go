@@ -10,32 +10,29 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// RangeStatus is how far a processor has come with one feed range.
+// RangeStatus is the progress of a processor in one feed range.
 type RangeStatus struct {
 	Lease
-	Continuation string // of azcosmos; "" at the beginning of the feed
+	Continuation string // azcosmos token; "" at the beginning of the feed
 
-	// Lag is how many transactions of the range are still to be handled. It
-	// estimates the changes: several of them may be of one transaction, and one
-	// item changed again and again comes only once.
+	// Lag is how many transactions of the range are still to be handled. It is an estimate of the
+	// changes: a transaction can have several, and an item changed repeatedly appears once.
 	Lag int64
 
-	// Since is when the first of the changes that are still to be handled was
-	// written, in whole seconds; the zero time if there is none.
+	// Since is the time of the first unhandled change, in whole seconds; zero if there is none.
 	Since time.Time
 
-	// Renewed is when the lease was last written, in whole seconds of Cosmos DB's
-	// clock. An owner that is alive does so several times within Options.Expiry.
+	// Renewed is the time of the last write of the lease, in whole seconds of Cosmos DB's clock. A
+	// live owner writes it several times within Options.Expiry.
 	Renewed time.Time
 
-	// Replay is how many of the range's transactions before Reset are still to be
-	// handled again; 0 if nothing is.
+	// Replay is how many transactions are left to replay after Reset; 0 otherwise.
 	Replay int64
 }
 
-// Status reads the leases of the processor called name and compares them with the
-// change feed of source. It takes part in nothing: any process may call it, also
-// while no processor runs. A processor that has never run has no ranges.
+// Status compares the leases of the processor called name with the change feed of source. Any
+// process may call it, whether or not a processor runs. A processor that has never run has no
+// ranges.
 func Status(ctx context.Context, source, leaseContainer *azcosmos.ContainerClient, name string) ([]RangeStatus, error) {
 	all, err := leases{container: leaseContainer, prefix: name}.list(ctx)
 	if err != nil {
@@ -56,8 +53,8 @@ func Status(ctx context.Context, source, leaseContainer *azcosmos.ContainerClien
 	return status, g.Wait()
 }
 
-// measure reads on for one item. If the range was split and nobody has come by
-// since, it adds up over its parts.
+// measure reads the next item. If the range was split since its last checkpoint, it adds up the
+// parts.
 func (s *RangeStatus) measure(ctx context.Context, source *azcosmos.ContainerClient) error {
 	r, at := reader{source: source, o: Options{}.withDefaults()}, s.Continuation
 	if at == "" {
@@ -71,7 +68,7 @@ func (s *RangeStatus) measure(ctx context.Context, source *azcosmos.ContainerCli
 		one := continuation{c.Version, c.ResourceID, c.Positions[:1]}
 		c.Positions = c.Positions[1:]
 		page, err := r.read(ctx, one.Positions[0].feedRange(), one.String(), 1)
-		if err != nil && r.madeAnew(ctx, one.String(), err) { // whoever works on it begins at the beginning
+		if err != nil && r.recreated(ctx, one.String(), err) { // the owner restarts from the beginning
 			c = start(nil, s.Range)
 			s.Lag, s.Since = 0, time.Time{}
 			continue
@@ -84,7 +81,7 @@ func (s *RangeStatus) measure(ctx context.Context, source *azcosmos.ContainerCli
 			return err
 		}
 		if len(read.Positions) > 1 && len(page.Items) > 0 {
-			// It was split: its parts were not all looked at, or read past an item.
+			// Split: the page has not covered all parts, or has read past an item in one.
 			c.Positions = append(c.Positions, start(one.Positions[0].ETag, feedRangesOf(read.Positions)...).Positions...)
 			continue
 		}

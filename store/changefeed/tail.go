@@ -9,40 +9,38 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// Tail hands every change of a container from now on to its Handler, without
-// leases: every Tail sees every change. It remembers nothing once Run has ended.
+// Tail delivers every change of a container from now on to its Handler, without leases: every Tail
+// sees every change. It persists nothing.
 type Tail struct {
 	reader reader
 	handle Handler
 	ready  chan struct{}
 }
 
-// NewTail returns a Tail of source. Of the Options it uses PollInterval,
-// MaxItems, Expiry, Clock, Logger and Observe.
+// NewTail returns a Tail of source. It uses the Options PollInterval, MaxItems, Expiry, Read,
+// Clock, Logger and Observe.
 //
-// A feed range waits while the handler is at work on its last page: a handler
-// with consumers of different speeds must not wait for the slowest, but queue for
-// each and let go of what falls too far behind.
+// A feed range waits for its handler. A handler that feeds several consumers must not wait for the
+// slowest: it should queue for each, and drop consumers that fall too far behind.
 func NewTail(source *azcosmos.ContainerClient, handle Handler, o Options) *Tail {
 	return &Tail{reader: reader{source, o.withDefaults()}, handle: handle, ready: make(chan struct{})}
 }
 
-// Ready is closed as soon as Run knows where "now" is in every feed range: a
-// change that is written later will be handled.
+// Ready is closed once Run knows the end of every feed range: it will see every change written
+// after that.
 func (t *Tail) Ready() <-chan struct{} { return t.ready }
 
-// Run handles changes until ctx ends, and then returns nil. What goes wrong
-// meanwhile is logged and tried again from where it stopped, so that nothing is
-// left out. The changes of a container that takes the place of another are all
-// handled. It may be called once.
+// Run delivers changes until ctx ends, and then returns nil. Failures are logged and retried from
+// the same position, so that no change is lost. If the container is recreated, Run reads the new
+// one from its beginning. It may be called once.
 func (t *Tail) Run(ctx context.Context) error {
 	at, ok := t.now(ctx)
 	if !ok {
 		return nil
 	}
 	close(t.ready)
-	// Ranges are read side by side. When they have been split or merged, all stop
-	// for a moment, so that there is again one reader for each.
+	// Ranges are read concurrently. After a split or merge all readers stop, and start again with
+	// one for each range.
 	for ctx.Err() == nil {
 		at = t.followAll(ctx, at)
 		if ranges, err := t.reader.source.ReadFeedRanges(ctx, nil); err == nil {
@@ -52,7 +50,7 @@ func (t *Tail) Run(ctx context.Context) error {
 	return nil
 }
 
-// along is the continuation with one position for each of the ranges.
+// along returns the continuation with one position for each of the ranges.
 func (c continuation) along(ranges []azcosmos.FeedRange) continuation {
 	of := continuation{c.Version, c.ResourceID, nil}
 	for _, r := range ranges {
@@ -61,7 +59,7 @@ func (c continuation) along(ranges []azcosmos.FeedRange) continuation {
 	return of
 }
 
-// now learns where the feed ends. It reports false if ctx ends first.
+// now returns the end of the feed. It reports false if ctx ends first.
 func (t *Tail) now(ctx context.Context) (continuation, bool) {
 	var retry backoff
 	for {
@@ -69,16 +67,16 @@ func (t *Tail) now(ctx context.Context) (continuation, bool) {
 		if err == nil {
 			return at, true
 		}
-		if !t.reader.failed(ctx, &retry, everything, err) {
+		if !t.reader.failed(ctx, &retry, fullRange, err) {
 			return continuation{}, false
 		}
 	}
 }
 
-// followAll reads on at every position until ctx ends, or the feed ranges are no
-// longer those of the positions, and returns the positions then.
+// followAll reads on from every position until ctx ends or the feed ranges change, and returns the
+// positions reached.
 func (t *Tail) followAll(ctx context.Context, at continuation) continuation {
-	same, change := context.WithCancel(ctx) // ends when the ranges change
+	same, change := context.WithCancel(ctx) // canceled when the ranges change
 	defer change()
 	var wg sync.WaitGroup
 	ends := make([]continuation, len(at.Positions))
@@ -97,17 +95,17 @@ func (t *Tail) followAll(ctx context.Context, at continuation) continuation {
 	wg.Wait()
 	at.Positions = nil
 	for _, end := range ends {
-		if len(end.Positions) == 0 { // of a container that is gone: so are the others
-			t.reader.o.Logger.Warn("container made anew: its change feed is read from the beginning")
-			return start(nil, everything)
+		if len(end.Positions) == 0 { // the container was recreated: all positions are invalid
+			t.reader.o.Logger.Warn("container was recreated, reading its change feed from the beginning")
+			return start(nil, fullRange)
 		}
 		at.Positions = append(at.Positions, end.Positions...)
 	}
 	return at
 }
 
-// follow reads on at one position until same ends, or its range is seen to have
-// been split. It returns no position if the container was made anew.
+// follow reads on from one position until same ends or its range is split. It returns no position
+// if the container was recreated.
 func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 	var retry backoff
 	r := at.Positions[0].feedRange()
@@ -119,7 +117,7 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 				at = c
 			}
 		}
-		if errors.Is(err, errMadeAnew) {
+		if errors.Is(err, errRecreated) {
 			return continuation{}
 		}
 		if err != nil {
@@ -130,7 +128,7 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 			return at
 		}
 		retry.reset()
-		if done.Lag == 0 && !done.full { // what is written meanwhile comes together
+		if done.Lag == 0 && !done.full { // collect changes into one page
 			sleep(same, t.reader.o.PollInterval)
 		}
 	}

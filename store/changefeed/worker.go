@@ -10,44 +10,43 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// worker works on one range as long as this process holds its lease.
+// worker processes one range while this process holds its lease.
 type worker struct {
-	stop context.CancelCauseFunc // guarded by Processor.mu; nil until it is launched
-	done chan struct{}           // closed when it has ended
-	lag  atomic.Int64            // transactions that were still to be read after the last page
+	stop context.CancelCauseFunc // guarded by Processor.mu; nil until launched
+	done chan struct{}           // closed when the worker has ended
+	lag  atomic.Int64            // transactions left after the last page
 
-	// Of the worker's own goroutine until done:
-	resets  int64     // of the lease when it was launched
+	// Owned by the worker's goroutine until done:
+	resets  int64     // of the lease at launch
 	at      string    // the continuation
 	unsaved bool      // changes were handled since the last checkpoint
-	saved   time.Time // when that was
-	parts   []part    // of the range, if it was split
+	saved   time.Time // time of the last checkpoint
+	parts   []part    // of the range, after a split
 }
 
-// part is a worker that is reserved for a new lease.
+// part is a worker reserved for a new lease.
 type part struct {
 	worker *worker
 	lease  *lease
 }
 
-// How a worker ends other than with its process or without its lease.
+// Reasons for a worker to end, besides shutdown and a lost lease.
 var (
 	errSplit  = errors.New("the range was split")
 	errMerged = errors.New("the range is being merged")
 )
 
-// checkpointEvery is how often checkpoints are written while pages are full: many
-// small pages of a long feed cost fewer writes, and a crash repeats no more.
+// checkpointEvery is the interval of checkpoints while pages are full: many small pages cost fewer
+// writes.
 const checkpointEvery = 50 * time.Millisecond
 
-// Lease is what a Handler, or an operator, may know of a lease.
+// Lease identifies the owner of a feed range.
 type Lease struct {
 	Range azcosmos.FeedRange
-	Owner string // "" if nobody
+	Owner string // "" if free
 
-	// Generation is raised by every change of owner, and not used twice for one
-	// range unless its lease is lost: a handler that writes to where it can be
-	// compared passes it on as a fencing token.
+	// Generation is raised by every change of owner, and not reused for a range unless its lease is
+	// deleted. Use it as a fencing token.
 	Generation int64
 }
 
@@ -56,27 +55,25 @@ func (v *lease) public() Lease { return Lease{v.feedRange(), v.Owner, v.Generati
 type leaseKey struct{}
 type replayKey struct{}
 
-// Replaying reports whether a Processor's Handler, given its context, is called
-// with changes that come again because of Reset. Of the last such page some may
-// be new.
+// Replaying reports whether a Processor called the handler with changes that are repeated because
+// of Reset. The last such page may contain new ones, too.
 func Replaying(ctx context.Context) bool { return ctx.Value(replayKey{}) != nil }
 
-// LeaseOf returns the lease that a Processor's Handler works by, given the
-// handler's context.
-func LeaseOf(ctx context.Context) (Lease, bool) {
+// leaseOf returns the lease under which a Processor called the handler.
+func leaseOf(ctx context.Context) (Lease, bool) {
 	v, ok := ctx.Value(leaseKey{}).(Lease)
 	return v, ok
 }
 
-// works reports whether this process works on a lease, or is about to.
+// works reports whether this process works on a lease or has reserved it.
 func (p *Processor) works(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.workers[id] != nil
 }
 
-// Held tells how many leases this process holds, and how many transactions were still
-// to be read of their ranges after the last page of each.
+// Held returns the number of leases that this process holds, and how many transactions their ranges
+// had left after the last page of each.
 func (p *Processor) Held() (leases int, lag int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +86,7 @@ func (p *Processor) Held() (leases int, lag int64) {
 	return leases, lag
 }
 
-// reserve keeps the lease from being worked on until it is started or dropped.
+// reserve blocks a lease for a worker that is launched or dropped later.
 func (p *Processor) reserve(id string) (*worker, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,15 +104,15 @@ func (p *Processor) drop(id string) {
 	delete(p.workers, id)
 }
 
-// work starts a worker for a lease that was taken just now.
+// work starts a worker for a lease that was just taken.
 func (p *Processor) work(ctx context.Context, v *lease) {
 	if w, ok := p.reserve(v.ID); ok {
 		p.launch(ctx, w, v)
 	}
 }
 
-// launch starts the worker that was reserved for a lease. When it has split its
-// range, it starts the workers of the parts.
+// launch starts a reserved worker. After it has split its range, it launches the workers of the
+// parts.
 func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	ctx, stop := context.WithCancelCause(run)
 	p.mu.Lock()
@@ -123,12 +120,12 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	p.mu.Unlock()
 	w.at, w.resets = v.Continuation, v.Resets
 	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, lease: *v}
-	h.watchdog = time.AfterFunc(h.remains(), func() { stop(ErrLeaseLost) })
+	h.watchdog = time.AfterFunc(h.remains(), func() { stop(errLeaseLost) })
 	ctx = context.WithValue(ctx, leaseKey{}, v.public())
 	p.wg.Go(func() {
 		defer func() {
-			if context.Cause(ctx) == ErrLeaseLost {
-				p.look()
+			if context.Cause(ctx) == errLeaseLost {
+				p.signalLost()
 			}
 		}()
 		defer close(w.done)
@@ -145,39 +142,38 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	})
 }
 
-// look has the leases looked at now: Reset may have left one that was lost to this
-// process.
-func (p *Processor) look() {
+// signalLost triggers a rebalance: a lease that was lost to Reset is free to be taken again.
+func (p *Processor) signalLost() {
 	select {
 	case p.lost <- struct{}{}:
 	default:
 	}
 }
 
-// end lets the lease go, with the last checkpoint, so that another process need
-// not wait for it to expire. It is no matter if that fails.
+// end releases the lease with the last checkpoint, so that another process need not wait for it to
+// expire. Errors are harmless.
 func (p *Processor) end(ctx context.Context, h *held, w *worker) {
 	switch cause := context.Cause(ctx); cause {
 	case errSplit, errMerged:
-		return // it is gone, or kept
-	case ErrLeaseLost:
+		return // the lease was removed, or stays taken
+	case errLeaseLost:
 		p.o.Logger.Info("lease lost", logRange, spanOf(h.r), logGeneration, h.get().Generation)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if err := h.release(ctx, w.at); err != nil && !errors.Is(err, ErrLeaseLost) {
+	if err := h.release(ctx, w.at); err != nil && !errors.Is(err, errLeaseLost) {
 		p.o.Logger.Warn("lease not released", logRange, spanOf(h.r), logError, err)
 	}
 }
 
-// renew renews the lease, however long the handler takes. Failures are tried
-// again; if they last, the watchdog ends the work.
+// renew keeps the lease valid, however long the handler takes. Failures are retried; if they last,
+// the watchdog cancels the work.
 func (p *Processor) renew(ctx context.Context, h *held, stop context.CancelCauseFunc) {
 	wait := p.o.Expiry / 3
 	for sleep(ctx, wait) {
 		err := h.renew(ctx)
-		if errors.Is(err, ErrLeaseLost) {
+		if errors.Is(err, errLeaseLost) {
 			stop(err)
 		}
 		wait = p.o.Expiry / 3
@@ -187,15 +183,14 @@ func (p *Processor) renew(ctx context.Context, h *held, stop context.CancelCause
 	}
 }
 
-// process reads pages, hands them to the handler and saves how far it has come,
-// until ctx ends. What fails is tried again from the last page that was handled.
-// It returns why the work must end, or nil if ctx says so.
+// process reads pages, calls the handler and saves checkpoints until ctx ends. Failures are retried
+// from the last page that was handled. It returns why the work must end, or nil if ctx ended.
 func (p *Processor) process(ctx context.Context, h *held, w *worker) error {
 	var retry backoff
 	for ctx.Err() == nil {
 		idle, err := p.step(ctx, h, w)
 		switch {
-		case errors.Is(err, ErrLeaseLost), errors.Is(err, errSplit):
+		case errors.Is(err, errLeaseLost), errors.Is(err, errSplit):
 			return err
 		case err != nil:
 			p.reader.failed(ctx, &retry, h.r, err)
@@ -209,8 +204,7 @@ func (p *Processor) process(ctx context.Context, h *held, w *worker) error {
 	return nil
 }
 
-// step does what is to be done next: mostly a page. It reports whether that was
-// all there is for now.
+// step does the next piece of work, usually a page. It reports whether the range is idle.
 func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, err error) {
 	if h.get().Merging {
 		if err := p.finishMerge(ctx, h, w); err != nil {
@@ -231,8 +225,8 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 		ctx = context.WithValue(ctx, replayKey{}, true)
 	}
 	done, err := p.reader.step(ctx, h.r, w.at, p.handle)
-	if errors.Is(err, errMadeAnew) {
-		p.o.Logger.Warn("container made anew: its change feed is read from the beginning", logRange, spanOf(h.r))
+	if errors.Is(err, errRecreated) {
+		p.o.Logger.Warn("container was recreated, reading its change feed from the beginning", logRange, spanOf(h.r))
 		w.at = ""
 		return false, h.checkpoint(ctx, "")
 	}
@@ -244,7 +238,6 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 	w.unsaved = w.unsaved || done.Items > 0
 	replayed := replayTo > 0 && (done.Items == 0 || reached(w.at, replayTo))
 	if replayed || w.unsaved && (!done.full || p.o.Clock().Sub(w.saved) >= checkpointEvery) {
-		// A checkpoint only after the handler.
 		if err := h.write(ctx, func(v *lease) {
 			v.Continuation = w.at
 			if replayed {
