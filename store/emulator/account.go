@@ -2,11 +2,10 @@ package emulator
 
 import "encoding/json"
 
-// accountRegion is the one region of every engine. Microsoft's emulator has the
-// same.
+// accountRegion is the only region of every engine, as in Microsoft's emulator.
 const accountRegion = "South Central US"
 
-// account answers GET / for a client that reaches the engine at endpoint.
+// account serves GET / to a client that reaches the engine at endpoint.
 func (e *Engine) account(endpoint string) (*response, error) {
 	type location struct {
 		Name     string `json:"name"`
@@ -57,8 +56,7 @@ func (e *Engine) account(endpoint string) (*response, error) {
 	return &response{status: 200, body: body, charge: chargeMetadata}, nil
 }
 
-// queryEngineConfiguration tells SDKs that plan queries themselves what they may
-// send.
+// queryEngineConfiguration tells SDKs that plan queries themselves which constructs they may send.
 const queryEngineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":5,"maxLogicalAndPerSqlQuery":500,` +
 	`"maxLogicalOrPerSqlQuery":500,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,` +
 	`"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":false,` +

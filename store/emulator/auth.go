@@ -16,13 +16,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// WellKnownKey is the key of the Azure Cosmos DB emulator. It is public.
+// WellKnownKey is the public key of every Azure Cosmos DB emulator.
 const WellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 
 // authenticator verifies the Authorization header.
 type authenticator struct {
 	key   []byte
-	token string    // that has the key in it; see verifyEmulatorToken
+	token string    // contains the key; see verifyEmulatorToken
 	macs  sync.Pool // of *mac
 }
 
@@ -42,23 +42,23 @@ func newAuthenticator(key string) (*authenticator, error) {
 	return a, nil
 }
 
-// Credential signs in clients within the process: with a token, so that no request needs a
-// signature of its own. It is as secret as the key.
+// Credential returns a credential for clients in the same process: a token that needs no signature
+// per request. It is as secret as the key.
 func (e *Engine) Credential() azcore.TokenCredential { return tokenCredential(e.auth.token) }
 
 type tokenCredential string
 
 // GetToken implements azcore.TokenCredential.
 func (t tokenCredential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	const forEver = 100 * 365 * 24 * time.Hour
-	return azcore.AccessToken{Token: string(t), ExpiresOn: time.Now().Add(forEver)}, nil
+	const lifetime = 100 * 365 * 24 * time.Hour
+	return azcore.AccessToken{Token: string(t), ExpiresOn: time.Now().Add(lifetime)}, nil
 }
 
-// verify checks the signature of a request for a resource. The link is the
-// resource's path, decoded, and the parent's path for a feed.
+// verify checks the signature of a request. link is the decoded path of the resource, or of the
+// parent for a feed.
 //
-// See "Access control in the Azure Cosmos DB SQL API". The age of x-ms-date is
-// not checked: an engine may run on a clock of its own.
+// See "Access control in the Azure Cosmos DB SQL API". The age of x-ms-date is not checked: the
+// engine may use a fake clock.
 func (a *authenticator) verify(method, resourceType, link string, h http.Header) bool {
 	token := headerValue(h, "Authorization")
 	if strings.Contains(token, "%") {
@@ -111,8 +111,8 @@ func (a *authenticator) verifyMaster(method, resourceType, link, date, signature
 	return hmac.Equal(m.hash.Sum(m.sum[:0]), raw)
 }
 
-// verifyEmulatorToken accepts the tokens that SDKs' tests make for an emulator:
-// a JWT whose signature part is the key itself.
+// verifyEmulatorToken accepts the tokens of SDK test suites for emulators: a JWT whose signature is
+// the key itself.
 func (a *authenticator) verifyEmulatorToken(token string) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

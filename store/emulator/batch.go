@@ -16,21 +16,21 @@ import (
 const (
 	maxBatchOperations = 100
 	maxBatchBytes      = 2 << 20
-	maxBatchWritten    = 32 << 20 // index entries included: small operations may patch large items
+	maxBatchWritten    = 32 << 20 // with index entries: small operations can patch large items
 )
 
-// batchOp is one operation of a batch, as it stands in the body.
+// batchOp is one operation in the body of a batch.
 type batchOp struct {
 	kind        string // Create, Upsert, Replace, Patch, Delete or Read
 	id          string
-	key         string // as in the header
+	key         string // in the header's format
 	ifMatch     string
 	ifNoneMatch string
 	minimal     bool
-	body        []byte // part of the batch's body
+	body        []byte // shares the batch's bytes
 }
 
-// batchResult is one element of the answer.
+// batchResult is one element of the response.
 type batchResult struct {
 	status    int
 	substatus int
@@ -39,8 +39,7 @@ type batchResult struct {
 	body      []byte
 }
 
-// batch serves a batch: a transactional one, or the operations of a client's bulk
-// mode.
+// batch serves transactional batches and the batches of bulk mode.
 func (e *Engine) batch(q *request, c *container) (*response, error) {
 	if len(q.body) > maxBatchBytes {
 		return nil, tooLarge()
@@ -62,8 +61,8 @@ func (e *Engine) batch(q *request, c *container) (*response, error) {
 	return e.transactionalBatch(q, c, ops)
 }
 
-// parseBatch reads the operations of a batch, which share its bytes. What items may be is
-// looked at with each of them.
+// parseBatch reads the operations of a batch, which share its bytes. Item bodies are checked later,
+// one by one.
 func parseBatch(body []byte) (ops []batchOp, err error) {
 	operations := bytes.TrimSpace(body)
 	if !sql.ValidJSON(body) || operations[0] != '[' {
@@ -121,8 +120,8 @@ func readText(raw []byte, text *string) bool {
 // hybridRow is the first byte of a HybridRow record.
 const hybridRow = 0x81
 
-// transactionalBatch runs operations in order, each seeing what those before it
-// did, all of them or none.
+// transactionalBatch runs operations in order, each seeing the writes of those before it: all of
+// them or none.
 func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*response, error) {
 	d, err := c.definition(q.ctx)
 	if err != nil {
@@ -140,7 +139,7 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 	failed, failure, size := -1, error(nil), 0
 	p, lsn, err := e.commit(q, c, key, true, func(t *transaction) error {
 		for i := range ops {
-			if err := q.ctx.Err(); err != nil { // each may take its time, and others wait
+			if err := q.ctx.Err(); err != nil { // stop early: other writers wait for the partition
 				return err
 			}
 			res, err := prepared[i](t)
@@ -148,7 +147,7 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 				err = tooLarge()
 			}
 			if err == nil {
-				err = ops[i].answers(q, res, &size)
+				err = ops[i].checkSize(q, res, &size)
 			}
 			var api *apiError
 			if errors.As(err, &api) {
@@ -173,7 +172,7 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 	if failed >= 0 {
 		resp.status = http.StatusMultiStatus
 		for i := range results {
-			if i != failed { // an operation that ran is rolled back, but was paid for
+			if i != failed { // rolled back, but charged
 				results[i].status, results[i].etag, results[i].body = http.StatusFailedDependency, "", nil
 			}
 		}
@@ -182,13 +181,13 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 	return resp, nil
 }
 
-// setResults makes the body and the charge of a batch's answer.
+// setResults sets the body and charge of a batch response.
 func (resp *response) setResults(results []batchResult) {
 	resp.items, resp.counted = len(results), true
 	size := 0
 	for _, r := range results {
 		resp.charge += r.charge
-		size += len(r.body) + 160 // what is around it
+		size += len(r.body) + 160 // for the envelope
 	}
 	resp.body = appendBatchResults(make([]byte, 0, size), results)
 }
@@ -197,15 +196,14 @@ func failedOperation(err *apiError) batchResult {
 	return batchResult{status: err.status, substatus: err.substatus, charge: err.charge}
 }
 
-// returnsItem reports whether the answer has the item that an operation read or wrote.
+// returnsItem reports whether the response includes the item that was read or written.
 func (op *batchOp) returnsItem(q *request) bool {
 	return op.kind == "Read" || !op.minimal && !q.minimal()
 }
 
-// answers adds the item that an operation returns to the size of the answer, and
-// refuses one that makes it too large: of a small request, which reads or patches a
-// large item over and over.
-func (op *batchOp) answers(q *request, res opResult, size *int) error {
+// checkSize adds the returned item to the size of the response, and refuses an operation with which
+// it exceeds the limit: a small request can read or patch a large item repeatedly.
+func (op *batchOp) checkSize(q *request, res opResult, size *int) error {
 	if res.rec == nil || !op.returnsItem(q) {
 		return nil
 	}
@@ -216,7 +214,7 @@ func (op *batchOp) answers(q *request, res opResult, size *int) error {
 	return nil
 }
 
-// result is what the answer says of an operation that was done.
+// result returns the response element of an operation that succeeded.
 func (op *batchOp) result(q *request, c *container, res opResult) batchResult {
 	r := batchResult{status: res.status, charge: res.charge}
 	if res.rec != nil {
@@ -228,8 +226,8 @@ func (op *batchOp) result(q *request, c *container, res opResult) batchResult {
 	return r
 }
 
-// prepare parses an operation on the logical partition of a key. What is wrong
-// with it is reported when its turn comes.
+// prepare parses an operation on the logical partition of a key. Errors are reported when the
+// operation runs.
 func (e *Engine) prepare(op *batchOp, d *definition, key partitionKey) operation {
 	fail := func(err error) operation {
 		return func(*transaction) (opResult, error) { return opResult{}, err }

@@ -6,13 +6,14 @@ import (
 	"net/http"
 )
 
-// bulk runs the operations of a batch that is not atomic, as SDKs send them in
-// bulk mode: in order, each a transaction of its own in the logical partition that
-// it names, and, unless goOn, none after one that failed, nor once the client is
-// gone. The request names the physical partition that all of them are in; if one is
-// not, the client's map is old: the answer is 410 and nothing is done. It returns
-// once all of it is durable, and waits for what it has written before it writes
-// more than a batch may.
+// bulk runs a batch that is not atomic, as SDKs send them in bulk mode. Each operation is a
+// transaction of its own in the logical partition that it names, in order. Unless goOn, none runs
+// after a failure, and none once the client is gone. All operations must be in the physical
+// partition that the request names; otherwise the client's routing map is stale, the response is
+// 410 and nothing is done.
+//
+// bulk returns once all writes are durable. It also waits for them whenever they exceed the bytes
+// that one batch may write.
 func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*response, error) {
 	prepared := make([]bulkOp, len(ops))
 	p, err := e.prepareBulk(q, c, ops, prepared)
@@ -22,8 +23,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 	if err := e.admit(q, p); err != nil {
 		return &response{container: c, partition: p}, err
 	}
-	// What was applied cannot be taken back, so its outcome, and that of the rest, is
-	// waited for even if the client is gone.
+	// Applied writes cannot be undone, so wait for their outcome even if the client is gone.
 	ctx := context.WithoutCancel(q.ctx)
 	resp := (&response{container: c, partition: p}).at(p.synced.Load())
 	results := make([]batchResult, len(ops))
@@ -42,14 +42,14 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 			default:
 				results[settled] = ops[settled].result(q, c, op.res)
 			}
-			if lsn > 0 { // after a split meanwhile, in one of the children
+			if lsn > 0 { // a child, if the partition was split meanwhile
 				resp.partition = in
 				resp.at(lsn)
 			}
 			*op = bulkOp{}
 		}
 	}
-	written := 0 // and not settled
+	written := 0 // bytes not settled yet
 	for i := range prepared {
 		if q.ctx.Err() != nil {
 			break
@@ -60,7 +60,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 			op.t = transaction{e: e, c: c, key: op.key}
 			op.err = op.t.apply(ctx, func(t *transaction) (err error) {
 				if op.res, err = op.run(t); err == nil {
-					err = ops[i].answers(q, op.res, &size)
+					err = ops[i].checkSize(q, op.res, &size)
 				}
 				written += t.batch.Len()
 				return err
@@ -89,11 +89,10 @@ type bulkOp struct {
 	run operation
 	t   transaction
 	res opResult
-	err error // of preparing it, or else of applying it
+	err error // from preparing or applying it
 }
 
-// prepareBulk parses the operations and returns the physical partition that the
-// request names.
+// prepareBulk parses the operations and returns the physical partition of the request.
 func (e *Engine) prepareBulk(q *request, c *container, ops []batchOp, prepared []bulkOp) (*partition, error) {
 	if err := c.rLock(q.ctx); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// catalog is all metadata. It is immutable; a change replaces it.
+// catalog is all metadata. It is immutable: a change replaces it.
 type catalog struct {
 	databases map[string]*database // by id
 	offers    map[string]*offer    // by id
@@ -21,11 +21,11 @@ type catalog struct {
 type database struct {
 	databaseRecord
 	rid        string
-	body       []byte                // as the protocol shows it
+	body       []byte                // in the protocol's format
 	containers map[string]*container // by id
 }
 
-// databaseRecord is what is kept of a database.
+// databaseRecord is the stored form of a database.
 type databaseRecord struct {
 	No        uint32 `json:"no"`
 	ID        string `json:"id"`
@@ -117,24 +117,24 @@ func (e *Engine) eachMeta(kind byte, fn func([]byte) error) error {
 	return it.Error()
 }
 
-// metaChange is a change of metadata that is being prepared.
+// metaChange prepares a change of metadata.
 type metaChange struct {
 	e     *Engine
 	batch *pebble.Batch
-	cat   *catalog // a copy, to be changed
+	cat   *catalog // a copy, to be modified
 
 	locked   []*container // until the change is visible
 	onCommit []func()
 }
 
-// lock keeps every operation on a container out until the change is visible.
+// lock blocks all operations on a container until the change is visible.
 func (m *metaChange) lock(c *container) {
 	c.lock()
 	m.locked = append(m.locked, c)
 }
 
-// changeMeta runs fn, makes what it prepared durable, and then visible; nothing of it if ctx
-// ends while it waits for another change.
+// changeMeta runs fn, commits durably what it prepared, and makes it visible. Nothing happens if
+// ctx ends while it waits for another change.
 func (e *Engine) changeMeta(ctx context.Context, fn func(*metaChange) error) error {
 	select {
 	case e.changing <- struct{}{}:
@@ -175,13 +175,13 @@ func (e *Engine) changeMeta(ctx context.Context, fn func(*metaChange) error) err
 	return nil
 }
 
-// applyPart applies a part of what is too much for one batch. After a write that failed there
-// is no next part: Pebble would keep it in memory.
+// applyPart applies one part of a change that is too large for one batch. It fails after a failed
+// write, because Pebble would keep further parts in memory.
 func (e *Engine) applyPart(batch *pebble.Batch) error {
 	return e.durable.lost(e.db.Apply(batch, pebble.NoSync))
 }
 
-// number gives out a number. Numbers are never used twice.
+// number allocates a number. Numbers are never reused.
 func (m *metaChange) number() uint32 {
 	n := m.e.next
 	m.e.next++
@@ -200,7 +200,7 @@ func (m *metaChange) remove(kind byte, no uint32) error {
 	return m.batch.Delete(metaKey(kind, no), nil)
 }
 
-// database returns a copy of a database that may be changed, nil if it is missing.
+// database returns a copy of a database to be changed, or nil if it does not exist.
 func (m *metaChange) database(id string) *database {
 	d := m.cat.databases[id]
 	if d == nil {
@@ -212,9 +212,9 @@ func (m *metaChange) database(id string) *database {
 	return &changed
 }
 
-// resolveRIDs puts names in the place of the resource ids of a database and its
-// container, by which the .NET and Java SDKs address what they have read before. It
-// reports whether the path has resource ids. One of something that is gone stays.
+// resolveRIDs replaces the resource ids of a database and a container in a path by their names: the
+// .NET and Java SDKs address resources by id. It reports whether the path has resource ids. Unknown
+// ones stay.
 func (cat *catalog) resolveRIDs(path []string) bool {
 	if len(path) < 2 || path[0] != "dbs" || cat.databases[path[1]] != nil {
 		return false
@@ -238,7 +238,7 @@ func (cat *catalog) resolveRIDs(path []string) bool {
 	return true
 }
 
-// lookup finds a container by the names in a request's path.
+// lookup finds the container of a request's path.
 func (e *Engine) lookup(q *request) (*container, error) {
 	if d := e.catalog.Load().databases[q.segments[1]]; d != nil {
 		if c := d.containers[q.segments[3]]; c != nil {

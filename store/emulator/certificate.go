@@ -25,10 +25,9 @@ const (
 	certificateLife = 10 * 365 * 24 * time.Hour
 )
 
-// Certificate returns the self-signed certificate for localhost, 127.0.0.1 and
-// ::1 that is kept in the data directory. The first call makes it: cert.pem is
-// what clients are told to trust, key.pem its private key. The pair is made anew
-// when it has expired, and when one of the files is missing or empty.
+// Certificate returns the self-signed certificate for localhost, 127.0.0.1 and ::1 in the data
+// directory: cert.pem, which clients have to trust, and key.pem. It creates the pair if a file is
+// missing or empty, or the certificate has expired.
 func Certificate(dir string) (tls.Certificate, error) {
 	certPath, keyPath := filepath.Join(dir, certificateFile), filepath.Join(dir, privateKeyFile)
 	certPEM, err := readPEM(certPath)
@@ -42,44 +41,44 @@ func Certificate(dir string) (tls.Certificate, error) {
 	if len(certPEM) > 0 && len(keyPEM) > 0 {
 		c, err := tls.X509KeyPair(certPEM, keyPEM)
 		if err != nil {
-			return tls.Certificate{}, fmt.Errorf("certificate %s and its key %s: %w; delete them, and the next start makes new ones", certPath, keyPath, err)
+			return tls.Certificate{}, fmt.Errorf("certificate %s and its key %s: %w; delete both to create new ones", certPath, keyPath, err)
 		}
 		if time.Now().Before(c.Leaf.NotAfter) {
 			return c, nil
 		}
 	}
 	if certPEM, keyPEM, err = newCertificate(time.Now()); err != nil {
-		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("create certificate: %w", err)
 	}
-	if err := keepCertificate(certPath, certPEM, keyPath, keyPEM); err != nil {
-		return tls.Certificate{}, fmt.Errorf("keep certificate: %w", err)
+	if err := writeCertificate(certPath, certPEM, keyPath, keyPEM); err != nil {
+		return tls.Certificate{}, fmt.Errorf("write certificate: %w", err)
 	}
 	return tls.X509KeyPair(certPEM, keyPEM)
 }
 
-// readPEM returns what is in a file, nothing if there is none.
+// readPEM returns the contents of a file, or nil if it does not exist.
 func readPEM(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read certificate: %w; delete the file, and the next start makes a new one", err)
+		return nil, fmt.Errorf("read certificate: %w; delete the file to create a new one", err)
 	}
 	return b, nil
 }
 
-// keepCertificate writes the pair so that wherever it is cut off, a certificate is
-// never beside another's key: the old one goes first, the new one comes last.
-func keepCertificate(certPath string, certPEM []byte, keyPath string, keyPEM []byte) error {
+// writeCertificate writes the pair so that a crash never leaves a certificate beside another's key:
+// it removes the old certificate first and writes the new one last.
+func writeCertificate(certPath string, certPEM []byte, keyPath string, keyPEM []byte) error {
 	if err := os.Remove(certPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := writeWhole(keyPath, keyPEM, 0o600); err != nil {
+	if err := writeAtomic(keyPath, keyPEM, 0o600); err != nil {
 		return err
 	}
-	return writeWhole(certPath, certPEM, 0o644)
+	return writeAtomic(certPath, certPEM, 0o644)
 }
 
-// writeWhole writes a file that is there whole or not at all.
-func writeWhole(path string, content []byte, mode fs.FileMode) error {
+// writeAtomic writes a file completely or not at all.
+func writeAtomic(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
@@ -108,8 +107,8 @@ func newCertificate(now time.Time) (certPEM, keyPEM []byte, err error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
-		// The serial number in the name lets a client trust the certificates of
-		// several emulators: OpenSSL finds an issuer by its name alone.
+		// OpenSSL finds an issuer by name alone. The serial number lets a client trust the
+		// certificates of several emulators.
 		Subject:               pkix.Name{CommonName: "localhost", Organization: []string{"Byline emulator"}, SerialNumber: serial.Text(16)},
 		NotBefore:             now.Add(-time.Hour),
 		NotAfter:              now.Add(certificateLife),
@@ -118,7 +117,7 @@ func newCertificate(now time.Time) (certPEM, keyPEM []byte, err error) {
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
-		IsCA:                  true, // so that clients which want an authority can be given this file
+		IsCA:                  true, // some clients only trust an authority
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

@@ -16,12 +16,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// changeFeed serves the latest-version change feed of one physical partition, or
-// of one logical partition: every item once, at the LSN of its last write. The
-// items of one transaction come on one page. A page that looked at maxPageScan
-// entries without finding anything is empty, but no 304: that says that nothing
-// more is there. What is shown is synced first, so that a position a client keeps
-// outlives a crash.
+// changeFeed serves the latest-version change feed of a physical or logical partition: every item
+// once, at the LSN of its last write. The items of one transaction are on one page. A page without
+// items is a 304 at the end of the feed, and an empty 200 after maxPageScan entries. Everything on
+// a page is durable, so that a saved position survives a crash.
 func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err := c.rLock(q.ctx); err != nil {
 		return nil, err
@@ -63,8 +61,8 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		return nil, err
 	}
 	defer f.items.Close()
-	// An item that an unsynced write has moved is no longer where it was in this
-	// view, so the page is all of the view, once all of it is durable.
+	// An unsynced write may have moved an item of this view, so the page waits until the whole view
+	// is durable.
 	if f.last, err = f.viewLSN(); err != nil {
 		return nil, err
 	}
@@ -91,8 +89,8 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	return resp, nil
 }
 
-// feedScopeLocked finds what part of the container a request reads. prefix is
-// nil for all of the physical partition. The caller holds mu.
+// feedScopeLocked returns the partition to read, and the address prefix of a logical partition, or
+// nil. The caller holds mu.
 func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, err error) {
 	if header := q.get("X-Ms-Documentdb-Partitionkey"); header != "" {
 		key, err := parsePartitionKey(header)
@@ -113,7 +111,7 @@ func (c *container) feedScopeLocked(q *request) (p *partition, prefix []byte, er
 		if bytes.Compare(prefixEnd(prefix), p.max) <= 0 {
 			return p, prefix, nil
 		}
-		// A prefix of a hierarchical key may lie in several physical partitions.
+		// A prefix of a hierarchical key can span several physical partitions.
 		id := q.get("X-Ms-Documentdb-Partitionkeyrangeid")
 		if id == "" {
 			return nil, nil, badRequest("The partition key lies in several partition key ranges: the change feed needs the header 'x-ms-documentdb-partitionkeyrangeid'.")
@@ -137,22 +135,22 @@ type feedReader struct {
 	c      *container
 	p      *partition
 	prefix []byte
-	low    []byte // nil, or the effective partition key that items are not below
-	high   []byte // nil, or the one that they are below
+	low    []byte // inclusive lower bound of the effective partition key, or nil
+	high   []byte // exclusive upper bound, or nil
 	size   int
-	last   uint64 // the LSN that the view ends with
-	after  uint64 // the page begins after this LSN
-	since  int64  // items that were written earlier are left out
+	last   uint64 // last LSN of the view
+	after  uint64 // exclusive start of the page
+	since  int64  // skip items written before this time
 	items  *pebble.Iterator
 
 	room   *scratch
-	out    []byte // the answer as far as it is made
+	out    []byte // the response body so far
 	count  int
 	charge float64
 }
 
-// start finds where the page begins. If-None-Match wins: it is where a client
-// goes on that once started with If-Modified-Since.
+// start finds the LSN at which the page begins. If-None-Match wins over If-Modified-Since: it is
+// the client's later position.
 func (f *feedReader) start(q *request) error {
 	if match := q.get("If-None-Match"); match == "*" {
 		f.after = f.last
@@ -171,7 +169,7 @@ func (f *feedReader) start(q *request) error {
 	}
 	t, err := http.ParseTime(since)
 	if err != nil {
-		// azcosmos names the zone UTC.
+		// azcosmos writes the zone as UTC.
 		if t, err = time.Parse(time.RFC1123, since); err != nil {
 			return badRequest("The value '%s' specified for the header 'If-Modified-Since' is invalid.", since)
 		}
@@ -180,8 +178,7 @@ func (f *feedReader) start(q *request) error {
 	return f.seekTime()
 }
 
-// seekTime finds the last LSN before the time since, supposing that later
-// writes have later times.
+// seekTime finds the last LSN before the time since, assuming that times increase with LSNs.
 func (f *feedReader) seekTime() (err error) {
 	it, err := f.entries()
 	if err != nil {
@@ -202,8 +199,7 @@ func (f *feedReader) seekTime() (err error) {
 	return err
 }
 
-// epkHeader reads a bound of a feed range that is narrower than a physical
-// partition.
+// epkHeader reads a bound of a feed range narrower than a physical partition.
 func epkHeader(q *request, name string) ([]byte, error) {
 	b, err := hex.DecodeString(q.get(name))
 	if err != nil {
@@ -212,7 +208,7 @@ func epkHeader(q *request, name string) ([]byte, error) {
 	return b, nil
 }
 
-// holds reports whether an item is in the part of the partition that is read.
+// holds reports whether an item is in the requested part of the partition.
 func (f *feedReader) holds(address []byte) bool {
 	return bytes.HasPrefix(address, f.prefix) && bytes.Compare(f.low, address) <= 0 && (len(f.high) == 0 || bytes.Compare(address, f.high) < 0)
 }
@@ -233,8 +229,8 @@ func (f *feedReader) entries() (*pebble.Iterator, error) {
 	}})
 }
 
-// item returns the item of an entry, which it looks up unless the entry has it; nil
-// if there is none in this view. It is valid until the next one is read.
+// item returns the item of an entry, nil if it does not exist in this view. It reads the item
+// unless the entry carries it. The record is valid until the next call.
 func (f *feedReader) item(entry *pebble.Iterator) (*record, error) {
 	address, stored := splitFeedValue(entry.Value())
 	if len(stored) > 0 {
@@ -252,8 +248,8 @@ func (f *feedReader) item(entry *pebble.Iterator) (*record, error) {
 	return &r, err
 }
 
-// newest returns an item that was not written again after the entry with the key at: the
-// view has the same. What was written a moment ago is found so without asking every level.
+// newest returns the item if it has not been written since the entry with the key at: it is then
+// the same in the view. For recent writes this is faster than a seek through all levels.
 func (f *feedReader) newest(key, at []byte) (*record, error) {
 	stored, closer, err := f.e.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -270,8 +266,8 @@ func (f *feedReader) newest(key, at []byte) (*record, error) {
 	return &r, err
 }
 
-// grow makes room for an item, and most likely for those that follow, which lie at so many
-// LSNs.
+// grow reserves capacity for an item of some size and for those that are likely to follow, at most
+// one per remaining LSN.
 func (f *feedReader) grow(size, lsns int) {
 	if cap(f.out)-len(f.out) >= size {
 		return
@@ -283,7 +279,7 @@ func (f *feedReader) grow(size, lsns int) {
 	f.out = slices.Grow(f.out, max(size, min(average*min(lsns, f.size-f.count), max(len(f.out), scratchKept-len(f.out)))))
 }
 
-// read fills the page and returns the LSN that it ends with.
+// read fills the page and returns the LSN of its end.
 func (f *feedReader) read(q *request) (last uint64, err error) {
 	it, err := f.entries()
 	if err != nil {

@@ -222,7 +222,7 @@ func TestAnswersAreTheirOwn(t *testing.T) {
 			if err != nil || r.StatusCode != http.StatusOK {
 				t.Fatal(r.StatusCode, err)
 			}
-			held := r.Body.(heldBody).Bytes()
+			held := r.Body.(bufferedBody).Bytes()
 			answers = append(answers, answer{held, bytes.Clone(held)})
 			largest = max(largest, len(held))
 		}
@@ -251,7 +251,7 @@ func TestSmallPagesAreSmall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b := r.Body.(heldBody).Bytes(); len(b) == 0 || cap(b) > 4<<10 {
+		if b := r.Body.(bufferedBody).Bytes(); len(b) == 0 || cap(b) > 4<<10 {
 			t.Errorf("%d bytes take %d", len(b), cap(b))
 		}
 	}

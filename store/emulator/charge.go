@@ -2,14 +2,12 @@ package emulator
 
 import "strconv"
 
-// Request charges are estimates. They are exact for the small writes that were
-// recorded against the hosted service; above 1 KB they follow the table that
-// Microsoft publishes, and queries are a fit to a few recordings.
+// Request charges are estimates: exact for the small writes that were recorded against the hosted
+// service, Microsoft's table above 1 KB, and for queries a fit to a few recordings.
 
-// chargeTable is the documented price of a point read and of a write without
-// index terms, by item size ("Request Units in Azure Cosmos DB", request unit
-// considerations). The price of a 1 KB write is the recorded 104/21, which the
-// documentation rounds to 4.95.
+// chargeTable has the documented charges of a point read, and of a write without index terms, by
+// item size ("Request Units in Azure Cosmos DB", request unit considerations). A write of 1 KB is
+// the recorded 104/21, which the documentation rounds to 4.95.
 var chargeTable = []struct{ kb, read, write float64 }{
 	{1, 1.00, 104.0 / 21}, {2, 1.04, 6.29}, {4, 1.14, 6.67}, {8, 1.33, 7.04},
 	{16, 1.67, 9.52}, {32, 2.19, 11.23}, {64, 4.76, 22.67}, {128, 9.95, 48.19},
@@ -17,16 +15,16 @@ var chargeTable = []struct{ kb, read, write float64 }{
 }
 
 const (
-	// chargeTerm is the price of one index term: 4/21, from recorded creates
-	// of items with 3, 4 and 5 properties (6.286, 6.667, 7.048).
+	// chargeTerm is the charge of one index term: 4/21, from recorded creates of items with 3, 4
+	// and 5 properties (6.286, 6.667, 7.048).
 	chargeTerm = 4.0 / 21
-	// termsPerLeaf is how many index terms one indexed scalar makes, and
-	// termsPerItem what every item makes besides (its _ts); same recordings.
+	// termsPerLeaf is the number of index terms of an indexed value, termsPerItem those of every
+	// item besides (its _ts); from the same recordings.
 	termsPerLeaf = 2
 	termsPerItem = 1
 
-	// chargePatchBase and chargePatchOp fit the two recorded patches: 10.601
-	// for one operation and 11.42 for three.
+	// chargePatchBase and chargePatchOp fit the two recorded patches: 10.601 for one operation,
+	// 11.42 for three.
 	chargePatchBase = 0.287
 	chargePatchOp   = 0.0285
 
@@ -40,9 +38,8 @@ const (
 	chargeThrottled     = 0.38
 	chargeMetadata      = 1.0
 
-	// Queries: recorded 2.25 for SELECT 1, 2.26 for one item, 2.99 for a COUNT
-	// over 500 items and 17.16 for 1000 rows of 0.25 KB. The price of a further
-	// range seek is a guess of the right order.
+	// Recorded: 2.25 for SELECT 1, 2.26 for one item, 2.99 for a COUNT over 500 items, 17.16 for
+	// 1,000 rows of 0.25 KB. The charge of a further range seek is a guess.
 	chargeQueryBase  = 2.25
 	chargeQueryEntry = 0.001453
 	chargeQueryRow   = 0.013457
@@ -50,10 +47,10 @@ const (
 	chargeQuerySeek  = 0.2
 )
 
-// readCharge is the charge of a point read of an item of so many bytes.
+// readCharge returns the charge of a point read by the size of the item.
 func readCharge(bytes int) float64 { r, _ := sizeCharge(bytes); return r }
 
-// writeCharge is the charge of writing an item of so many bytes, without terms.
+// writeCharge returns the charge of a write without index terms.
 func writeCharge(bytes int) float64 { _, w := sizeCharge(bytes); return w }
 
 func sizeCharge(bytes int) (read, write float64) {
@@ -72,28 +69,27 @@ func sizeCharge(bytes int) (read, write float64) {
 	return last.read * kb / last.kb, last.write * kb / last.kb
 }
 
-// createCharge is the charge of a create, and of a delete of the same item.
+// createCharge returns the charge of a create, and of a delete of the same item.
 func createCharge(bytes, leaves, composites int) float64 {
 	return writeCharge(bytes) + chargeTerm*float64(termsPerLeaf*leaves+termsPerItem+composites)
 }
 
-// replaceCharge is the charge of a replace that removes or adds the terms of so
-// many leaves and moves so many composite index entries.
+// replaceCharge returns the charge of a replace that changes this many leaves and moves this many
+// composite index entries.
 func replaceCharge(oldBytes, newBytes, changed, composites int) float64 {
 	return writeCharge(oldBytes) + writeCharge(newBytes) +
 		chargeTerm*float64(termsPerLeaf*(changed+1)+termsPerLeaf*composites)
 }
 
-// patchCharge is the charge of a patch of so many operations.
+// patchCharge returns the charge of a patch.
 func patchCharge(oldBytes, newBytes, changed, composites, ops int) float64 {
 	return writeCharge(oldBytes) + writeCharge(newBytes) +
 		chargeTerm*float64(termsPerLeaf*(changed+composites)) +
 		chargePatchBase + chargePatchOp*float64(ops)
 }
 
-// queryCharge is the charge of one page of a query in one physical partition:
-// the base with its first range seek, further seeks, the index entries it
-// touched, and its rows by the bytes that were loaded for them.
+// queryCharge returns the charge of a page in one physical partition: the base with the first seek,
+// further seeks, index entries read, and rows by number or by the bytes loaded for them.
 func queryCharge(entries, seeks, rows, bytes int) float64 {
 	seeks = max(0, seeks-1)
 	perRow := chargeQueryRow * float64(rows)
@@ -103,7 +99,7 @@ func queryCharge(entries, seeks, rows, bytes int) float64 {
 	return chargeQueryBase + chargeQueryEntry*float64(entries) + chargeQuerySeek*float64(seeks) + perRow
 }
 
-// formatCharge renders a charge as the service does: two decimals at most.
+// formatCharge formats a charge with at most two decimals, as the service does.
 func formatCharge(ru float64) string {
 	b := strconv.AppendFloat(make([]byte, 0, 16), ru, 'f', 2, 64)
 	for b[len(b)-1] == '0' {

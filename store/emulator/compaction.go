@@ -7,19 +7,19 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// compactions lets Pebble run one compaction at a time, and none before it is open: its Open
-// flushes what it replays of the log, and would then wait, for seconds, until the compaction
-// that this makes due has ended. So Open counts as the first one, and open ends it. A data
-// directory in a format older than any of Byline's would need compactions within Open.
+// compactions is a compaction scheduler that runs one compaction at a time, and none before Pebble
+// is open. Open flushes the replayed log and would wait for the compaction that this makes due; so
+// Open counts as the first compaction, and open ends it. A data directory in a format older than
+// any of Byline's would need compactions within Open.
 type compactions struct {
 	db   pebble.DBForCompaction
 	idle atomic.Bool // no compaction runs
 
 	ended atomic.Bool
-	life  sync.RWMutex // held for reading while db is called by the scheduler
+	life  sync.RWMutex // held for reading during calls of db
 }
 
-// open says that Pebble's Open has succeeded.
+// open starts compactions once Pebble is open.
 func (c *compactions) open() { c.Done() }
 
 // Register implements pebble.CompactionScheduler.
@@ -28,19 +28,19 @@ func (c *compactions) Register(_ int, db pebble.DBForCompaction) { c.db = db }
 // Unregister implements pebble.CompactionScheduler.
 func (c *compactions) Unregister() {
 	c.ended.Store(true)
-	c.life.Lock() // nobody is under way any more
+	c.life.Lock() // wait for calls under way
 	defer c.life.Unlock()
 }
 
-// TrySchedule implements pebble.CompactionScheduler. Who is refused waits for Done.
+// TrySchedule implements pebble.CompactionScheduler. A refused caller is scheduled by Done.
 func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return !c.ended.Load() && c.idle.CompareAndSwap(true, false), c
 }
 
-// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler: it is one, always.
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler.
 func (c *compactions) UpdateGetAllowedWithoutPermission() {}
 
-// Done implements pebble.CompactionGrantHandle: it starts the compaction that waits.
+// Done implements pebble.CompactionGrantHandle: it schedules the waiting compaction.
 func (c *compactions) Done() {
 	c.idle.Store(true)
 	c.life.RLock()

@@ -15,35 +15,34 @@ import (
 	"sync/atomic"
 )
 
-// container is one container. Every operation on its items holds mu for reading, a
-// query until it has its view; what changes its definition or its ranges holds it
-// for writing.
+// container is a container. Operations on its items hold mu for reading; a query only until it has
+// its view. Changes of its definition or ranges hold it for writing.
 type container struct {
 	no       uint32
-	database string // its id
+	database string // id of the database
 	rid      string
 	ridBytes []byte
 	altPath  string // dbs/{db}/colls/{container}
 	selfLink string // dbs/{rid}/colls/{rid}/
 
 	mu      sync.RWMutex
-	change  atomic.Pointer[chan struct{}] // closed once who has mu for writing, or waits for it, is done; nil until then
+	change  atomic.Pointer[chan struct{}] // closed when the writer that holds or awaits mu is done; nil before the first
 	deleted bool                          // guarded by mu
 	def     *definition                   // guarded by mu; the definition itself is immutable
-	ranges  []*partition                  // guarded by mu; by min, without holes
+	ranges  []*partition                  // guarded by mu; sorted by min, without gaps
 }
 
-// definition is a container's properties, ready for use. It is immutable.
+// definition is a container's properties, parsed. It is immutable.
 type definition struct {
 	record     containerRecord
-	body       []byte // as the protocol shows it
+	body       []byte // in the protocol's format
 	key        partitionKeyPaths
 	index      indexPolicy
 	ttlEnabled bool
-	ttl        int32 // -1: items live on unless they say otherwise
+	ttl        int32 // -1: items do not expire by default
 }
 
-// containerRecord is what is kept of a container.
+// containerRecord is the stored form of a container.
 type containerRecord struct {
 	No         uint32              `json:"no"`
 	Database   uint32              `json:"database"`
@@ -53,17 +52,17 @@ type containerRecord struct {
 	Properties containerProperties `json:"properties"`
 	Ranges     []rangeRecord       `json:"ranges"`
 	Gone       []string            `json:"gone,omitempty"`
-	Reindexing bool                `json:"reindexing,omitempty"` // the index is being rebuilt
+	Reindexing bool                `json:"reindexing,omitempty"` // an index rebuild is unfinished
 }
 
 type rangeRecord struct {
 	No      uint32   `json:"no"`
-	Min     string   `json:"min"` // as in the protocol, hexadecimal
+	Min     string   `json:"min"` // in hexadecimal, as in the protocol
 	Max     string   `json:"max"`
 	Parents []uint32 `json:"parents,omitempty"`
 }
 
-// rLock takes mu for reading, unless ctx ends while the container is being changed.
+// rLock locks mu for reading, unless ctx ends while it is locked for writing.
 func (c *container) rLock(ctx context.Context) error {
 	for !c.mu.TryRLock() {
 		select {
@@ -75,10 +74,10 @@ func (c *container) rLock(ctx context.Context) error {
 	return nil
 }
 
-// lock takes mu for writing.
+// lock locks mu for writing.
 func (c *container) lock() {
 	done := make(chan struct{})
-	c.change.Store(&done) // first: who finds mu taken finds this
+	c.change.Store(&done) // before locking: readers that fail to lock wait for it
 	c.mu.Lock()
 }
 
@@ -87,7 +86,7 @@ func (c *container) unlock() {
 	close(*c.change.Load())
 }
 
-// define makes the definition that belongs to a record.
+// define returns the definition of a record.
 func (r containerRecord) define() (*definition, error) {
 	p := r.Properties
 	d := &definition{record: r}
@@ -116,7 +115,7 @@ func (r containerRecord) define() (*definition, error) {
 	return d, nil
 }
 
-// open makes the container that belongs to a record.
+// open returns the container of a record.
 func (r containerRecord) open(d *database) (*container, error) {
 	def, err := r.define()
 	if err != nil {
@@ -152,8 +151,7 @@ func (e *Engine) recoverLSNs(c *container) error {
 	return nil
 }
 
-// rangeOfLocked returns the physical partition that holds an effective
-// partition key. The caller holds mu.
+// rangeOfLocked returns the physical partition of an effective partition key. The caller holds mu.
 func (c *container) rangeOfLocked(epk []byte) *partition {
 	lo, hi := 0, len(c.ranges)-1
 	for lo < hi {
@@ -167,8 +165,8 @@ func (c *container) rangeOfLocked(epk []byte) *partition {
 	return c.ranges[lo]
 }
 
-// rangeByIDLocked finds a physical partition by its id, or, as the .NET and Java SDKs
-// have it, by the resource id of the container, a comma, and its id. The caller holds mu.
+// rangeByIDLocked finds a physical partition by its id, or, for the .NET and Java SDKs, by
+// "<container resource id>,<id>". The caller holds mu.
 func (c *container) rangeByIDLocked(id string) (*partition, error) {
 	id = strings.TrimPrefix(id, c.rid+",")
 	for _, p := range c.ranges {
@@ -216,7 +214,7 @@ func (e *Engine) createContainer(q *request) (*response, error) {
 		return nil, err
 	}
 	var made *container
-	var def *definition // as it is created: once it is there, others may replace it
+	var def *definition // captured: another request may replace it at once
 	err = e.changeMeta(q.ctx, func(m *metaChange) error {
 		d := m.database(q.segments[1])
 		if d == nil {
@@ -311,7 +309,7 @@ func (e *Engine) container(q *request) (*response, error) {
 	return nil, methodNotAllowed()
 }
 
-// dropContainer removes a container and everything in it.
+// dropContainer deletes a container with its items.
 func (m *metaChange) dropContainer(c *container) error {
 	m.lock(c)
 	m.onCommit = append(m.onCommit, func() { c.deleted = true })
@@ -326,8 +324,8 @@ func (m *metaChange) dropContainer(c *container) error {
 	return m.remove(metaContainer, c.no)
 }
 
-// replaceContainer changes what may be changed of a container: its time to live
-// and its indexing policy. The index is rebuilt before the request is answered.
+// replaceContainer replaces the time to live and the indexing policy. It rebuilds the index before
+// it responds.
 func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 	props, err := parseContainerProperties(q.body)
 	if err != nil {
@@ -367,8 +365,8 @@ func (e *Engine) replaceContainer(q *request, c *container) (*response, error) {
 		extra: []string{"X-Ms-Documentdb-Collection-Index-Transformation-Progress", "100"}}, nil
 }
 
-// partitionKeyRanges serves /dbs/{db}/colls/{container}/pkranges, which clients
-// read as a change feed: all ranges, and 304 as long as they stay the same.
+// partitionKeyRanges serves /dbs/{db}/colls/{container}/pkranges, which clients read as a change
+// feed: all ranges, then 304 until they change.
 func (e *Engine) partitionKeyRanges(q *request) (*response, error) {
 	if q.method != http.MethodGet {
 		return nil, methodNotAllowed()

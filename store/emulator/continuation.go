@@ -44,7 +44,7 @@ func (p *plan) separator(last, next []byte) []byte {
 	return last
 }
 
-// queryFingerprint identifies what a continuation token belongs to.
+// queryFingerprint identifies the query that a continuation belongs to.
 func queryFingerprint(c *container, partitionKey string, body []byte) [8]byte {
 	h := sha256.New()
 	var n [4]byte

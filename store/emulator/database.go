@@ -105,8 +105,8 @@ func (e *Engine) database(q *request) (*response, error) {
 	return nil, methodNotAllowed()
 }
 
-// checkResourceID checks the name of a database or container. U+FFFD is what it was read as if it
-// was not Unicode: another name that is not would be the same.
+// checkResourceID validates the name of a database or container. encoding/json has replaced what is
+// not Unicode by U+FFFD, so names with U+FFFD are refused.
 func checkResourceID(id string) error {
 	switch {
 	case id == "":

@@ -12,33 +12,33 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// disk is the file system that Pebble writes to. Pebble panics, holding what everybody else
-// waits for, where its log or its manifest cannot be written, and lets writers wait for ever
-// where its tables cannot. So it never learns that the disk is full or broken: from the first
-// write that fails, nothing on the disk changes any more. It stays as a crash at that moment
-// would leave it, and what Pebble needs to write to come to an end goes to memory and is
-// dropped with it.
+// disk is the file system that Pebble writes to. It freezes at the first write that fails: the
+// files stay as a crash at that moment would leave them, and everything that Pebble still writes
+// goes to memory.
+//
+// Pebble must not see the error: it panics, holding its mutexes, if its log or manifest cannot be
+// written, and blocks writers forever if a table cannot.
 type disk struct {
 	vfs.FS
-	lost func(error) // is told of a write that fails once Pebble is open, before anybody can think it done
+	lost func(error) // called with the first write error after Open, before the write is acknowledged
 
-	frozen  atomic.Bool // nothing on the disk changes any more
-	stalled atomic.Bool // a writer waits for Pebble to write tables
-	memory  vfs.FS      // what is created after that
+	frozen  atomic.Bool // writes go to memory
+	stalled atomic.Bool // Pebble stalls writes
+	memory  vfs.FS      // holds files created after the freeze
 
 	mu     sync.Mutex
-	opened bool  // guarded by mu: Pebble is open
-	before error // guarded by mu: of the first write that failed before that
+	opened bool  // guarded by mu: Pebble's Open has ended
+	before error // guarded by mu: first write error before that
 }
 
-// newDisk returns a disk for a directory of files.
+// newDisk returns a disk over files for a data directory.
 func newDisk(files vfs.FS, dir string, lost func(error)) (*disk, error) {
 	d := &disk{FS: files, lost: lost, memory: vfs.NewMem()}
 	return d, d.memory.MkdirAll(dir, 0o755)
 }
 
-// open says that Pebble's Open has ended. The error is of a write that failed in it: Pebble
-// does not know.
+// open ends the opening phase. It returns the first write error of Pebble's Open, which Pebble has
+// not seen.
 func (d *disk) open() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +46,7 @@ func (d *disk) open() error {
 	return d.before
 }
 
-// freeze freezes the disk, because of err.
+// freeze freezes the disk because of err.
 func (d *disk) freeze(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,8 +58,8 @@ func (d *disk) freeze(err error) {
 	d.frozen.Store(true)
 }
 
-// unmerged is told why a compaction did not come to its end. Pebble tries again at once, and
-// lets writers wait for ever meanwhile, so that one that can never be is the end of writing.
+// unmerged handles a failed compaction. Pebble retries it at once and stalls writers meanwhile, so
+// one that can never succeed ends writing.
 func (d *disk) unmerged(err error) {
 	d.mu.Lock()
 	opened := d.opened
@@ -74,7 +74,7 @@ var errFrozen = errors.New("an earlier write of the data directory failed")
 
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
-// create creates a file by way of fn, or in memory.
+// create creates a file with fn, or in memory once the disk is frozen.
 func (d *disk) create(name string, category vfs.DiskWriteCategory, fn func() (vfs.File, error)) (vfs.File, error) {
 	if !d.frozen.Load() {
 		f, err := fn()
@@ -83,10 +83,10 @@ func (d *disk) create(name string, category vfs.DiskWriteCategory, fn func() (vf
 		}
 		d.freeze(err)
 	}
-	// Of the tables, a flush takes no more memory than it frees. A compaction may, so there
-	// is one only where somebody waits for it.
+	// A flush takes no more memory than it frees. A compaction may, so it runs only if a writer is
+	// stalled.
 	if isTable(name) && category != "pebble-memtable-flush" && !d.stalled.Load() {
-		time.Sleep(frozenRetry) // Pebble tries again at once
+		time.Sleep(frozenRetry) // Pebble retries at once
 		return nil, errFrozen
 	}
 	return d.memory.Create(name, category)
@@ -113,7 +113,7 @@ func (d *disk) OpenDir(name string) (vfs.File, error) {
 
 // Rename implements vfs.FS.
 func (d *disk) Rename(oldname, newname string) error {
-	if !d.frozen.Load() { // else what has the old name may be half written
+	if !d.frozen.Load() { // the file may be incomplete
 		if err := d.FS.Rename(oldname, newname); err != nil {
 			d.freeze(err)
 		}
@@ -152,20 +152,20 @@ func (d *disk) Stat(name string) (vfs.FileInfo, error) {
 	return d.FS.Stat(name)
 }
 
-// diskFile is a file on the disk. What is written to it after the disk is frozen is dropped.
+// diskFile is a file on the disk. Writes after the freeze are discarded.
 type diskFile struct {
 	vfs.File
 	disk *disk
 	name string
 }
 
-// dropped is what Pebble is told of what was dropped. A table is begun again elsewhere: half of
-// one is of no use, no manifest knows it, and the next start needs the room.
+// dropped returns the error for a discarded write. Pebble writes a failed table again elsewhere.
+// The unfinished one is removed: no manifest names it, and the next start needs the space.
 func (f *diskFile) dropped() error {
 	if !isTable(f.name) {
 		return nil
 	}
-	_ = f.disk.FS.Remove(f.name) // or the next start does it
+	_ = f.disk.FS.Remove(f.name) // otherwise removed at the next start
 	return errFrozen
 }
 
@@ -184,7 +184,7 @@ func (f *diskFile) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Preallocate implements vfs.File. Pebble does not need it.
+// Preallocate implements vfs.File. It is optional for Pebble.
 func (f *diskFile) Preallocate(offset, length int64) error {
 	if f.disk.frozen.Load() {
 		return nil
@@ -192,7 +192,7 @@ func (f *diskFile) Preallocate(offset, length int64) error {
 	return f.File.Preallocate(offset, length)
 }
 
-// sync does what fn does as long as the disk is not frozen.
+// sync calls fn unless the disk is frozen.
 func (f *diskFile) sync(fn func() error) error {
 	if !f.disk.frozen.Load() {
 		err := fn()
@@ -207,7 +207,8 @@ func (f *diskFile) sync(fn func() error) error {
 // Sync implements vfs.File.
 func (f *diskFile) Sync() error { return f.sync(f.File.Sync) }
 
-// SyncData implements vfs.File. Who is about to write may do so first, and share the next one.
+// SyncData implements vfs.File. It first yields to goroutines about to write, so that they share
+// the next sync.
 func (f *diskFile) SyncData() error {
 	runtime.Gosched()
 	return f.sync(f.File.SyncData)

@@ -10,20 +10,19 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// durability tells what of the engine's writes is durable, and who waits for it.
+// durability tracks which writes are durable.
 //
-// A write is visible in Pebble before its log is synced, so that the requests
-// that wait can share a sync. The invariant that keeps this from clients: no
-// answer rests on an LSN of a partition that is later than the partition's
-// synced one. Writes wait for their own sync; every other answer calls waitSynced.
+// Pebble makes a write visible before its log is synced, so that waiting requests can share a sync.
+// Invariant: no response depends on an LSN of a partition that is later than the partition's synced
+// LSN. A write waits for its own sync; every other response calls waitSynced.
 type durability struct {
 	noSync  bool
-	failed  atomic.Pointer[error] // of the first write that could not be made durable: none is taken any more
+	failed  atomic.Pointer[error] // set by the first write that failed; later writes are refused
 	ended   chan struct{}         // closed when failed is set
-	waiting atomic.Int64          // how many wait, so that a writer need not ask for the mutex
+	waiting atomic.Int64          // number of waiters, so that markSynced can skip the mutex
 
 	mu     sync.Mutex
-	synced *sync.Cond // on mu: some partition's synced LSN rose, failed was set, or a waiter's context ended
+	synced *sync.Cond // on mu: a synced LSN rose, failed was set, or a waiter's context ended
 }
 
 func newDurability(noSync bool) *durability {
@@ -32,10 +31,10 @@ func newDurability(noSync bool) *durability {
 	return d
 }
 
-// apply hands a batch to Pebble. The caller holds the mutex of p, so that
-// batches come in the order of their LSNs.
+// apply gives a batch to Pebble. The caller holds the mutex of p, so batches are applied in the
+// order of their LSNs.
 func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn uint64) error {
-	p.applied.Store(lsn) // first: who sees the batch must find this
+	p.applied.Store(lsn) // before: a reader that sees the batch must find this
 	if d.noSync {
 		if err := d.lost(db.Apply(batch, pebble.NoSync)); err != nil {
 			return err
@@ -46,7 +45,8 @@ func (d *durability) apply(db *pebble.DB, batch *pebble.Batch, p *partition, lsn
 	return db.ApplyNoSyncWait(batch, pebble.Sync)
 }
 
-// lost turns what Pebble says of a write into what has become of it: see disk.
+// lost returns the outcome of a write to which Pebble returned err: on a frozen disk it has failed
+// even if err is nil.
 func (d *durability) lost(err error) error {
 	if first := d.failed.Load(); first != nil {
 		return fmt.Errorf("%w: %w", errFrozen, *first)
@@ -54,9 +54,8 @@ func (d *durability) lost(err error) error {
 	return err
 }
 
-// wait waits until a batch that was applied is durable. It does not end with the
-// request's context: Pebble cannot be told, and what is applied cannot be taken
-// back, so the writer learns what became of it.
+// wait waits until an applied batch is durable. It ignores the request's context: an applied batch
+// cannot be canceled, so the writer waits for the outcome.
 func (d *durability) wait(batch *pebble.Batch, p *partition, lsn uint64) error {
 	if d.noSync {
 		return nil
@@ -68,7 +67,7 @@ func (d *durability) wait(batch *pebble.Batch, p *partition, lsn uint64) error {
 	return nil
 }
 
-// markSynced records that lsn and everything before it is durable.
+// markSynced records that all writes up to lsn are durable.
 func (d *durability) markSynced(p *partition, lsn uint64) {
 	for {
 		have := p.synced.Load()
@@ -90,7 +89,7 @@ func (d *durability) wake() {
 	d.synced.Broadcast()
 }
 
-// waitSynced waits until lsn is durable, or ctx ends. Usually lsn is durable.
+// waitSynced waits until lsn is durable or ctx ends. Usually it is durable already.
 func (d *durability) waitSynced(ctx context.Context, p *partition, lsn uint64) error {
 	if p.synced.Load() >= lsn {
 		return nil
@@ -112,12 +111,11 @@ func (d *durability) waitSynced(ctx context.Context, p *partition, lsn uint64) e
 	return nil
 }
 
-// writesFailed stops all writing, because one could not be made durable: nothing on the disk
-// changes any more. It logs one line. What is read still goes through waitSynced: an answer
-// that could rest on the lost write is a 503.
+// writesFailed stops all writes after the first one that could not be made durable, and logs one
+// line. Reads still go through waitSynced: a response that could depend on the lost write is a 503.
 func (e *Engine) writesFailed(err error) {
 	if e.durable.failed.CompareAndSwap(nil, &err) {
-		e.log.Error("write could not be made durable: writes are refused until the engine is opened again; reads go on, but on the physical partitions of lost writes only those by id of items that are durable", "err", err.Error())
+		e.log.Error("write could not be made durable: writes are refused until restart, and partitions with lost writes serve only point reads of durable items", "err", err.Error())
 		close(e.durable.ended)
 	}
 	e.durable.wake()
@@ -127,8 +125,8 @@ func notDurable() *apiError {
 	return unavailable("The engine cannot write to its data directory.")
 }
 
-// syncLoop writes what Pebble's log keeps in memory, where requests do not wait
-// for it: so that a crash costs the last second, however quiet it was before.
+// syncLoop syncs Pebble's log every second for engines with NoSync, so that a crash loses at most
+// the last second.
 func (e *Engine) syncLoop(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

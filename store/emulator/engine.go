@@ -23,55 +23,53 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble's memory: enough for a working set of some ten thousand items, small
-// enough for a laptop and for a test that opens many engines.
+// Pebble's memory: room for a working set of some ten thousand items, small enough for a laptop and
+// for tests that open many engines.
 const (
 	blockCacheBytes = 96 << 20
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
-	frozenRetry   = 100 * time.Millisecond // how often Pebble tries again what a frozen disk refuses
-	unmergedRetry = 10 * time.Millisecond  // and a compaction of what cannot be read: it holds a mutex meanwhile
+	frozenRetry   = 100 * time.Millisecond // between Pebble's attempts on a frozen disk
+	unmergedRetry = 10 * time.Millisecond  // between attempts of a compaction that cannot read its input; it holds a mutex meanwhile
 
-	maxNewRanges  = 256     // physical partitions of a new container
-	parsedKept    = 512     // parsed query texts that are kept, and as many conditions
-	keptTextBytes = 8 << 10 // of a text, at most, to be kept
+	maxNewRanges     = 256     // physical partitions of a new container
+	maxCachedQueries = 512     // cached parsed queries, and as many patch conditions
+	maxCachedText    = 8 << 10 // largest cached text
 )
 
 // Options configure an Engine. The zero value works.
 type Options struct {
-	// Key is the account's master key, in base64. The default is WellKnownKey.
+	// Key is the account's master key, in base64. Default WellKnownKey.
 	Key string
-	// Clock tells the time, for _ts and for time to live. The default is time.Now.
+	// Clock returns the time for _ts, time to live and throttling. Default time.Now.
 	Clock func() time.Time
-	// RUs is how many request units each physical partition may spend in a
-	// second before requests are answered with 429. The default, 0, is no limit.
+	// RUs is the request units that each physical partition provides per second; beyond them
+	// requests are throttled (429). Default 0: no limit.
 	RUs int
-	// Partitions is how many physical partitions a new container has, at most
-	// 256. The default is 1.
+	// Partitions is the number of physical partitions of a new container, at most 256. Default 1.
 	Partitions int
-	// NoSync acknowledges writes before they are on disk: a killed process or a
-	// crashed machine may lose those of the last seconds, and never half a write.
-	// For bulk loads.
+	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
+	// writes of the last second, but never part of one. For bulk loads.
 	NoSync bool
-	// ReplicaLag makes reads see a state that is this old, unless their session token
-	// asks for a newer one: what clients meet, now and then, where the service keeps
-	// several replicas. Transactional batches always see the newest. The default, 0, is
-	// that all reads do. For tests.
+	// ReplicaLag makes reads see the state of this long ago, unless their session token is newer,
+	// as clients of the service do when a replica lags. Transactional batches see the newest state.
+	// For tests. Default 0: no lag.
 	ReplicaLag time.Duration
-	// Logger receives one line for each failure of the engine itself and, at
-	// debug level, Pebble's log. The default discards everything.
+	// Logger receives one line for each failure of the engine and, at debug level, Pebble's log.
+	// Default: discard.
 	Logger *slog.Logger
 
-	fs vfs.FS // for tests: where the data is, instead of the disk
+	fs vfs.FS // for tests: file system of the data
 }
 
-// Engine is an account: databases, containers and items in one data directory.
+// Engine is an account: databases, containers and items in one data directory. It is safe for
+// concurrent use.
 type Engine struct {
 	db    *pebble.DB
 	lock  io.Closer // of the data directory
 	clock func() time.Time
-	rate  float64 // of request units, per physical partition and second; 0 for no limit
+	rate  float64 // request units per physical partition and second; 0: no limit
 	parts int     // physical partitions of a new container
 	log   *slog.Logger
 	host  string
@@ -80,24 +78,23 @@ type Engine struct {
 	life   sync.RWMutex // held for reading while a request runs, for writing by Close
 	closed bool         // guarded by life
 
-	changing chan struct{}           // takes one: who changes metadata
-	next     uint32                  // of who is changing: the next number to give out
-	catalog  atomic.Pointer[catalog] // replaced as a whole, by who is changing
+	changing chan struct{}           // semaphore of metadata changes
+	next     uint32                  // guarded by changing: the next number to allocate
+	catalog  atomic.Pointer[catalog] // replaced under changing
 
 	durable    *durability
 	replica    *replica                              // nil without Options.ReplicaLag
-	inject     atomic.Pointer[func(Operation) Fault] // nil but in tests
-	queries    parsedTexts
-	conditions parsedTexts // of patches
+	inject     atomic.Pointer[func(Operation) Fault] // nil outside tests
+	queries    parserCache
+	conditions parserCache // of patches
 
 	stop context.CancelFunc
 	done chan struct{} // closed when the purge loop has ended
 }
 
-// Open opens the engine on a data directory, which it creates if need be. With
-// dir "" the data is kept in memory and lost at Close. If another engine has the
-// directory open, the error wraps ErrInUse; if there is no room for what opening
-// writes, syscall.ENOSPC.
+// Open opens the engine on a data directory, which it creates if necessary. With dir "" the data is
+// in memory and lost at Close. One process at a time can open a directory. If the disk is full, the
+// error wraps syscall.ENOSPC.
 func Open(dir string, o Options) (*Engine, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -112,20 +109,20 @@ func Open(dir string, o Options) (*Engine, error) {
 		o.Partitions = 1
 	}
 	if o.Partitions < 1 || o.Partitions > maxNewRanges {
-		return nil, fmt.Errorf("%d physical partitions: there can be 1 to %d", o.Partitions, maxNewRanges)
+		return nil, fmt.Errorf("partitions: %d is not between 1 and %d", o.Partitions, maxNewRanges)
 	}
 	if o.ReplicaLag < 0 {
-		return nil, fmt.Errorf("a replica lag of %v: it cannot be negative", o.ReplicaLag)
+		return nil, fmt.Errorf("replica lag: %v is negative", o.ReplicaLag)
 	}
 	if o.RUs < 0 {
-		return nil, fmt.Errorf("%d RU/s: it cannot be negative", o.RUs)
+		return nil, fmt.Errorf("RU/s: %d is negative", o.RUs)
 	}
 	auth, err := newAuthenticator(o.Key)
 	if err != nil {
-		return nil, fmt.Errorf("the key is not base64: %w", err)
+		return nil, fmt.Errorf("key: not base64: %w", err)
 	}
 	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth,
-		queries: newParsedTexts(sql.Parse), conditions: newParsedTexts(sql.ParseCondition),
+		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
 		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, changing: make(chan struct{}, 1), done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, o); err != nil {
 		return nil, err
@@ -153,7 +150,7 @@ func Open(dir string, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// openStorage opens Pebble and turns its errors into lines for an operator.
+// openStorage opens Pebble and wraps its errors for the operator.
 func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, error) {
 	o := &pebble.Options{
 		MemTableSize:       memTableBytes,
@@ -161,12 +158,12 @@ func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, e
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             pebbleLogger{e},
 	}
-	if from.NoSync { // a load: what it writes is merged less often
+	if from.NoSync { // bulk load: compact less often
 		o.L0CompactionThreshold, o.L0StopWritesThreshold = 8, 24
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		o.Levels[i].IndexBlockSize = 256 << 10 // so that the index of a table is one look-up, not two
+		o.Levels[i].IndexBlockSize = 256 << 10 // so that a table needs one index lookup, not two
 	}
 	if dir == "" {
 		if o.FS = from.fs; from.fs == nil {
@@ -177,7 +174,7 @@ func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, e
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, directoryError(dir, err)
 	}
-	// The lock is held by name, so one directory must have one name.
+	// The lock is by name, so a directory must have one name.
 	name, err := filepath.Abs(dir)
 	if err == nil {
 		name, err = filepath.EvalSymlinks(name)
@@ -190,14 +187,14 @@ func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, e
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return nil, nil, directoryError(dir, err)
 	} else if err != nil {
-		return nil, nil, fmt.Errorf("%w: %s is open in another byline process", ErrInUse, dir)
+		return nil, nil, fmt.Errorf("%w: %s is open in another byline process", errInUse, dir)
 	}
 	o.Lock = lock
 	return e.openPebble(dir, name, o, lock)
 }
 
-// openPebble opens Pebble in the directory called name, and dir in errors. It takes
-// the lock: it returns or closes it.
+// openPebble opens Pebble in the directory name, called dir in errors. It takes over the lock: it
+// returns or closes it.
 func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer) (*pebble.DB, io.Closer, error) {
 	d, err := newDisk(o.FS, name, e.writesFailed)
 	if err != nil {
@@ -215,7 +212,7 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 				d.unmerged(c.Err)
 			}
 		},
-		DataCorruption:  func(pebble.DataCorruptionInfo) {}, // whoever reads it has the error
+		DataCorruption:  func(pebble.DataCorruptionInfo) {}, // the reader gets the error
 		WriteStallBegin: func(pebble.WriteStallBeginInfo) { d.stalled.Store(true) },
 		WriteStallEnd:   func() { d.stalled.Store(false) },
 	}
@@ -239,7 +236,7 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 
 func openError(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("data directory %s has no room: %w; make room and start again", dir, err)
+		return fmt.Errorf("data directory %s: no space left: %w; make room and start again", dir, err)
 	}
 	return fmt.Errorf("open data directory %s: %w", dir, err)
 }
@@ -255,8 +252,8 @@ func directoryError(dir string, err error) error {
 	return fmt.Errorf("data directory %s is not writable: %w", dir, err)
 }
 
-// Endpoint returns the URL under which Do serves. Its host is different for
-// every Engine, because SDKs keep caches by host name.
+// Endpoint returns the URL for clients that use the engine as their transport. Each engine has a
+// host of its own, because SDKs cache by host.
 func (e *Engine) Endpoint() string { return "http://" + e.host + "/" }
 
 func uniqueHost() string {
@@ -265,9 +262,8 @@ func uniqueHost() string {
 	return "engine-" + hex.EncodeToString(b[:]) + ".localhost"
 }
 
-// Close waits for the requests under way, stops the purge of expired items and
-// releases the data directory. Later requests are answered with 503. If a write could not
-// be made durable, the error wraps the first one's.
+// Close waits for requests in progress, stops the background work and releases the data directory.
+// Later requests get 503. If a write could not be made durable, the error wraps that of the first.
 func (e *Engine) Close() error {
 	e.life.Lock()
 	defer e.life.Unlock()
@@ -283,10 +279,9 @@ func (e *Engine) Close() error {
 	return errors.Join(e.durable.lost(e.db.Close()), e.lock.Close())
 }
 
-// Compact merges all that was written before into one level, where a read looks in one
-// place for an item: for after a bulk load. It takes some 10 s a gigabyte, requests may go
-// on meanwhile, and ctx may end it at any time. If a write could not be made durable, the
-// error wraps the first one's.
+// Compact merges all earlier writes into one level of the LSM tree, for fast reads after a bulk
+// load. It takes about 10 s per gigabyte; requests continue meanwhile, and ctx can cancel it. If a
+// write could not be made durable, the error wraps that of the first.
 func (e *Engine) Compact(ctx context.Context) error {
 	e.life.RLock()
 	defer e.life.RUnlock()
@@ -295,7 +290,7 @@ func (e *Engine) Compact(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // Pebble would try for ever
+	go func() { // Pebble would retry forever
 		select {
 		case <-e.durable.ended:
 			stop()
@@ -305,9 +300,9 @@ func (e *Engine) Compact(ctx context.Context) error {
 	return e.durable.lost(e.db.Compact(ctx, []byte{0}, []byte{0xFF}, true))
 }
 
-var errClosed = errors.New("the engine is closed")
+var errClosed = errors.New("engine is closed")
 
-// pebbleLogger sends Pebble's log to slog.
+// pebbleLogger forwards Pebble's log to slog.
 type pebbleLogger struct{ *Engine }
 
 func (l pebbleLogger) Infof(format string, args ...any) {
@@ -320,8 +315,8 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 	l.log.Error("pebble", "detail", fmt.Sprintf(format, args...))
 }
 
-// Fatalf is called when Pebble cannot go on. The process must not go on either:
-// what it would acknowledge from here on might not be kept.
+// Fatalf is called when Pebble cannot continue. The process must not continue either: later writes
+// might be acknowledged and lost.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.writesFailed(fmt.Errorf(format, args...))
 	panic(fmt.Sprintf("pebble: "+format, args...))

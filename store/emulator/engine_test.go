@@ -207,7 +207,7 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 	for _, name := range []string{dir, dir + "/.", link} {
 		_, err = Open(name, Options{})
-		if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, errInUse) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("second open of %s: %v", name, err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestDirectoryNotWritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(filepath.Join(file, "data"), Options{})
-	if err == nil || errors.Is(err, ErrInUse) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "not writable") {
+	if err == nil || errors.Is(err, errInUse) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "not writable") {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// ErrInUse is wrapped by Open's error when another engine holds the directory.
-var ErrInUse = errors.New("data directory is in use")
+// errInUse is wrapped by Open's error if another process has the directory open.
+var errInUse = errors.New("data directory is in use")
 
 // Substatus codes of the protocol.
 const (
 	subPartitionKeyMismatch = 1001 // with 400
-	subCrossPartition       = 1004 // with 400: the gateway cannot serve the query
-	subReadSession          = 1002 // with 404: the session token is ahead of the range
+	subCrossPartition       = 1004 // with 400: the client has to merge partitions
+	subReadSession          = 1002 // with 404: the session token is ahead
 	subOwnerNotFound        = 1003 // with 404: the database or container is missing
 	subRangeGone            = 1002 // with 410: the partition key range was split
-	subResponseFull         = 3402 // with 413: no room in the answer of a batch
-	subThroughput           = 3200 // with 429: the budget of request units is spent
+	subResponseFull         = 3402 // with 413: the batch response is full
+	subThroughput           = 3200 // with 429: request units are used up
 )
 
-// apiError is an error that a client is meant to see.
+// apiError is an error response of the protocol.
 type apiError struct {
 	status    int
 	substatus int
@@ -88,8 +88,8 @@ func tooLarge() *apiError {
 	return &apiError{status: http.StatusRequestEntityTooLarge, code: "RequestEntityTooLarge", message: "Request size is too large", charge: chargeBadRequest}
 }
 
-// batchResponseFull says that the answer of a batch has no room for an item: the
-// client is to read it again.
+// batchResponseFull reports that the response of a batch has no room for an item: the client has to
+// read it separately.
 func batchResponseFull() *apiError {
 	return &apiError{status: http.StatusRequestEntityTooLarge, substatus: subResponseFull, code: "RequestEntityTooLarge", message: "The response of the batch is too large", charge: chargeBadRequest}
 }
@@ -99,7 +99,7 @@ func tooManyRequests(wait time.Duration) *apiError {
 		message: "The request rate is too large. Please retry after sometime."}
 }
 
-// statusRetryWith is a status of the service's own.
+// statusRetryWith is a status code of Cosmos DB.
 const statusRetryWith = 449
 
 func retryWith() *apiError {
@@ -110,7 +110,7 @@ func unavailable(message string) *apiError {
 	return &apiError{status: http.StatusServiceUnavailable, code: "ServiceUnavailable", message: message}
 }
 
-// body renders the error as the service does.
+// body formats the error as the service does.
 func (e *apiError) body() []byte {
 	b, err := json.Marshal(struct {
 		Code    string          `json:"code"`

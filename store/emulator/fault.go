@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Operation is a request as Inject's function sees it.
+// Operation describes a request to the function of Inject.
 type Operation struct {
 	Kind      Kind
 	Database  string // "" if the request names none
@@ -16,26 +16,25 @@ type Operation struct {
 	Item      string // "" if the request names none in its path
 }
 
-// Fault is what goes wrong with a request. The zero value is nothing.
+// Fault is an injected fault. The zero value is none.
 type Fault struct {
-	// Latency passes before the request is served, in real time.
+	// Latency delays the request, in real time.
 	Latency time.Duration
-	// Status, if not 0, is answered instead of serving: 429, 449, 503 and so on.
+	// Status, if not 0, is the response instead of serving the request: 429, 449, 503 and so on.
 	Status int
-	// RetryAfter is what a 429 tells the client to wait. The default is 1 ms.
+	// RetryAfter is the retry-after of a 429. Default 1 ms.
 	RetryAfter time.Duration
-	// Drop breaks the connection instead of serving. In process, where there is
-	// none, it is a 503.
+	// Drop breaks the connection before the request is served. In process it is a 503.
 	Drop bool
-	// DropAnswer serves the request and then breaks the connection: the client
-	// cannot know whether it was served. In process it is a 503.
+	// DropAnswer serves the request and then breaks the connection: to the client, a write is
+	// ambiguous. In process it is a 503.
 	DropAnswer bool
-	// SlowBody is how long the body of the answer takes to arrive, in pieces.
+	// SlowBody is how long the response body takes to arrive, in pieces.
 	SlowBody time.Duration
 }
 
-// Inject makes fn decide, for every request whose signature is right, what goes
-// wrong with it. It is for tests. fn is called concurrently; nil ends it.
+// Inject sets a function that decides on a fault for every authenticated request. It is for tests.
+// fn is called concurrently; nil removes it.
 func (e *Engine) Inject(fn func(Operation) Fault) {
 	if fn == nil {
 		e.inject.Store(nil)
@@ -44,7 +43,7 @@ func (e *Engine) Inject(fn func(Operation) Fault) {
 	e.inject.Store(&fn)
 }
 
-// fault asks the injected function about a request, and waits or fails as it says.
+// fault applies the faults of the injected function that come before serving the request.
 func (e *Engine) fault(q *request, f *Fault) error {
 	fn := e.inject.Load()
 	if fn == nil {
@@ -71,7 +70,7 @@ func (e *Engine) fault(q *request, f *Fault) error {
 	return nil
 }
 
-// sleep waits, unless ctx ends before.
+// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -93,10 +92,10 @@ func operationOf(q *request) Operation {
 	return o
 }
 
-// slowPieces is in how many pieces a slow body arrives.
+// slowPieces is the number of pieces of a slow body.
 const slowPieces = 8
 
-// slowBody is a body that takes its time.
+// slowBody delays the pieces of a body.
 type slowBody struct {
 	ctx   context.Context
 	rest  *bytes.Reader
@@ -104,8 +103,8 @@ type slowBody struct {
 	pause time.Duration
 }
 
-func newSlowBody(ctx context.Context, body []byte, took time.Duration) io.Reader {
-	return &slowBody{ctx, bytes.NewReader(body), len(body)/slowPieces + 1, took / slowPieces}
+func newSlowBody(ctx context.Context, body []byte, total time.Duration) io.Reader {
+	return &slowBody{ctx, bytes.NewReader(body), len(body)/slowPieces + 1, total / slowPieces}
 }
 
 func (s *slowBody) Read(b []byte) (int, error) {

@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// maxRequestBytes bounds what is read of a request's body. It is above the
-// protocol's own limits, so that those are reported as the service does.
+// maxRequestBytes bounds the body that is read. It is above the limits of the protocol, which have
+// errors of their own.
 const maxRequestBytes = 4 << 20
 
-// request is one request after routing.
+// request is a routed request.
 type request struct {
 	ctx      context.Context
 	method   string
@@ -28,13 +28,13 @@ type request struct {
 	body     []byte
 	segments []string // of the path, decoded
 	kind     Kind
-	endpoint string // under which the client reached the engine
+	endpoint string // as the client addressed the engine
 }
 
-// origin is how a request reached the engine.
+// origin says how a request reached the engine.
 type origin struct {
-	endpoint string // for the account to name
-	compute  bool   // through the compute gateway, which takes any id
+	endpoint string // of the account in responses
+	compute  bool   // through the compute gateway, which accepts any id
 }
 
 // get returns a header by its canonical name.
@@ -47,21 +47,20 @@ func headerValue(h http.Header, canonical string) string {
 	return ""
 }
 
-// unserved are headers of requests on items that ask for what the engine does not
-// do. SDKs send them only if an application wants it.
-var unserved = []string{
+// unsupportedHeaders change what a request on items does in ways the engine does not implement.
+// SDKs send them only at the application's request.
+var unsupportedHeaders = []string{
 	"X-Ms-Documentdb-Pre-Trigger-Include",
 	"X-Ms-Documentdb-Post-Trigger-Include",
 	"X-Ms-Cosmos-Changefeed-Wire-Format-Version",
 }
 
-// checkHeaders refuses a request on items that asks for what the engine does not
-// do: to leave it out unsaid would be worse.
+// checkHeaders refuses a request on items with a header that the engine would otherwise ignore.
 func (r *request) checkHeaders() error {
 	refuse := func(name string) error {
 		return badRequest("The value '%s' of the header '%s' is not supported.", r.get(name), strings.ToLower(name))
 	}
-	for _, name := range unserved {
+	for _, name := range unsupportedHeaders {
 		if r.get(name) != "" {
 			return refuse(name)
 		}
@@ -94,7 +93,7 @@ func checkIfMatch(match, etag string) error {
 
 func (r *request) minimal() bool { return strings.EqualFold(r.get("Prefer"), "return=minimal") }
 
-// response is what an operation answers. Zero fields are left out.
+// response is a response. Zero fields are omitted.
 type response struct {
 	status       int
 	body         []byte
@@ -103,40 +102,39 @@ type response struct {
 	session      string
 	lsn          uint64
 	partition    *partition
-	payers       []*partition // of the charge, in equal parts; if there are none, partition
+	payers       []*partition // share the charge equally; if empty, partition pays
 	container    *container
-	items        int // reported if counted
+	items        int // item count, set if counted
 	counted      bool
 	continuation string
 	substatus    int
-	extra        []string // further headers, name and value in turn, canonical names
+	extra        []string // further headers: alternating canonical names and values
 
 	// Injected faults.
-	drop bool          // instead of an answer the connection breaks
-	slow time.Duration // that the body takes
+	drop bool          // break the connection instead of responding
+	slow time.Duration // duration of the body
 }
 
-// at says at which LSN of its partition a response was made.
+// at sets the LSN of the response and the session token for it.
 func (resp *response) at(lsn uint64) *response {
 	resp.lsn, resp.session = lsn, sessionToken(resp.partition, lsn)
 	return resp
 }
 
-// heldBody is an answer that is in memory.
-type heldBody struct {
+// bufferedBody is a response body in memory.
+type bufferedBody struct {
 	*bytes.Reader
 	all []byte
 }
 
-// Bytes returns all of the answer, to be read and not to be changed.
-func (b heldBody) Bytes() []byte { return b.all }
+// Bytes returns the whole body, which must not be changed.
+func (b bufferedBody) Bytes() []byte { return b.all }
 
 // Close implements io.Closer.
-func (heldBody) Close() error { return nil }
+func (bufferedBody) Close() error { return nil }
 
-// Do serves one request in process; it is azcore's policy.Transporter. It
-// answers every request with a response, and returns an error only when the
-// request's context has ended.
+// Do serves one request in process; it implements policy.Transporter. Its only error is that of the
+// request's context.
 func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -154,7 +152,7 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 	}
 	h := make(http.Header, 16)
 	resp.writeHeader(h, r)
-	var answer io.ReadCloser = heldBody{bytes.NewReader(resp.body), resp.body}
+	var answer io.ReadCloser = bufferedBody{bytes.NewReader(resp.body), resp.body}
 	if resp.slow > 0 {
 		answer = io.NopCloser(newSlowBody(r.Context(), resp.body, resp.slow))
 	}
@@ -172,13 +170,12 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// ServeHTTP serves one request that came over the network. Like the service's
-// routing gateway it refuses ids that clients and servers read differently in a
-// URL; ComputeGateway does not.
+// ServeHTTP serves one request from the network. Like the service's routing gateway, it refuses ids
+// that clients and servers decode differently in a URL; ComputeGateway does not.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serveHTTP(w, r, false) }
 
-// ComputeGateway returns a handler of the same account that takes ids of any
-// characters, as the service's compute gateway does.
+// ComputeGateway returns a handler of the same account that accepts every id, like the service's
+// compute gateway.
 func (e *Engine) ComputeGateway() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.serveHTTP(w, r, true) })
 }
@@ -186,28 +183,28 @@ func (e *Engine) ComputeGateway() http.Handler {
 func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool) {
 	body, err := readBody(r)
 	resp := e.serve(r, body, err, origin{endpoint: endpointOf(r), compute: compute})
-	if resp == nil || resp.drop { // to return would be an empty 200
+	if resp == nil || resp.drop { // returning would send an empty 200
 		panic(http.ErrAbortHandler)
 	}
 	resp.writeHeader(w.Header(), r)
 	w.WriteHeader(resp.status)
 	if resp.slow > 0 {
-		io.Copy(flushing{w}, newSlowBody(r.Context(), resp.body, resp.slow))
+		io.Copy(flushWriter{w}, newSlowBody(r.Context(), resp.body, resp.slow))
 	} else if len(resp.body) > 0 {
-		w.Write(resp.body) // an error here means that the client is gone
+		w.Write(resp.body) // an error means that the client is gone
 	}
 }
 
-// flushing sends what is written to it at once.
-type flushing struct{ http.ResponseWriter }
+// flushWriter flushes after every write.
+type flushWriter struct{ http.ResponseWriter }
 
-func (f flushing) Write(b []byte) (int, error) {
+func (f flushWriter) Write(b []byte) (int, error) {
 	n, err := f.ResponseWriter.Write(b)
 	return n, errors.Join(err, http.NewResponseController(f.ResponseWriter).Flush())
 }
 
-// endpointOf is the endpoint that the account names to a client: the host it
-// asked, but for localhost, which the service's emulator calls 127.0.0.1.
+// endpointOf returns the endpoint that the account names to a client: the host of the request, but
+// 127.0.0.1 for localhost, as in Microsoft's emulator.
 func endpointOf(r *http.Request) string {
 	scheme, host := "http://", r.Host
 	if r.TLS != nil {
@@ -226,7 +223,7 @@ func statusLine(code int) string {
 	return strconv.Itoa(code) + " " + http.StatusText(code)
 }
 
-// readBody reads a request's body. The error is one for the client.
+// readBody reads a request's body. Its error is an apiError.
 func readBody(r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -252,9 +249,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// serve runs one request. unread is why its body could not be read, if so. It
-// returns nil only if the request's context has ended and the request has changed
-// nothing.
+// serve runs one request. unread is the error of reading its body. It returns nil only if the
+// request's context has ended and nothing was changed.
 func (e *Engine) serve(r *http.Request, body []byte, unread error, from origin) (resp *response) {
 	var f Fault
 	defer func() {
@@ -282,7 +278,7 @@ func (e *Engine) serve(r *http.Request, body []byte, unread error, from origin) 
 	switch {
 	case errors.As(err, &api):
 		out := errorResponse(api)
-		if resp != nil { // what is known of the place where it failed
+		if resp != nil { // partition and session of the failed operation
 			out.container, out.partition, out.session, out.lsn = resp.container, resp.partition, resp.session, resp.lsn
 			out.payers = resp.payers
 			e.pay(out)
@@ -303,7 +299,7 @@ func errorResponse(err *apiError) *response {
 	return resp
 }
 
-// route verifies the request's signature and calls the operation.
+// route authenticates the request and dispatches it.
 func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, f *Fault) (*response, error) {
 	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, endpoint: from.endpoint}
 	var room [6]string
@@ -331,7 +327,7 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 			link = strings.ToLower(segments[1])
 		}
 		if rid := segments[max(0, n&^1-1)]; e.catalog.Load().resolveRIDs(segments) {
-			link = strings.ToLower(rid) // which is all that such a request signs
+			link = strings.ToLower(rid) // the only part that the client signs
 		}
 	}
 	if n == 6 && !from.compute {
@@ -374,8 +370,8 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 	return nil, badRequest("Request url is invalid.")
 }
 
-// checkGatewayID refuses the ids that the service's routing gateway cannot
-// address: it decodes them differently than the client signed them.
+// checkGatewayID refuses the ids that the service's routing gateway cannot address: it decodes them
+// differently than the client signed them.
 func checkGatewayID(id string) error {
 	if strings.ContainsAny(id, "\r\n\t") {
 		return badRequest("Request url is invalid.")
@@ -395,8 +391,8 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// Headers that are the same in every response. The slices are shared: they have
-// no room, so whoever adds to one copies it.
+// Headers of every response. The slices are shared, without spare capacity, so that append copies
+// them.
 var (
 	jsonContentType = []string{"application/json"}
 	serviceVersion  = []string{"version=2.14.0.0"}
@@ -405,7 +401,7 @@ var (
 )
 
 func (resp *response) writeHeader(h http.Header, r *http.Request) {
-	values := make([]string, 0, 12) // one allocation for all of them
+	values := make([]string, 0, 12) // one allocation for all
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]

@@ -102,15 +102,15 @@ func TestLongQueriesAreNotKept(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	for i := range 3 {
-		text := fmt.Sprintf("SELECT * FROM c WHERE c.x = '%s%d'", strings.Repeat("x", keptTextBytes), i)
+		text := fmt.Sprintf("SELECT * FROM c WHERE c.x = '%s%d'", strings.Repeat("x", maxCachedText), i)
 		if _, err := c.NewQueryItemsPager(text, pk("p"), nil).NextPage(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := e.queries.kept.Len(); n != 0 {
+	if n := e.queries.cache.Len(); n != 0 {
 		t.Errorf("%d long queries are kept", n)
 	}
-	if _, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil).NextPage(t.Context()); err != nil || e.queries.kept.Len() != 1 {
+	if _, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), nil).NextPage(t.Context()); err != nil || e.queries.cache.Len() != 1 {
 		t.Errorf("a short one is not kept: %v", err)
 	}
 }

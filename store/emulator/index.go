@@ -13,15 +13,15 @@ import (
 	"byline/store/emulator/internal/sql"
 )
 
-// maxRangeValue is the longest encoded value that a range index entry keeps
-// whole. A longer one is cut and completed by its hash: such an entry still finds
-// equal values, but is not in their order; every entry is checked against its item.
+// maxRangeValue is the longest encoded value that a range index entry keeps whole. A longer one is
+// cut and completed by its hash: it supports equality, but not order. Every entry is checked
+// against its item.
 const maxRangeValue = 256
 
 // indexingPolicy is the protocol's indexing policy.
 type indexingPolicy struct {
 	Mode      string            `json:"indexingMode"`
-	Automatic *bool             `json:"automatic"` // nil until it is complete
+	Automatic *bool             `json:"automatic"` // nil until complete
 	Included  []indexPath       `json:"includedPaths"`
 	Excluded  []indexPath       `json:"excludedPaths"`
 	Composite [][]compositePath `json:"compositeIndexes,omitempty"`
@@ -44,12 +44,12 @@ const etagPath = `/"_etag"/?`
 
 // Limits of the service on an indexing policy.
 const (
-	maxPolicyPaths      = 1500 // included, and as many excluded
+	maxPolicyPaths      = 1500 // included, and the same number excluded
 	maxComposites       = 100
 	maxCompositeColumns = 8
 )
 
-// complete fills in what the service adds to a policy, and refuses what it refuses.
+// complete sets the service's defaults and checks the policy.
 func (p *indexingPolicy) complete() error {
 	p.Mode = strings.ToLower(p.Mode)
 	if p.Mode == "" {
@@ -106,19 +106,18 @@ func (p *indexingPolicy) complete() error {
 	return nil
 }
 
-// indexPolicy is an indexing policy ready for use. It is immutable.
+// indexPolicy is a parsed indexing policy. It is immutable.
 type indexPolicy struct {
 	root       *pathNode // nil if nothing is indexed
 	composites []compositeIndex
 	uniques    [][]sql.Path
 }
 
-// pathNode is a node of the tree of included and excluded paths. The most
-// precise path decides.
+// pathNode is a node in the tree of included and excluded paths. The most specific path wins.
 type pathNode struct {
 	children map[string]*pathNode
-	below    *bool // what /* says here
-	here     *bool // what /? says here
+	below    *bool // set by a path ending in /*
+	here     *bool // set by a path ending in /?
 }
 
 type compositeIndex struct {
@@ -210,20 +209,19 @@ func (n *pathNode) child(name string) *pathNode {
 	return n.children[name]
 }
 
-// includes reports whether values of path can be looked up in the range index.
-// Positions in arrays are not in it.
+// includes reports whether the range index has the values of path. It has no array elements.
 func (x *indexPolicy) includes(path sql.Path) bool {
-	return x.root != nil && len(path) > 0 && !isSystemProperty(path[0]) && x.says(path)
+	return x.root != nil && len(path) > 0 && !isSystemProperty(path[0]) && x.included(path)
 }
 
-// orders reports whether ORDER BY may name path by itself. The id and _ts are indexed
-// whatever the paths of the policy are; other system properties are as these say.
+// orders reports whether ORDER BY may name path alone. id and _ts are indexed under every policy;
+// other system properties as the policy says.
 func (x *indexPolicy) orders(path sql.Path) bool {
-	return x.root != nil && (len(path) == 1 && (path[0] == "id" || path[0] == "_ts") || x.says(path))
+	return x.root != nil && (len(path) == 1 && (path[0] == "id" || path[0] == "_ts") || x.included(path))
 }
 
-// says reports what the paths of the policy say about path.
-func (x *indexPolicy) says(path sql.Path) bool {
+// included reports whether the policy includes path.
+func (x *indexPolicy) included(path sql.Path) bool {
 	n, inherited := x.root, false
 	for i := 0; ; i++ {
 		if n != nil && n.below != nil {
@@ -261,7 +259,7 @@ func hashStep[T string | []byte](h uint64, name T) uint64 {
 	for i := 0; i < len(name); i++ {
 		h = (h ^ uint64(name[i])) * fnvPrime
 	}
-	return (h ^ 0xFF) * fnvPrime // no name has this byte
+	return (h ^ 0xFF) * fnvPrime // separates names: 0xFF is never in UTF-8
 }
 
 func hashPath(p sql.Path) uint64 {
@@ -317,7 +315,7 @@ func appendLeaves(dst []leaf, raw []byte, n *pathNode, inherited bool, hash uint
 func changedLeaves(old, new []leaf, removed, added func(leaf)) int {
 	changed := 0
 	for len(old) > 0 || len(new) > 0 {
-		was, is := 0, 0 // how many leaves the next path had, and has
+		was, is := 0, 0 // number of leaves of the next path
 		if len(new) == 0 || len(old) > 0 && old[0].path <= new[0].path {
 			was = samePath(old)
 		}
@@ -342,7 +340,7 @@ func sameLeaves(old, new []leaf) bool {
 	return slices.EqualFunc(old, new, func(a, b leaf) bool { return bytes.Equal(a.raw, b.raw) })
 }
 
-// samePath returns how many leaves at the start have one path.
+// samePath returns how many leaves at the start share a path.
 func samePath(leaves []leaf) int {
 	n := 1
 	for n < len(leaves) && leaves[n].path == leaves[0].path {
@@ -368,8 +366,8 @@ func appendRangeEntry(dst []byte, container uint32, l leaf, address []byte) []by
 	return append(appendRangeValue(appendRangePrefix(dst, container, l.path), sql.ValueOf(l.raw)), address...)
 }
 
-// appendCompositeEntry appends the key of a document's entry in a composite
-// index, after the logical partition.
+// appendEntry appends the key of a document's entry in a composite index, after the logical
+// partition.
 func (x *compositeIndex) appendEntry(dst []byte, doc []byte, id string) []byte {
 	for _, c := range x.columns {
 		dst = c.appendValue(dst, sql.Lookup(doc, c.path))
@@ -388,8 +386,8 @@ func (c *compositeColumn) appendValue(dst []byte, v sql.Value) []byte {
 	return dst
 }
 
-// appendUniqueEntry appends the key of a document's entry for a unique key. One that is longer
-// than an item may have may be cut: it is refused.
+// appendUniqueEntry appends the key of a document's entry for a unique key. It stops beyond
+// maxIndexed: the caller refuses the item.
 func appendUniqueEntry(dst []byte, paths []sql.Path, doc []byte) []byte {
 	for _, p := range paths {
 		if len(dst) > maxIndexed {
@@ -400,8 +398,8 @@ func appendUniqueEntry(dst []byte, paths []sql.Path, doc []byte) []byte {
 	return dst
 }
 
-// lengthValue is the value of a range or composite index entry: how many bytes at
-// the end of its key are not the indexed values.
+// lengthValue is the value of a range or composite index entry: the length of the key's suffix that
+// identifies the item.
 func lengthValue(n int) []byte { return binary.BigEndian.AppendUint16(nil, uint16(n)) }
 
 // sameIndex reports whether two definitions need the same index entries.

@@ -24,16 +24,15 @@ const (
 	maxNesting   = 128
 )
 
-// record is one item. What is stored of it is a header, of headerBytes, and the
-// client's JSON; doc is that JSON with the system properties, which follow from the
-// header, at its end.
+// record is one item. It is stored as a header of headerBytes and the client's JSON. doc is that
+// JSON followed by the system properties, which derive from the header.
 type record struct {
 	lsn    uint64
 	op     uint16
 	rid    uint64
 	ts     int64
-	ttl    int32 // of the item itself: 0 none, -1 never
-	client int   // length of the client's part, without its closing brace
+	ttl    int32 // of the item: 0 none, -1 never
+	client int   // length of the client's JSON without its closing brace
 	size   int   // length of the document
 	doc    []byte
 }
@@ -55,22 +54,22 @@ func (r *record) append(dst []byte) []byte {
 	return r.appendClientDoc(dst)
 }
 
-// readRecord reads a stored value, of which it keeps nothing. Unless room is nil it makes
-// the document there, over what was made there before.
-func (c *container) readRecord(b []byte, room *[]byte) (record, error) {
+// readRecord decodes a stored value and copies what it keeps. The document is built in *buf, or in
+// a new buffer if buf is nil.
+func (c *container) readRecord(b []byte, buf *[]byte) (record, error) {
 	r, err := readHeader(b)
 	if err != nil {
 		return record{}, err
 	}
-	if room == nil {
-		room = new([]byte)
+	if buf == nil {
+		buf = new([]byte)
 	}
-	r.finish(c, b[headerBytes:], *room)
-	*room = r.doc
+	r.finish(c, b[headerBytes:], *buf)
+	*buf = r.doc
 	return r, nil
 }
 
-// readHeader reads what a stored value begins with.
+// readHeader decodes the header of a stored value.
 func readHeader(b []byte) (record, error) {
 	if len(b) < headerBytes+len("{}") || b[0] != recordVersion {
 		return record{}, errCorrupt
@@ -111,13 +110,13 @@ func appendHex(dst []byte, v uint64, digits int) []byte {
 	return dst
 }
 
-// finish makes the document, in room if that is large enough: the client's JSON and
-// the system properties. room may be client itself.
-func (r *record) finish(c *container, client, room []byte) {
-	b := slices.Grow(room[:0], len(client)+len(c.selfLink)+systemBytes)
+// finish builds the document in buf, if that is large enough: the client's JSON and the system
+// properties. buf may be client itself.
+func (r *record) finish(c *container, client, buf []byte) {
+	b := slices.Grow(buf[:0], len(client)+len(c.selfLink)+systemBytes)
 	b = append(b, client[:len(client)-1]...)
 	r.client = len(b)
-	b = append(b, `,"_rid":"`...) // after its id, at least
+	b = append(b, `,"_rid":"`...) // there is a member before: the id
 	at := len(b)
 	b = appendItemRID(b, c.ridBytes, r.rid)
 	rid := b[at:]
@@ -130,8 +129,7 @@ func (r *record) finish(c *container, client, room []byte) {
 	r.size = len(r.doc)
 }
 
-// systemBytes is how many bytes the system properties of an item take at most, without
-// its container's link.
+// systemBytes bounds the size of the system properties without the container's link.
 const systemBytes = 200
 
 func isSystemProperty(name string) bool {
@@ -142,13 +140,13 @@ func isSystemProperty(name string) bool {
 	return false
 }
 
-// newItem is an item that a client sends, checked and normalised: no white space
-// between tokens, no system properties; numbers and order as they came.
+// newItem is an item from a client, validated and normalised: without white space between tokens
+// and without system properties. Numbers and member order are unchanged.
 type newItem struct {
 	id  string
 	ttl int32
 	key partitionKey
-	doc []byte // the record that is made of it takes its bytes over
+	doc []byte // taken over by the record
 }
 
 func (d *definition) parseItem(body []byte) (*newItem, error) {
@@ -158,7 +156,7 @@ func (d *definition) parseItem(body []byte) (*newItem, error) {
 	return d.parseValidItem(body)
 }
 
-// parseValidItem is parseItem for what is known to be JSON. The item may take body over.
+// parseValidItem is parseItem for valid JSON. The item may take over body.
 func (d *definition) parseValidItem(body []byte) (*newItem, error) {
 	if len(body) > maxItemBytes {
 		return nil, tooLarge()
@@ -181,13 +179,13 @@ func invalidPayload() *apiError {
 	return badRequest("The request payload is invalid. Ensure to provide a valid request payload.")
 }
 
-// item reads what the engine needs of a normalised document. It refuses a name
-// that is there twice where the id, the time to live and the partition key are:
-// readers differ in which one they take.
+// item extracts what the engine needs from a normalised document. It refuses repeated names on the
+// paths of the id, the time to live and the partition key, because JSON readers differ in which one
+// they use.
 func (d *definition) item(doc []byte) (*newItem, error) {
 	n := &newItem{doc: doc}
 	var problem error
-	found, id, ttl, keys := false, 0, 0, [3]int{} // how often each was seen
+	found, id, ttl, keys := false, 0, 0, [3]int{} // number of occurrences
 	for c := range jsonpart.Children(doc) {
 		name := memberName(c)
 		switch string(name) {
@@ -236,7 +234,7 @@ func (d *definition) item(doc []byte) (*newItem, error) {
 	return n, err
 }
 
-// repeats reports whether a name on a path is there twice.
+// repeats reports whether a name on a path is repeated.
 func repeats(doc []byte, path sql.Path) bool {
 	times, deeper, position := 0, false, -1
 	for c := range jsonpart.Children(doc) {
@@ -252,7 +250,8 @@ func repeats(doc []byte, path sql.Path) bool {
 	return times > 1 || deeper
 }
 
-// memberName returns the name of a member, which shares its bytes unless it has escapes.
+// memberName returns the decoded name of a member. It shares the member's bytes unless it has
+// escapes.
 func memberName(c jsonpart.Child) []byte {
 	if bytes.IndexByte(c.Name, '\\') < 0 {
 		return c.Name
@@ -261,7 +260,7 @@ func memberName(c jsonpart.Child) []byte {
 }
 
 func repeated(path string) error {
-	return badRequest("The input content is invalid: the property '%s', or one that it is in, is there more than once.", path)
+	return badRequest("The input content is invalid: the property '%s', or one that it is in, occurs more than once.", path)
 }
 
 func tooDeep(doc []byte) bool {
@@ -269,8 +268,8 @@ func tooDeep(doc []byte) bool {
 	return depth > maxNesting
 }
 
-// survey returns how deep a document is nested, and whether there is white space between its
-// tokens. It ends where a document is nested deeper than it may be.
+// survey returns the nesting depth of a document, and whether there is white space between its
+// tokens. It stops beyond maxNesting.
 func survey(doc []byte) (deepest int, spaced bool) {
 	depth := 0
 	for i := 0; i < len(doc); i++ {
@@ -292,7 +291,7 @@ func survey(doc []byte) (deepest int, spaced bool) {
 	return deepest, spaced
 }
 
-// compact returns valid JSON without the white space between its tokens, in bytes of its own.
+// compact returns a copy of valid JSON without white space between tokens.
 func compact(doc []byte) []byte {
 	out := make([]byte, 0, len(doc))
 	for i := 0; i < len(doc); i++ {
@@ -331,8 +330,7 @@ func stripSystemProperties(doc []byte) []byte {
 	return append(out, '}')
 }
 
-// requestKey reads the partition key of a request on one item, or of a
-// transactional batch.
+// requestKey reads the partition key of a request on one item or of a transactional batch.
 func (d *definition) requestKey(q *request) (partitionKey, error) {
 	header := q.get("X-Ms-Documentdb-Partitionkey")
 	if header == "" {
@@ -341,13 +339,13 @@ func (d *definition) requestKey(q *request) (partitionKey, error) {
 	return d.itemKey(header)
 }
 
-// itemKey reads a partition key that must be whole, in the form of the header.
+// itemKey parses a complete partition key in the format of the header.
 func (d *definition) itemKey(text string) (partitionKey, error) {
 	key, err := parsePartitionKey(text)
 	if err != nil {
 		return nil, err
 	}
-	if len(key) == 0 { // the undefined key
+	if len(key) == 0 { // all components undefined
 		key = make(partitionKey, len(d.key.paths))
 	}
 	if len(key) < len(d.key.paths) {
@@ -415,7 +413,7 @@ func (e *Engine) items(q *request) (*response, error) {
 	return nil, methodNotAllowed()
 }
 
-// readItem is a point read.
+// readItem serves a point read.
 func (e *Engine) readItem(q *request, c *container, id string) (*response, error) {
 	if err := c.rLock(q.ctx); err != nil {
 		return nil, err
@@ -446,7 +444,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	v, closer, err := view.Get(append(k, id...))
 	view.release()
 	if errors.Is(err, pebble.ErrNotFound) {
-		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil { // it may be a delete that was seen
+		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil { // the absence may be a delete that is not durable yet
 			return nil, err
 		}
 		return resp.at(view.at(p)), itemNotFound()

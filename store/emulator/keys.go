@@ -2,11 +2,10 @@ package emulator
 
 import "encoding/binary"
 
-// The layout of the keys. Every key of a container begins with a kind and the
-// container's number, so dropping a container is one range deletion per kind.
-// An item's address is its effective partition key, its partition key and its
-// id; because the effective partition key comes first, a physical partition is
-// a contiguous range of every kind that is keyed by address.
+// The layout of the keys. Every key of a container begins with a kind and the container's number,
+// so dropping a container is one range deletion per kind. An item's address is its effective
+// partition key, its partition key and its id. As the effective partition key comes first, a
+// physical partition is a contiguous range of every kind that is keyed by address.
 //
 //	i container address                       -> record: the item
 //	f container range LSN op                  -> address, record if it is small, length of address: the change
@@ -19,10 +18,10 @@ import "encoding/binary"
 //	l container range                         -> the last LSN
 //	m kind number                             -> JSON: databases, containers, offers
 //
-// Numbers are big-endian. "range" is the number of a physical partition, "birth" the
-// one that an item was created in, which its rid begins with; "op" is the position of
-// an operation in its transaction, "path" a hash (an entry is always checked against
-// its item, so a collision costs time and nothing else).
+// Numbers are big-endian. "range" is the number of a physical partition; "birth" the one in which
+// the item was created, which its rid begins with; "op" the position of an operation in its
+// transaction; "path" a hash. Every entry is checked against its item, so a hash collision costs
+// only time.
 const (
 	kindItem      = 'i'
 	kindFeed      = 'f'
@@ -43,7 +42,7 @@ const (
 	metaDatabase  = 'd'
 	metaContainer = 'c'
 	metaOffer     = 'o'
-	metaNext      = 'n' // the next number to give out
+	metaNext      = 'n' // the next number to allocate
 )
 
 func appendKind(dst []byte, kind byte, container uint32) []byte {
@@ -63,15 +62,14 @@ func appendFeedKey(dst []byte, container, rangeNo uint32, lsn uint64, op uint16)
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, lsn), op)
 }
 
-// feedPosition reads the LSN and op that a feed key ends with.
+// feedPosition returns the LSN and op at the end of a feed key.
 func feedPosition(key []byte) (lsn uint64, op uint16) {
 	n := len(key)
 	return binary.BigEndian.Uint64(key[n-10:]), binary.BigEndian.Uint16(key[n-2:])
 }
 
-// maxInlineRecord is the longest record that a change feed entry carries, so that a
-// page of small items is one scan without lookups. Longer items are looked up:
-// writing them twice would cost more than it saves.
+// maxInlineRecord is the longest record that a change feed entry carries, so that a page of small
+// items is one scan without lookups. Writing longer items twice would cost more than it saves.
 const maxInlineRecord = 1 << 10
 
 // appendFeedValue appends a change feed entry's value.
@@ -83,8 +81,8 @@ func appendFeedValue(dst, address []byte, rec *record) []byte {
 	return binary.BigEndian.AppendUint16(dst, uint16(len(address)))
 }
 
-// splitFeedValue returns the parts of a change feed entry's value. Without a record,
-// stored is empty.
+// splitFeedValue returns the parts of a change feed entry's value. stored is empty if the entry
+// does not carry the record.
 func splitFeedValue(v []byte) (address, stored []byte) {
 	end := len(v) - 2
 	n := binary.BigEndian.Uint16(v[end:])
@@ -96,8 +94,8 @@ func appendOrderKey(dst []byte, container uint32, rid uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, rid)
 }
 
-// appendCompositePrefix begins the entries of one logical partition (or, with a
-// prefix of a hierarchical key, of several) in one composite index.
+// appendCompositePrefix appends the prefix of one logical partition's entries in a composite index,
+// or of several with a prefix of a hierarchical key.
 func appendCompositePrefix(dst []byte, container uint32, index uint16, partition []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(appendKind(dst, kindComposite, container), index)
 	return append(dst, partition...)
@@ -125,8 +123,7 @@ func metaKey(kind byte, number uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{kindMeta, kind}, number)
 }
 
-// prefixEnd returns the first key after all keys that begin with prefix, nil if
-// there is none.
+// prefixEnd returns the first key after all keys that begin with prefix, or nil if there is none.
 func prefixEnd(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	for i := len(end) - 1; i >= 0; i-- {

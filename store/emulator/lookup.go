@@ -8,25 +8,23 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// entry is an entry of an index.
+// entry is an index entry.
 type entry struct {
 	position []byte
-	key      []byte // of its item; nil if that is of no concern
-	looked   bool   // the item has been looked up
-	stored   []byte // and this is what is stored of it; nil if there is none
+	key      []byte // of its item; nil if out of scope
+	looked   bool   // the item was looked up
+	stored   []byte // stored value of the item; nil if it does not exist
 }
 
-// How many entries are looked up together at most, and how many bytes they take with their
-// items, beside the last one's.
+// Limits of one batch of lookups: entries, and their bytes with their items, beside the last item.
 const (
 	maxAhead      = 128
 	maxAheadBytes = scratchKept / 2
 )
 
-// visitEntries goes on with a scan over an index. It looks the items of some entries up in
-// the order of their keys: a lookup that begins where the last one ended takes a fraction
-// of one that does not. Items that this finds and the page has no room for are no concern
-// of the charge.
+// visitEntries continues a scan over an index. It looks up the items of several entries at a time,
+// in key order: a lookup near the last one is several times faster. Items that the page has no room
+// for are not charged.
 func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	seen := 0
 	for valid {
@@ -57,7 +55,7 @@ func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() boo
 	return false, it.Error()
 }
 
-// entryAt reads the entry that an iterator is at. Its bytes are appended to room.
+// entryAt reads the entry at the iterator. Its bytes are appended to room.
 func (r *queryRun) entryAt(it *pebble.Iterator, common int, room []byte) (entry, []byte) {
 	at := len(room)
 	room = append(room, it.Key()[common:]...)
@@ -82,8 +80,8 @@ func (r *queryRun) entryAt(it *pebble.Iterator, common int, room []byte) (entry,
 	return entry{position: position, key: key}, room
 }
 
-// lookAhead looks the items of entries up, and appends them to room. What cannot be looked up
-// is left for visitEntry, which may not come to it.
+// lookAhead looks up the items of entries and appends them to room. It leaves errors to visitEntry,
+// which may not reach the entry.
 func (r *queryRun) lookAhead(entries []entry, room []byte) []byte {
 	if len(entries) < 2 {
 		return room
@@ -115,7 +113,7 @@ func (r *queryRun) lookAhead(entries []entry, room []byte) []byte {
 	return room
 }
 
-// visitEntry looks at one entry of a scan over an index.
+// visitEntry visits the item of one index entry.
 func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
 	if e.key == nil {
 		return true, nil
@@ -139,8 +137,8 @@ func (r *queryRun) visitEntry(e *entry, fn visitor) (more bool, err error) {
 	return r.offer(&r.rec, e.position, address, fn)
 }
 
-// lookup reads an item in this run's view, nil if there is none. It is valid until the
-// next one is read.
+// lookup reads an item in the query's view, or returns nil. The record is valid until the next
+// lookup.
 func (r *queryRun) lookup(key []byte) (rec *record, err error) {
 	stored, found, err := r.stored(key)
 	if !found || err != nil {
@@ -149,8 +147,8 @@ func (r *queryRun) lookup(key []byte) (rec *record, err error) {
 	return &r.rec, r.readRecord(stored)
 }
 
-// stored is what is stored of an item in this run's view, if there is one. It is valid until
-// the next one is looked up.
+// stored returns the stored value of an item in the query's view. It is valid until the next
+// lookup.
 func (r *queryRun) stored(key []byte) (value []byte, found bool, err error) {
 	if r.items == nil {
 		if r.items, err = r.iterator(appendKind(make([]byte, 0, 5), kindItem, r.c.no), appendKind(make([]byte, 0, 5), kindItem, r.c.no+1)); err != nil {

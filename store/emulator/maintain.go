@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// indexCost is what maintaining the index took, for the request charge.
+// indexCost is the index maintenance of a write, for its charge.
 type indexCost struct {
 	leaves     int // indexed leaves of an item that is created or deleted
 	composites int // composite index entries of the item
@@ -16,14 +16,13 @@ type indexCost struct {
 	moved      int // composite index entries that changed
 }
 
-// maxIndexed is how many bytes the entries of an item in the range index, the composite indexes
-// and the unique keys may take. Each has the item's address, or a part of it, and a value may be
-// in many: small properties may make large entries.
+// maxIndexed bounds the bytes of an item's entries in the range index, composite indexes and unique
+// keys. Each entry has the item's address, and a value can be in many entries, so small items can
+// have large entries.
 const maxIndexed = 32 << 20
 
-// index moves an item's entries from what old says to what rec says. Either may
-// be nil. The entries are: change feed, order of creation, expiry, range index,
-// composite indexes and unique keys.
+// index replaces the entries of old by those of rec; either may be nil: change feed, order of
+// creation, expiry, range index, composite indexes and unique keys.
 func (t *transaction) index(id string, old, rec *record) (indexCost, error) {
 	size, err := t.indexUnique(id, old, rec)
 	if err != nil {
@@ -37,8 +36,7 @@ func (t *transaction) index(id string, old, rec *record) (indexCost, error) {
 	return cost, x.err
 }
 
-// indexWriter writes index entries of one item into a batch. The first error
-// stays in err.
+// indexWriter writes the index entries of one item into a batch. It keeps its first error.
 type indexWriter struct {
 	batch     *pebble.Batch
 	def       *definition
@@ -47,8 +45,8 @@ type indexWriter struct {
 	address   []byte
 	id        string
 	scratch   *scratch
-	kept      bool // the item is stored already: it has its entries, however many there are
-	indexed   int  // bytes of entries so far, for maxIndexed
+	kept      bool // already stored: exempt from maxIndexed
+	indexed   int  // size of the entries so far
 	err       error
 }
 
@@ -64,15 +62,15 @@ func (x *indexWriter) delete(key []byte) {
 	}
 }
 
-// takes counts bytes of the item's entries, and refuses what is too much.
-func (x *indexWriter) takes(n int) {
+// addSize counts bytes of the item's entries, and fails beyond maxIndexed.
+func (x *indexWriter) addSize(n int) {
 	if x.indexed += n; x.indexed > maxIndexed && !x.kept && x.err == nil {
 		x.err = tooLarge()
 	}
 }
 
-// order maintains the change feed, where an item has one entry at its latest
-// LSN, and the order of creation.
+// order maintains the entries in the change feed, at the item's latest LSN, and in the order of
+// creation.
 func (x *indexWriter) order(rangeNo uint32, old, rec *record) {
 	no := x.c.no
 	if old != nil {
@@ -93,7 +91,7 @@ func (x *indexWriter) order(rangeNo uint32, old, rec *record) {
 	}
 }
 
-// expiry maintains the entry by which an expired item is found and purged.
+// expiry maintains the entry by which an expired item is found.
 func (x *indexWriter) expiry(old, rec *record) {
 	if old != nil {
 		if at, ok := x.def.expiry(old); ok {
@@ -126,7 +124,7 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 	case old == nil || old.rid != rec.rid: // the charge of a replace does not depend on it
 		cost.leaves = len(after)
 	}
-	x.takes(x.rangeBytes(after))
+	x.addSize(x.rangeBytes(after))
 	tail := lengthValue(len(x.address))
 	entry := func(l leaf, write func(key []byte)) {
 		if l.isArray() || x.err != nil {
@@ -144,8 +142,8 @@ func (x *indexWriter) values(old, rec *record) indexCost {
 	return cost
 }
 
-// rangeBytes is about how much the range index entries of leaves take, if that could be too
-// much; else 0.
+// rangeBytes estimates the size of the range index entries of leaves: 0 if they cannot exceed
+// maxIndexed.
 func (x *indexWriter) rangeBytes(leaves []leaf) int {
 	const prefix = 1 + 4 + 8
 	each, n := prefix+len(x.address), 0
@@ -160,7 +158,7 @@ func (x *indexWriter) rangeBytes(leaves []leaf) int {
 	return n * each
 }
 
-// composite maintains an item's entry in one composite index.
+// composite maintains the entry in one composite index.
 func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *indexCost) {
 	if x.err != nil {
 		return
@@ -171,7 +169,7 @@ func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *i
 	}
 	if rec != nil {
 		to = index.appendEntry(appendCompositePrefix(x.scratch.to[:0], x.c.no, index.no, x.partition), rec.doc, x.id)
-		x.takes(len(to))
+		x.addSize(len(to))
 	}
 	if bytes.Equal(from, to) {
 		return
@@ -185,8 +183,8 @@ func (x *indexWriter) composite(index *compositeIndex, old, rec *record, cost *i
 	}
 }
 
-// indexUnique maintains the unique keys and refuses a value that another live
-// item of the logical partition has. It returns how many bytes the entries take.
+// indexUnique maintains the unique keys and refuses a value of another live item in the logical
+// partition. It returns the size of the entries.
 func (t *transaction) indexUnique(id string, old, rec *record) (size int, err error) {
 	entry := func(no int, rec *record) []byte {
 		if rec == nil {
@@ -194,7 +192,7 @@ func (t *transaction) indexUnique(id string, old, rec *record) (size int, err er
 		}
 		return appendUniqueEntry(appendUniquePrefix(nil, t.c.no, uint16(no), t.partition), t.def.index.uniques[no], rec.doc)
 	}
-	for no := range t.def.index.uniques { // before any is set: to remove an owner removes all that it owns
+	for no := range t.def.index.uniques { // check all before writing any: removing an owner removes all of its entries
 		to := entry(no, rec)
 		if size += len(to); size > maxIndexed {
 			return size, tooLarge()
@@ -232,8 +230,8 @@ func (t *transaction) indexUnique(id string, old, rec *record) (size int, err er
 	return size, nil
 }
 
-// freeUnique refuses the entry of a unique key that another live item has. One that
-// has expired, and is not purged yet, is removed.
+// freeUnique refuses a unique key entry of another live item. An expired item that is not purged
+// yet is removed.
 func (t *transaction) freeUnique(id string, entry []byte) error {
 	owner, err := t.uniqueOwner(entry)
 	if err != nil || owner == "" || owner == id {
@@ -266,12 +264,11 @@ func (t *transaction) uniqueOwner(key []byte) (string, error) {
 	return id, closer.Close()
 }
 
-// reindexBatchBytes is how much of a rebuilt index is written at a time.
+// reindexBatchBytes is the size of the batches of an index rebuild.
 const reindexBatchBytes = 4 << 20
 
-// reindex changes a container's definition and rebuilds its index, unless an item would have more
-// entries than it may. The container is locked. A rebuild that a crash interrupts is done again at
-// Open.
+// reindex changes a container's definition and rebuilds its index, unless an item would exceed
+// maxIndexed. The container is locked. Open finishes a rebuild that a crash interrupted.
 func (m *metaChange) reindex(c *container, def *definition) error {
 	if err := m.e.eachStored(c, def, func(x *indexWriter, rec *record) error {
 		if x.size(rec) > maxIndexed {
@@ -291,15 +288,15 @@ func (m *metaChange) reindex(c *container, def *definition) error {
 	if err := m.e.durable.lost(m.e.db.Apply(first.batch, pebble.Sync)); err != nil {
 		return err
 	}
-	c.def = def // from here on the old definition is no longer true
+	c.def = def // the old definition no longer matches the index
 	if err := m.e.rebuildIndex(c, def); err != nil {
-		m.e.writesFailed(err) // until the engine is opened again, and finishes it
+		m.e.writesFailed(err) // Open will finish the rebuild
 		return notDurable()
 	}
 	return m.set(metaContainer, c.no, def.record)
 }
 
-// finishReindex completes a rebuild that was interrupted.
+// finishReindex completes an interrupted rebuild.
 func (e *Engine) finishReindex(c *container) error {
 	if err := e.rebuildIndex(c, c.def); err != nil {
 		return err
@@ -348,8 +345,8 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 	return flush()
 }
 
-// eachStored calls fn for the items of a container, with a writer of their entries under a
-// definition. They are valid only during the call.
+// eachStored calls fn for the items of a container with an indexWriter under a definition. Both are
+// valid only during the call.
 func (e *Engine) eachStored(c *container, def *definition, fn func(x *indexWriter, rec *record) error) error {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendKind(nil, kindItem, c.no), UpperBound: appendKind(nil, kindItem, c.no+1)})
 	if err != nil {
@@ -373,10 +370,10 @@ func (e *Engine) eachStored(c *container, def *definition, fn func(x *indexWrite
 	return it.Error()
 }
 
-// size is about how many bytes of maxIndexed the entries of an item take, if that could be too
-// many; else 0.
+// size estimates the bytes of an item's entries that count for maxIndexed: 0 if they cannot exceed
+// it.
 func (x *indexWriter) size(rec *record) int {
-	const few = 4 << 10 // bytes of an item: too few for that, whatever the policy is
+	const few = 4 << 10 // an item below this cannot exceed maxIndexed under any policy
 	if rec.client <= few {
 		return 0
 	}
@@ -406,8 +403,7 @@ func (d *definition) expiry(r *record) (int64, bool) {
 	return r.ts + int64(ttl), true
 }
 
-// expired reports whether an item has expired. It asks for the time only if the
-// item can expire.
+// expired reports whether an item has expired. It calls clock only if the item can expire.
 func (d *definition) expired(r *record, clock func() time.Time) bool {
 	at, ok := d.expiry(r)
 	return ok && clock().Unix() >= at

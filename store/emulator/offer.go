@@ -37,19 +37,19 @@ type offerAutopilot struct {
 	Upgrade json.RawMessage `json:"autoUpgradePolicy,omitempty"`
 }
 
-// id is lower case, as it is part of what clients sign.
+// id is lower case, because clients sign it.
 func (o *offer) id() string { return fmt.Sprintf("%04s", strconv.FormatUint(uint64(o.No)+46656, 36)) }
 
 func (o *offer) body() []byte {
 	content, err := json.Marshal(o.Content)
 	if err != nil {
-		return nil // numbers and kept JSON always marshal
+		return nil // cannot fail
 	}
 	return fmt.Appendf(nil, `{"resource":%q,"offerType":"Invalid","offerResourceId":%q,"offerVersion":"V2","content":%s,"id":%q,"_rid":%q,"_self":"offers/%s/","_etag":%q,"_ts":%d}`,
 		o.Resource, o.ResourceRID, content, o.id(), o.id(), o.id(), o.ETag, o.Timestamp)
 }
 
-// check refuses what the service refuses, and fills in what it adds.
+// check sets the service's defaults and validates.
 func (c *offerContent) check() error {
 	switch {
 	case c.Autopilot != nil:
@@ -65,7 +65,7 @@ func (c *offerContent) check() error {
 	return nil
 }
 
-// offerFromHeaders reads the throughput that a create asks for, nil if none.
+// offerFromHeaders reads the throughput of a create request, or returns nil.
 func offerFromHeaders(q *request) (*offerContent, error) {
 	var c offerContent
 	if s := q.get("X-Ms-Offer-Throughput"); s != "" {
@@ -170,7 +170,7 @@ func (o *offer) response() *response {
 	}}
 }
 
-// sortedByNo returns a map's values in the order in which they were made.
+// sortedByNo returns a map's values in order of creation.
 func sortedByNo[T any](m map[string]T, no func(T) uint32) []T {
 	all := make([]T, 0, len(m))
 	for _, v := range m {

@@ -19,8 +19,7 @@ import (
 	"github.com/spaolacci/murmur3"
 )
 
-// The kinds of a partition key component. The numbers are those that the
-// service hashes.
+// The kinds of a partition key component, with the numbers that the service hashes.
 const (
 	componentUndefined byte = 0x00
 	componentNull      byte = 0x01
@@ -36,12 +35,12 @@ type component struct {
 	text   string
 }
 
-// partitionKey is a partition key, one component for each path. It may be a
-// prefix of a hierarchical key.
+// partitionKey is a partition key, with one component per path. It may be a prefix of a
+// hierarchical key.
 type partitionKey []component
 
-// parsePartitionKey reads the x-ms-documentdb-partitionkey header: a JSON array
-// in which an empty object stands for an undefined component.
+// parsePartitionKey parses the x-ms-documentdb-partitionkey header: a JSON array in which an empty
+// object is an undefined component.
 func parsePartitionKey(header string) (partitionKey, error) {
 	if text, ok := plainKey(header); ok {
 		return partitionKey{{kind: componentString, text: text}}, nil
@@ -64,8 +63,7 @@ func parsePartitionKey(header string) (partitionKey, error) {
 	return key, nil
 }
 
-// plainKey reads the key that almost every request has: one string of printable
-// ASCII without escapes.
+// plainKey is the fast path for one string of printable ASCII without escapes.
 func plainKey(header string) (string, bool) {
 	if len(header) < 4 || len(header) > maxKeyBytes || header[:2] != `["` || header[len(header)-2:] != `"]` {
 		return "", false
@@ -79,7 +77,7 @@ func plainKey(header string) (string, bool) {
 	return text, true
 }
 
-// componentOf turns a value into a component. Arrays and objects cannot be one.
+// componentOf converts a value. Arrays and objects cannot be components.
 func componentOf(v sql.Value) (component, bool) {
 	switch v.Kind() {
 	case sql.Undefined:
@@ -92,15 +90,15 @@ func componentOf(v sql.Value) (component, bool) {
 		}
 		return component{kind: componentFalse}, true
 	case sql.Number:
-		return component{kind: componentNumber, number: v.Float() + 0}, true // no negative zero
+		return component{kind: componentNumber, number: v.Float() + 0}, true // -0 becomes 0
 	case sql.String:
 		return component{kind: componentString, text: v.String()}, true
 	}
 	return component{}, false
 }
 
-// appendKey appends the key so that no key is a prefix of another one of the
-// same number of components.
+// appendKey appends the key in an encoding in which no key is a prefix of another with the same
+// number of components.
 func (k partitionKey) appendKey(dst []byte) []byte {
 	for _, c := range k {
 		dst = append(dst, c.kind)
@@ -119,7 +117,7 @@ func (k partitionKey) appendKey(dst []byte) []byte {
 	return dst
 }
 
-// keyLength returns how many bytes the first n components take at the start of b.
+// keyLength returns the length of the first n components at the start of b.
 func keyLength(b []byte, n int) int {
 	at := 0
 	for ; n > 0; n-- {
@@ -171,13 +169,13 @@ func (d *partitionKeyPaths) of(doc []byte) (partitionKey, error) {
 	return key, nil
 }
 
-// appendEPK appends the effective partition key, as the service and its SDKs
-// hash it. A prefix of a hierarchical key gives a prefix.
+// appendEPK appends the effective partition key, hashed like the service and its SDKs do. A prefix
+// of a hierarchical key yields a prefix.
 func (d *partitionKeyPaths) appendEPK(dst []byte, key partitionKey) []byte {
 	var arena [128]byte
 	if d.version == 1 {
 		for _, c := range key {
-			h := murmur3.New32() // Sum32 reads past its input
+			h := murmur3.New32() // murmur3.Sum32 reads past its input
 			h.Write(c.appendHashed(arena[:0], 0x00))
 			dst = append(dst, make([]byte, 12)...)
 			dst = h.Sum(dst)
@@ -217,26 +215,25 @@ func (c component) appendHashed(dst []byte, end byte) []byte {
 	return dst
 }
 
-// appendPartition appends the part of an address that all items of one logical
-// partition share.
+// appendPartition appends the common prefix of all addresses in one logical partition.
 func (d *partitionKeyPaths) appendPartition(dst []byte, key partitionKey) []byte {
 	return key.appendKey(d.appendEPK(dst, key))
 }
 
-// partition is a physical partition: the items whose effective partition key is
-// in [min, max), with their own sequence of LSNs.
+// partition is a physical partition: the items with an effective partition key in [min, max). It
+// has its own sequence of LSNs.
 type partition struct {
 	no       uint32
-	min, max []byte   // nil and 0xFF are the ends
-	parents  []uint32 // what it came out of, by splits, from the first
+	min, max []byte   // nil and 0xFF are unbounded
+	parents  []uint32 // ancestors, oldest first
 
 	mu  sync.Mutex
-	lsn uint64 // guarded by mu: the last LSN given out
+	lsn uint64 // guarded by mu: last LSN assigned
 
 	budget budget
 
-	applied atomic.Uint64 // the last LSN that readers may have seen
-	synced  atomic.Uint64 // the last LSN known to be durable; see durability
+	applied atomic.Uint64 // last LSN visible to readers
+	synced  atomic.Uint64 // last durable LSN; see durability
 }
 
 func (p *partition) id() string { return rangeID(p.no) }
@@ -249,19 +246,19 @@ func (p *partition) holds(epk []byte) bool {
 
 func formatEPK(b []byte) string { return strings.ToUpper(hex.EncodeToString(b)) }
 
-// descends reports whether p came out of splits of the partition with a number.
+// descends reports whether p came out of splits of partition no.
 func (p *partition) descends(no uint32) bool {
 	return slices.Contains(p.parents, no)
 }
 
-// sessionToken renders a position in the form range:version#LSN.
+// sessionToken formats a session token: range:version#LSN.
 func sessionToken(p *partition, lsn uint64) string {
 	b := strconv.AppendUint(make([]byte, 0, 32), uint64(p.no), 10)
 	b = append(b, ":-1#"...)
 	return string(strconv.AppendUint(b, lsn, 10))
 }
 
-// checkSession answers 404/1002 when a client's session token is ahead of an LSN of p.
+// checkSession returns 404/1002 if a session token is ahead of an LSN of p.
 func checkSession(p *partition, have uint64, header string) error {
 	for header != "" {
 		var one string
@@ -298,9 +295,8 @@ func containerRIDBytes(db, no uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, db), no|0x80000000)
 }
 
-// appendItemRID appends the resource id of an item. SDKs that go on with an ORDER BY
-// over partitions compare it, as a little-endian number, whose upper 4 bits are the
-// resource's type: 0 for an item.
+// appendItemRID appends the resource id of an item. SDKs that continue an ORDER BY over partitions
+// compare it as a little-endian number; its upper 4 bits are the resource type, 0 for an item.
 func appendItemRID(dst, container []byte, rid uint64) []byte {
 	const shift = birthShift - 4
 	return appendChildRID(dst, container, rid>>birthShift<<shift|rid&(1<<shift-1))
@@ -318,7 +314,7 @@ func appendChildRID(dst, container []byte, child uint64) []byte {
 	return ridEncoding.AppendEncode(dst, b[:])
 }
 
-// ridEncoding is base64 as resource ids have it.
+// ridEncoding is the base64 alphabet of resource ids.
 var ridEncoding = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-")
 
 func encodeRID(b []byte) string { return ridEncoding.EncodeToString(b) }

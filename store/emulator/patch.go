@@ -19,9 +19,9 @@ const maxPatchOperations = 10
 //
 // See "Partial document update in Azure Cosmos DB".
 type patch struct {
-	condition *sql.Bound // nil if there is none
+	condition *sql.Bound // nil if unconditional
 	ops       []patchOp
-	nests     bool // the document may be nested deeper afterwards
+	nests     bool // the patch can increase nesting
 }
 
 type patchOp struct {
@@ -41,9 +41,8 @@ func (e *Engine) parsePatch(body []byte) (*patch, error) {
 	return e.parseValidPatch(body)
 }
 
-// parseValidPatch is parsePatch for what is known to be JSON: the operations alone, as an
-// array, or an object that has them, with the names of the documentation, in lower case. The
-// patch shares its bytes.
+// parseValidPatch is parsePatch for valid JSON: an array of operations, or an object with one, with
+// the documented names in lower case. The patch shares its bytes.
 func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 	if len(body) > maxItemBytes {
 		return nil, tooLarge()
@@ -86,7 +85,7 @@ func (e *Engine) parseValidPatch(body []byte) (*patch, error) {
 func (p *patch) parseCondition(e *Engine, raw []byte) error {
 	var text string
 	if !readText(raw, &text) {
-		return badRequest("The patch condition is invalid: it is not a text.")
+		return badRequest("The patch condition is invalid: it is not a string.")
 	}
 	if p.condition = nil; string(raw) == "null" {
 		return nil
@@ -101,7 +100,7 @@ func (p *patch) parseCondition(e *Engine, raw []byte) error {
 	return nil
 }
 
-// parsePatchOp reads an operation, the nth.
+// parsePatchOp parses the nth operation.
 func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 	var kind, path, from string
 	ok := raw[0] == '{'
@@ -147,7 +146,7 @@ func parsePatchOp(raw []byte, n int) (op patchOp, err error) {
 	return op, err
 }
 
-// parsePointer reads a JSON pointer (RFC 6901) other than the whole document.
+// parsePointer parses a JSON pointer (RFC 6901) other than the root.
 func parsePointer(s string) ([]string, error) {
 	if len(s) < 2 || s[0] != '/' {
 		return nil, badRequest("The patch path '%s' is invalid.", s)
@@ -162,7 +161,7 @@ func parsePointer(s string) ([]string, error) {
 	return path, nil
 }
 
-// apply returns the document after the patch. It changes doc in place if that has room.
+// apply returns the patched document. It reuses doc's capacity.
 func (p *patch) apply(doc []byte, key *partitionKeyPaths) ([]byte, error) {
 	for i := range p.ops {
 		op := &p.ops[i]
@@ -179,7 +178,7 @@ func (p *patch) apply(doc []byte, key *partitionKeyPaths) ([]byte, error) {
 	return doc, nil
 }
 
-// checkPatchPath refuses paths that a patch must not touch.
+// checkPatchPath refuses the id, system properties and the partition key.
 func checkPatchPath(path []string, key *partitionKeyPaths) error {
 	if len(path) == 0 {
 		return nil
@@ -209,7 +208,7 @@ func (op *patchOp) apply(doc []byte) ([]byte, error) {
 			return nil, badRequest("The patch path '%s' is invalid: '%s' is not an index of an array.", joinPointer(op.path), last)
 		}
 	}
-	appends := !at.array || last == "-" || last == strconv.Itoa(at.index) // if nothing is there
+	appends := !at.array || last == "-" || last == strconv.Itoa(at.index) // if the place is empty
 	switch {
 	case op.op == "add" && (at.found && at.array || !at.found && appends),
 		op.op == "set" && !at.found && (!at.array || last == "-"),
@@ -231,7 +230,7 @@ func (op *patchOp) apply(doc []byte) ([]byte, error) {
 
 func (op *patchOp) move(doc []byte) ([]byte, error) {
 	if len(op.path) >= len(op.from) && joinPointer(op.path[:len(op.from)]) == joinPointer(op.from) {
-		return nil, badRequest("The patch path '%s' is invalid: it lies within what is moved.", joinPointer(op.path))
+		return nil, badRequest("The patch path '%s' is invalid: it lies within the moved value.", joinPointer(op.path))
 	}
 	at, err := find(doc, op.from)
 	if err != nil {
@@ -250,8 +249,8 @@ func missingPath(path []string) error {
 	return badRequest("The patch path '%s' does not exist in the document.", joinPointer(path))
 }
 
-// increment adds two JSON numbers: exactly while both are whole numbers and the
-// sum fits 64 bits, as floating point otherwise.
+// increment adds two JSON numbers: exactly if both are integers and the sum fits 64 bits, otherwise
+// in floating point.
 func increment(was, by []byte, path []string) ([]byte, error) {
 	old := sql.ValueOf(was)
 	if old.Kind() != sql.Number {
@@ -269,17 +268,17 @@ func increment(was, by []byte, path []string) ([]byte, error) {
 	return json.Marshal(sum)
 }
 
-// place is where a path leads in a document: to a member or an element, or else to the
-// end of the object or array that has none.
+// place is the location of a path in a document: a member or element, or, if missing, the end of
+// its parent.
 type place struct {
 	array      bool
 	found      bool
-	index      int // how many members or elements are before it
-	start      int // of the member, its name included, or of the element
-	value, end int // of its value
+	index      int // number of members or elements before it
+	start      int // start of the element, or of the member with its name
+	value, end int // span of its value
 }
 
-// find returns where a path leads. It refuses one that has nothing on the way.
+// find locates a path. All of it but the last step must exist.
 func find(doc []byte, path []string) (place, error) {
 	at := place{end: len(doc)}
 	for i, step := range path {
@@ -294,7 +293,7 @@ func find(doc []byte, path []string) (place, error) {
 	return at, nil
 }
 
-// step returns the place in the object or array at p that has a name or an index.
+// step locates a name or index in the object or array at p.
 func (p place) step(doc []byte, name string) place {
 	at := place{array: doc[p.value] == '[', start: p.value + 1, value: p.value + 1, end: p.value + 1}
 	wanted := -1
@@ -306,7 +305,7 @@ func (p place) step(doc []byte, name string) place {
 	for c := range jsonpart.Children(doc[p.value:p.end]) {
 		at.start = at.end
 		if at.index > 0 {
-			at.start++ // behind the comma
+			at.start++ // after the comma
 		}
 		at.value, at.end = p.value+c.Start, p.value+c.End
 		if at.found = at.array && at.index == wanted || !at.array && string(memberName(c)) == name; at.found {
@@ -318,8 +317,7 @@ func (p place) step(doc []byte, name string) place {
 	return at
 }
 
-// insert puts a value at a place, before what is there: an element, or, in an object, a
-// member with a name.
+// insert inserts a value at a place: an element before the existing one, or a member with a name.
 func (p place) insert(doc []byte, name string, raw []byte) []byte {
 	var b []byte
 	if !p.found && p.index > 0 {
@@ -335,7 +333,7 @@ func (p place) insert(doc []byte, name string, raw []byte) []byte {
 	return slices.Insert(doc, p.start, b...)
 }
 
-// remove takes away what is at a place, and a comma.
+// remove deletes the value at a place, with a comma.
 func (p place) remove(doc []byte) []byte {
 	if p.index > 0 {
 		return slices.Delete(doc, p.start-1, p.end)

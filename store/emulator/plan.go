@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The kinds of plan. They are part of continuation tokens: do not renumber.
+// The kinds of plan. Continuations contain them: do not renumber.
 const (
 	planPoints    = 1 // point lookups
 	planPartition = 2 // the items of one logical partition, or of a prefix of a hierarchical key
@@ -21,24 +21,23 @@ const (
 	planComposite = 4 // a composite index, within one logical partition
 	planRange     = 5 // the range index, for equality
 	planInterval  = 6 // the range index, for an interval of values
-	planSorted    = 8 // added: the rows are sorted in memory
+	planSorted    = 8 // flag: rows are sorted in memory
 	planRows      = 16
 )
 
-// plan says how a query finds its items.
+// plan is how a query finds its items.
 type plan struct {
 	kind      byte
 	spans     []span
-	points    [][]byte // addresses; nil for one that is out of scope, so that a position means the same in every scope
+	points    [][]byte // addresses; nil if out of scope, so that positions do not depend on the scope
 	reverse   bool
-	covered   bool // what is found matches
+	covered   bool // every item found matches WHERE
 	composite *compositeIndex
 	path      sql.Path // of the range index
-	outside   bool     // the spans may hold items of other physical partitions, too
+	outside   bool     // the spans may have items of other physical partitions
 }
 
-// across reports whether a page looks at all physical partitions in scope, and not
-// at one after the other.
+// across reports whether a page reads all physical partitions in scope instead of one.
 func (p *plan) across() bool {
 	kind := p.kind &^ (planSorted | planRows)
 	return kind != p.kind || kind == planPoints || kind == planInterval
@@ -57,14 +56,13 @@ func (p *plan) index() uint32 {
 	return h.Sum32()
 }
 
-// continuation begins one that goes on in a span.
+// continuation returns a continuation at the start of a span.
 func (p *plan) continuation(span int) *continuation {
 	return &continuation{plan: p.kind, index: p.index(), span: p.spans[span].no}
 }
 
-// span is a part of a plan: the keys from low up to high, which all begin with the
-// same bytes. It lies in one physical partition; in order of creation it is what was
-// created in one, of which p has the first part now.
+// span is a range of keys with a common prefix, in one physical partition. In a scan by order of
+// creation it has the items created in partition no, which p now holds at least in part.
 type span struct {
 	no        uint32 // of the physical partition
 	p         *partition
@@ -73,9 +71,8 @@ type span struct {
 
 func (s *span) empty() bool { return bytes.Compare(s.low, s.high) >= 0 }
 
-// choosePlan chooses, in this order: point lookups; the composite index that
-// serves ORDER BY; the index that pins most; a range index, if it is shorter than a
-// scan; a scan.
+// choosePlan prefers, in this order: point lookups; a composite index that serves ORDER BY; the
+// composite index with the most pinned columns; a range index that is shorter than a scan; a scan.
 func (r *queryRun) choosePlan() error {
 	orders := r.bound.OrderBy()
 	switch {
@@ -97,7 +94,7 @@ func (r *queryRun) choosePlan() error {
 	return nil
 }
 
-// ordered reports whether a composite index delivers the order of the query.
+// ordered reports whether a composite index delivers the order.
 func (p *plan) ordered() bool { return p.composite != nil && p.kind&planSorted == 0 }
 
 func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
@@ -124,7 +121,7 @@ func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
 		return scan, nil
 	}
 	if s := &r.scope; s.key == nil && !interval.outside && len(s.low) == 0 && len(s.high) == 0 {
-		return interval, nil // it is a part of the scan
+		return interval, nil // never longer than the scan
 	}
 	shorter, err := r.shorter(&interval, &scan)
 	if err != nil || !shorter {
@@ -133,7 +130,7 @@ func (r *queryRun) findPlan(orders []sql.Order) (plan, error) {
 	return interval, nil
 }
 
-// scanPlan looks at everything in scope.
+// scanPlan reads everything in scope.
 func (r *queryRun) scanPlan() plan {
 	if r.scope.key == nil {
 		return r.orderPlan()
@@ -146,9 +143,8 @@ func (r *queryRun) scanPlan() plan {
 	return p
 }
 
-// orderPlan looks at the items of physical partitions in order of creation: at what
-// was created in each of them and in those that they came out of. As a split moves
-// nothing of that, a position means the same before and after.
+// orderPlan reads the items of physical partitions in order of creation: those created in each
+// partition and in its ancestors. A split does not move these entries, so positions stay valid.
 func (r *queryRun) orderPlan() plan {
 	p := plan{kind: planOrder, outside: len(r.scope.ranges) < len(r.c.ranges)}
 	add := func(no uint32, part *partition) {
@@ -167,8 +163,8 @@ func (r *queryRun) orderPlan() plan {
 	return p
 }
 
-// clip returns the bounds of the keys that begin with prefix and go on with an
-// address that is in scope and in a physical partition.
+// clip returns the bounds of the keys with a prefix and an address that is in scope and in a
+// physical partition.
 func (r *queryRun) clip(prefix []byte, part *partition) (low, high []byte) {
 	n := len(prefix)
 	low = append(append(make([]byte, 0, n+len(r.scope.prefix)), prefix...), r.scope.prefix...)
@@ -185,7 +181,7 @@ func (r *queryRun) clip(prefix []byte, part *partition) (low, high []byte) {
 	return low, high
 }
 
-// pointsPlan serves queries that name their items, as ReadMany's do.
+// pointsPlan serves queries that name their items, like those of ReadMany.
 func (r *queryRun) pointsPlan() (plan, bool) {
 	idPath := sql.Path{"id"}
 	var tuples [][]sql.Value
@@ -228,8 +224,8 @@ func (r *queryRun) pointsPlan() (plan, bool) {
 	return p, true
 }
 
-// ordersBy reports whether a composite index has just the columns of ORDER BY,
-// all in its directions or all in the inverse ones.
+// ordersBy reports whether a composite index has exactly the columns of ORDER BY, all in its
+// directions or all reversed.
 func (x *indexPolicy) ordersBy(orders []sql.Order) bool {
 	for i := range x.composites {
 		index := &x.composites[i]
@@ -248,10 +244,9 @@ func (x *indexPolicy) ordersBy(orders []sql.Order) bool {
 	return false
 }
 
-// compositeOrders reports whether a composite index has the order of the query, for
-// what WHERE pins. Whether the query is of one logical partition, for which the index
-// serves, or sorts what it finds in several, is no matter: the same query is answered,
-// or refused, for any part of the container.
+// compositeOrders reports whether a composite index provides the order, given what WHERE pins. It
+// does not depend on the scope: a query is accepted or refused alike for every part of the
+// container.
 func (r *queryRun) compositeOrders(o sql.Order) bool {
 	for i := range r.def.index.composites {
 		columns := r.def.index.composites[i].columns
@@ -265,7 +260,7 @@ func (r *queryRun) compositeOrders(o sql.Order) bool {
 	return false
 }
 
-// pinned returns how many columns at the start of an index WHERE pins to a value.
+// pinned returns the number of leading columns that WHERE pins to a value.
 func (r *queryRun) pinned(index *compositeIndex) int {
 	for i, c := range index.columns {
 		if _, ok := r.bound.Equal(c.path); !ok {
@@ -275,8 +270,8 @@ func (r *queryRun) pinned(index *compositeIndex) int {
 	return len(index.columns)
 }
 
-// compositePlan finds the composite index that serves best: the one that
-// delivers ORDER BY, and of those the one that pins most.
+// compositePlan finds the best composite index: one that delivers ORDER BY, then the one with the
+// most pinned columns.
 func (r *queryRun) compositePlan(orders []sql.Order) (best plan, found bool) {
 	bestScore := 0
 	for i := range r.def.index.composites {
@@ -305,13 +300,13 @@ func (r *queryRun) compositePlan(orders []sql.Order) (best plan, found bool) {
 	return best, found
 }
 
-// delivers reports whether an index, with its first columns pinned, yields the
-// order of the query, and whether it does so backwards.
+// delivers reports whether an index with pinned leading columns yields the order of the query, and
+// whether in reverse.
 func (r *queryRun) delivers(index *compositeIndex, pinned int, orders []sql.Order) (ordered, reverse bool) {
 	at := pinned
 	for _, o := range orders {
 		if _, ok := r.bound.Equal(o.Path); ok {
-			continue // the same in every row
+			continue // constant
 		}
 		if at == len(index.columns) || !slices.Equal(index.columns[at].path, o.Path) {
 			return false, false
@@ -326,8 +321,7 @@ func (r *queryRun) delivers(index *compositeIndex, pinned int, orders []sql.Orde
 	return len(orders) > 0, reverse
 }
 
-// scanComposite makes the range scan: equality on the pinned columns, and a
-// range on the next one.
+// scanComposite returns the range scan: equality on the pinned columns and a range on the next one.
 func (r *queryRun) scanComposite(index *compositeIndex, pinned int) plan {
 	low := appendCompositePrefix(make([]byte, 0, 128), r.c.no, index.no, r.scope.prefix)
 	covered := r.pinnedPartition()
@@ -373,8 +367,8 @@ func (c *compositeColumn) bounds(low, high []byte, rng sql.Range) (from, to []by
 	return from, to
 }
 
-// pinnedPartition returns the partition key's paths that WHERE pins to the
-// scope's own values: what is in scope meets them.
+// pinnedPartition returns the partition key paths that WHERE pins to the values of the scope: every
+// item in scope matches them.
 func (r *queryRun) pinnedPartition() []sql.Path {
 	var paths []sql.Path
 	for i, p := range r.def.key.paths {
@@ -387,8 +381,8 @@ func (r *queryRun) pinnedPartition() []sql.Path {
 	return paths
 }
 
-// maxTriedPaths is how many of the paths of WHERE are considered for the range
-// index: each costs a look at all of WHERE.
+// maxTriedPaths is how many paths of WHERE are considered for the range index. Each costs a pass
+// over WHERE.
 const maxTriedPaths = 100
 
 func (r *queryRun) triedPaths() []sql.Path {
@@ -414,8 +408,8 @@ func (r *queryRun) rangePlan() (plan, bool) {
 	return plan{}, false
 }
 
-// intervalPlan serves an interval of values of an included path. The entries of
-// several partitions, logical and physical, lie among each other.
+// intervalPlan serves an interval of values on an included path. Entries of different partitions
+// are interleaved.
 func (r *queryRun) intervalPlan() (plan, bool) {
 	for _, path := range r.triedPaths() {
 		rng, ok := r.bound.Range(path)
@@ -429,9 +423,8 @@ func (r *queryRun) intervalPlan() (plan, bool) {
 	return plan{}, false
 }
 
-// rangeBounds returns where the range index entries of an interval begin and end. An
-// entry that was cut is not in the order of its value, so a bound that is cut, too,
-// has it within, however they compare.
+// rangeBounds returns the bounds of an interval in the range index. Entries that were cut are not
+// in order, so a bound that is cut includes all entries with its prefix.
 func rangeBounds(prefix []byte, rng sql.Range) (low, high []byte) {
 	key := func(v sql.Value) (key []byte, cut bool) {
 		key = sql.AppendKey(slices.Clone(prefix), v)
@@ -449,19 +442,18 @@ func rangeBounds(prefix []byte, rng sql.Range) (low, high []byte) {
 	return low, high
 }
 
-// indexes reports whether an entry, without its address, is of the value that a
-// document has at the path. It is not if paths have one hash, or members one name.
+// indexes reports whether an entry, without its address, has the value of a document at the path.
+// It may not, if path hashes collide or members share a name.
 func (p *plan) indexes(doc, entry []byte) bool {
 	const hash = 8
 	return bytes.Equal(entry[hash:], appendRangeValue(make([]byte, 0, 64), sql.Lookup(doc, p.path)))
 }
 
-// maxProbe is how many entries are walked over to choose a plan.
+// maxProbe is how many entries are read to choose a plan.
 const maxProbe = 1000
 
-// shorter reports whether an interval ends before a scan does, by walking along
-// both. If both are long, it is the scan, which needs no lookups in a logical
-// partition.
+// shorter reports whether an interval has fewer entries than a scan, by walking both. If both are
+// long, the scan wins: it needs no lookups.
 func (r *queryRun) shorter(interval, scan *plan) (bool, error) {
 	if interval.spans[0].empty() {
 		return true, nil
@@ -499,7 +491,7 @@ func (r *queryRun) walk(p *plan) (*pebble.Iterator, error) {
 	return it, err
 }
 
-// isPartitionKeyPath reports whether the scope already pins a path.
+// isPartitionKeyPath reports whether the scope pins a path.
 func (r *queryRun) isPartitionKeyPath(path sql.Path) bool {
 	for i, p := range r.def.key.paths {
 		if i < len(r.scope.key) && slices.Equal(p, path) {

@@ -9,8 +9,7 @@ import (
 	"byline/store/emulator/internal/sql"
 )
 
-// containerProperties are the properties that a client sets. Those that the
-// engine does not act on are kept as they came.
+// containerProperties are the properties that a client sets. Unsupported ones are stored unchanged.
 type containerProperties struct {
 	ID                 string           `json:"id"`
 	IndexingPolicy     *indexingPolicy  `json:"indexingPolicy"`
@@ -39,7 +38,7 @@ type uniqueKeyPolicy struct {
 	} `json:"uniqueKeys"`
 }
 
-// parseContainerProperties reads a client's properties and fills in defaults.
+// parseContainerProperties parses and validates a client's properties and sets the defaults.
 func parseContainerProperties(body []byte) (*containerProperties, error) {
 	var p containerProperties
 	if err := json.Unmarshal(body, &p); err != nil {
@@ -97,7 +96,7 @@ const (
 	maxUniqueKeyPaths = 16
 )
 
-// check refuses unique keys of nothing, or of all of an item, and too many.
+// check refuses empty unique keys, unique keys on the whole item, and too many of them.
 func (u *uniqueKeyPolicy) check() error {
 	if u == nil {
 		return nil
@@ -118,8 +117,8 @@ func (u *uniqueKeyPolicy) check() error {
 	return nil
 }
 
-// checkKeyPaths checks the paths of a new partition key definition. It is stricter
-// than parsePath, and so are the service's paths of partition keys.
+// checkKeyPaths validates the paths of a new partition key definition. Like the service, it is
+// stricter than parsePath.
 func checkKeyPaths(paths []string) error {
 	var all []sql.Path
 	for _, s := range paths {
@@ -132,15 +131,15 @@ func checkKeyPaths(paths []string) error {
 			return err
 		}
 		if slices.ContainsFunc(all, func(p sql.Path) bool { return slices.Equal(p, path) }) {
-			return badRequest("The partition key path '%s' is there more than once.", s)
+			return badRequest("The partition key path '%s' occurs more than once.", s)
 		}
 		all = append(all, path)
 	}
 	return nil
 }
 
-// badKeyPath returns where a partition key path goes wrong, -1 if it does not: one
-// or more of a slash and either a plain name or, in quotes, any.
+// badKeyPath returns the position of the error in a partition key path, or -1. Each step is a slash
+// followed by a plain name or any quoted one.
 func badKeyPath(s string) int {
 	if s == "" {
 		return 0
@@ -175,7 +174,7 @@ func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// parsePath reads a path of an indexing policy or a partition key: /a/"b c"/d.
+// parsePath parses a path of an indexing policy or a partition key: /a/"b c"/d.
 func parsePath(s string) (sql.Path, error) {
 	if !strings.HasPrefix(s, "/") {
 		return nil, badRequest("The path '%s' is invalid.", s)

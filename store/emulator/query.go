@@ -22,7 +22,7 @@ import (
 const (
 	defaultPageSize = 1000
 	maxPageBytes    = 4 << 20
-	maxPageScan     = 10_000 // index entries and items looked at for one page
+	maxPageScan     = 10_000 // index entries and items read for a page
 )
 
 func isQuery(q *request) bool {
@@ -30,7 +30,7 @@ func isQuery(q *request) bool {
 		strings.HasPrefix(q.get("Content-Type"), "application/query+json")
 }
 
-// pageSize reads x-ms-max-item-count.
+// pageSize parses x-ms-max-item-count.
 func pageSize(q *request) (int, error) {
 	s := q.get("X-Ms-Max-Item-Count")
 	if s == "" {
@@ -48,7 +48,7 @@ func pageSize(q *request) (int, error) {
 	return min(n, maxPageScan), nil
 }
 
-// feedResponse renders a list of resources.
+// feedResponse returns a list of resources.
 func feedResponse(name, rid string, rows [][]byte) *response {
 	return finishPage(append(appendPageStart(nil, name, rid), bytes.Join(rows, []byte{','})...), len(rows))
 }
@@ -58,13 +58,13 @@ func appendPageStart(dst []byte, name, rid string) []byte {
 	return append(append(append(dst, `","`...), name...), `":[`...)
 }
 
-// finishPage completes a list that appendPageStart began.
+// finishPage completes a list started by appendPageStart.
 func finishPage(b []byte, n int) *response {
 	b = append(strconv.AppendInt(append(b, `],"_count":`...), int64(n), 10), '}')
 	return &response{status: http.StatusOK, body: b, charge: chargeMetadata, items: n, counted: true}
 }
 
-// bindQuery reads the body of a query request. It returns the query's text, too.
+// bindQuery parses and binds the body of a query request. It also returns the query's text.
 func (e *Engine) bindQuery(body []byte) (*sql.Bound, string, error) {
 	if !sql.ValidJSON(body) || tooDeep(body) {
 		return nil, "", badRequest("The query request is invalid: it is not well-formed JSON.")
@@ -93,9 +93,8 @@ func (e *Engine) bindQuery(body []byte) (*sql.Bound, string, error) {
 	return b, text, nil
 }
 
-// queryParameters reads the parameters of a query: an array, or null, of objects with a
-// name and a value. The value may be missing, and is undefined then: JavaScript leaves
-// out one that is.
+// queryParameters parses the parameters of a query: null, or an array of objects with a name and a
+// value. A missing value is undefined: JavaScript omits undefined values.
 func queryParameters(list []byte) (parameters []sql.Param, err error) {
 	switch list[0] {
 	case 'n':
@@ -119,15 +118,15 @@ func queryParameters(list []byte) (parameters []sql.Param, err error) {
 		}
 		parameters = append(parameters, one)
 	}
-	if twice := givenTwice(parameters); twice != "" {
-		return nil, badRequest("The query request is invalid: the parameter '%s' is given more than once.", twice)
+	if name := duplicateName(parameters); name != "" {
+		return nil, badRequest("The query request is invalid: the parameter '%s' is given more than once.", name)
 	}
 	return parameters, nil
 }
 
-// givenTwice returns a name that two parameters have, "" if there is none.
-func givenTwice(parameters []sql.Param) string {
-	if len(parameters) <= 8 { // so that most queries make no map
+// duplicateName returns a name that two parameters share, or "".
+func duplicateName(parameters []sql.Param) string {
+	if len(parameters) <= 8 { // avoids a map for most queries
 		for i, p := range parameters {
 			if slices.ContainsFunc(parameters[:i], func(o sql.Param) bool { return o.Name == p.Name }) {
 				return p.Name
@@ -145,33 +144,33 @@ func givenTwice(parameters []sql.Param) string {
 	return ""
 }
 
-// parsedTexts parses texts and keeps what it made of those it parsed last.
-type parsedTexts struct {
-	kept  *lru.Cache[string, *sql.Query]
-	fresh func(text string) (*sql.Query, error)
+// parserCache parses texts and caches the results, least recently used first out.
+type parserCache struct {
+	cache  *lru.Cache[string, *sql.Query]
+	parser func(text string) (*sql.Query, error)
 }
 
-func newParsedTexts(parse func(text string) (*sql.Query, error)) parsedTexts {
-	kept, err := lru.New[string, *sql.Query](parsedKept)
+func newParserCache(parse func(text string) (*sql.Query, error)) parserCache {
+	cache, err := lru.New[string, *sql.Query](maxCachedQueries)
 	if err != nil {
-		panic(err) // the size is not positive
+		panic(err) // the size is positive
 	}
-	return parsedTexts{kept, parse}
+	return parserCache{cache, parse}
 }
 
-func (t parsedTexts) parse(text string) (*sql.Query, error) {
-	if query, ok := t.kept.Get(text); ok {
+func (t parserCache) parse(text string) (*sql.Query, error) {
+	if query, ok := t.cache.Get(text); ok {
 		return query, nil
 	}
-	query, err := t.fresh(text)
-	if err == nil && len(text) <= keptTextBytes { // what is parsed of a long one is many times as long
-		t.kept.Add(text, query)
+	query, err := t.parser(text)
+	if err == nil && len(text) <= maxCachedText { // a parsed query takes many times the size of its text
+		t.cache.Add(text, query)
 	}
 	return query, err
 }
 
-// queryError renders an error of the query language as the service does: JSON
-// within the message.
+// queryError formats an error of the query language as the service does: as JSON within the
+// message.
 func queryError(err error) error {
 	var se *sql.Error
 	if !errors.As(err, &se) {
@@ -197,7 +196,7 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 		return nil, badRequest("A query over %s can only filter, project and limit.", name)
 	}
 	var rows [][]byte
-	done := queryWork{retrieved: len(bodies), took: time.Millisecond}
+	done := queryMetrics{retrieved: len(bodies), took: time.Millisecond}
 	item := b.Evaluator()
 	for _, body := range bodies {
 		done.loaded += len(body)
@@ -228,11 +227,11 @@ func (e *Engine) queryMetadata(q *request, name, rid string, bodies [][]byte) (*
 	for _, row := range rows {
 		done.output += len(row)
 	}
-	resp.extra = done.metrics(q)
+	resp.extra = done.header(q)
 	return resp, nil
 }
 
-// query serves a query over a container's items.
+// query serves a query over items, or the request for its plan.
 func (e *Engine) query(q *request, c *container) (*response, error) {
 	b, text, err := e.bindQuery(q.body)
 	if err != nil {
@@ -244,7 +243,7 @@ func (e *Engine) query(q *request, c *container) (*response, error) {
 	return e.runQuery(q, c, b, q.body)
 }
 
-// listItems serves the plain list of a container's items.
+// listItems serves the list of a container's items.
 func (e *Engine) listItems(q *request, c *container) (*response, error) {
 	const all = `{"query":"SELECT * FROM c"}`
 	b, _, err := e.bindQuery([]byte(all))
@@ -296,7 +295,7 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 			return nil, err
 		}
 	}
-	done := queryWork{retrieved: r.looked, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
+	done := queryMetrics{retrieved: r.looked, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
 	out := r.room.finishPage(r.out, r.rows)
 	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
 	charged := r.loaded
@@ -308,14 +307,14 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		resp.continuation = r.next.encode(fingerprint())
 	}
 	done.took = time.Since(began)
-	resp.extra = done.metrics(q)
+	resp.extra = done.header(q)
 	if q.is("X-Ms-Cosmos-Populateindexmetrics") {
 		resp.extra = append(resp.extra, "X-Ms-Cosmos-Index-Utilization", base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
 	}
 	return resp, nil
 }
 
-// crossPartitionError says that a query needs the client to merge partitions.
+// crossPartitionError reports that the client has to merge the results of partitions.
 func crossPartitionError(b *sql.Bound) error {
 	info := map[string]any{}
 	var orders []string
@@ -343,17 +342,17 @@ func crossPartitionError(b *sql.Bound) error {
 			"This is a first chance (internal) exception that all newer clients will know how to handle gracefully."}
 }
 
-// queryWork is what a page of a query took, for its metrics.
-type queryWork struct {
-	retrieved int // items looked at
+// queryMetrics are the figures of a page for its query metrics.
+type queryMetrics struct {
+	retrieved int // items read
 	loaded    int // their bytes
 	rows      int
 	output    int // their bytes
 	took      time.Duration
 }
 
-// metrics returns the header that tells how a query went. What is not measured is 0.
-func (w queryWork) metrics(q *request) []string {
+// header returns the query metrics header, if requested. Figures that are not measured are 0.
+func (w queryMetrics) header(q *request) []string {
 	if !q.is("X-Ms-Documentdb-Populatequerymetrics") {
 		return nil
 	}
@@ -379,8 +378,8 @@ func (w queryWork) metrics(q *request) []string {
 	return []string{"X-Ms-Documentdb-Query-Metrics", string(b)}
 }
 
-// indexMetrics describes the indexes that the plan uses, and those that the policy
-// leaves out of what WHERE looks at.
+// indexMetrics describes the indexes that the plan uses, and the paths of WHERE that the policy
+// does not index.
 func (r *queryRun) indexMetrics() string {
 	single := func(p sql.Path) []byte {
 		return fmt.Appendf(nil, `{"FilterExpression":"","IndexSpec":%s,"FilterPreciseSet":true,"IndexPreciseSet":true,"IndexImpactScore":"High"}`, sql.AppendQuoted(nil, []byte(p.String()+"/?")))

@@ -9,9 +9,8 @@ import (
 	"byline/store/emulator/internal/sql"
 )
 
-// A client that merges partitions, as every SDK but azcosmos is, asks for a plan
-// of the query: how the pages of the partitions are to be put together, and the
-// query that it is to send to each of them instead.
+// Every SDK but azcosmos merges partitions itself. It requests a plan: how to merge the pages of
+// the partitions, and the rewritten query to send to each.
 
 // queryPlanInfo is the protocol's PartitionedQueryExecutionInfo.
 type queryPlanInfo struct {
@@ -44,11 +43,11 @@ type planRangeInfo struct {
 	MaxInclusive bool   `json:"isMaxInclusive"`
 }
 
-// clientFilter is the place in an ORDER BY query where a client puts from where
-// a partition is to go on.
+// clientFilter is the placeholder in an ORDER BY query that the client replaces by the position at
+// which a partition continues.
 const clientFilter = "{documentdb-formattableorderbyquery-filter}"
 
-// queryPlan answers a query plan request.
+// queryPlan serves a query plan request.
 func (e *Engine) queryPlan(c *container, b *sql.Bound, text string) (*response, error) {
 	clauses, err := sql.Split(text)
 	if err != nil {
@@ -69,7 +68,7 @@ func (e *Engine) queryPlan(c *container, b *sql.Bound, text string) (*response, 
 func planOf(c sql.Clauses, b *sql.Bound) (planInfo, error) {
 	info := planInfo{DistinctType: "None", OrderBy: []string{}, OrderByPaths: []string{}, GroupBy: []string{}, GroupByAliases: []string{},
 		Aggregates: []string{}, AliasToType: map[string]*string{}, SelectValue: c.Value}
-	limit := "" // what each partition returns at most
+	limit := "" // limit for each partition
 	if n, ok := b.Top(); ok {
 		info.Top, limit = &n, fmt.Sprintf("TOP %d ", n)
 	}
@@ -97,7 +96,7 @@ func planOf(c sql.Clauses, b *sql.Bound) (planInfo, error) {
 	return info, nil
 }
 
-// columns writes a SELECT list.
+// columns formats a SELECT list.
 func columns(c sql.Clauses) string {
 	if c.Value {
 		return "VALUE " + c.Columns[0].Text
@@ -109,7 +108,7 @@ func columns(c sql.Clauses) string {
 	return strings.Join(list, ", ")
 }
 
-// payload writes a row as one expression.
+// payload formats a row as one expression.
 func payload(c sql.Clauses, column func(sql.Column) string) string {
 	if c.Value {
 		return column(c.Columns[0])
@@ -129,7 +128,7 @@ func items(expressions []string) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// order has each partition return its rows in order, with what they are ordered by.
+// order rewrites the query to return ordered rows with their ORDER BY values.
 func (info *planInfo) order(c sql.Clauses, b *sql.Bound, limit, tail string) {
 	var terms []string
 	for i, path := range c.OrderBy {
@@ -145,18 +144,17 @@ func (info *planInfo) order(c sql.Clauses, b *sql.Bound, limit, tail string) {
 	if c.Where != "" {
 		where = " WHERE (" + c.Where + ") AND (" + clientFilter + ")"
 	}
-	if c.Distinct { // the client drops rows: no partition may stop early
+	if c.Distinct { // the client drops duplicates: no partition may stop early
 		limit, tail = "", ""
 	}
 	info.Rewritten = "SELECT " + limit + c.Alias + "._rid, " + items(c.OrderBy) + " AS orderByItems, " +
 		payload(c, func(one sql.Column) string { return one.Text }) + " AS payload FROM " + c.From + where + " ORDER BY " + strings.Join(terms, ", ") + tail
 }
 
-// aggregateTypes are the protocol's names of aggregates.
+// aggregateTypes maps aggregates to the protocol's names.
 var aggregateTypes = map[string]string{"COUNT": "Count", "SUM": "Sum", "MIN": "Min", "MAX": "Max", "AVG": "Average"}
 
-// group has each partition return its groups, with aggregates that can be put
-// together.
+// group rewrites the query to return groups with partial aggregates.
 func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 	if c.Distinct {
 		return *info, badRequest("DISTINCT beside GROUP BY or an aggregate is not supported over partitions.")
@@ -192,7 +190,7 @@ func (info *planInfo) group(c sql.Clauses, where string) (planInfo, error) {
 	return *info, nil
 }
 
-// partial writes an aggregate so that the results of partitions can be put together.
+// partial rewrites an aggregate so that the results of partitions can be combined.
 func partial(one sql.Column) string {
 	x := one.Argument
 	switch one.Aggregate {

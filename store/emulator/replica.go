@@ -11,25 +11,23 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// replicaSteps is in how many steps a replica follows within its lag. It holds one
-// snapshot more than that.
+// replicaSteps is the number of steps in which a replica advances within its lag. It holds one
+// snapshot more.
 const replicaSteps = 8
 
-// replica answers reads from a state of the past, as a replica does that has not yet
-// received the last writes. It shows a write not before the lag has passed, and soon
-// after. Changes of metadata, splits among them, reach it at once, and all of the
-// writes before them.
+// replica serves reads from a past state, like a replica that has not received the last writes. A
+// write becomes visible soon after the lag has passed. Changes of metadata, including splits, and
+// all writes before them become visible at once.
 //
-// A read whose session token is ahead of it is answered from the newest state; every
-// other such read is refused instead (404, substatus 1002), as the service does when
-// none of the replicas that it asked has come that far.
+// A read whose session token is ahead of the replica is served from the newest state; every other
+// such read is refused (404, substatus 1002), as in the service when no replica is recent enough.
 type replica struct {
 	db    *pebble.DB
 	lag   time.Duration
-	ahead atomic.Uint64 // reads whose session was ahead
+	ahead atomic.Uint64 // number of reads with a session token ahead of the replica
 
 	mu     sync.RWMutex
-	states []pastState // guarded by mu; oldest first, which is the one that is shown
+	states []pastState // guarded by mu; oldest first, which is the visible one
 }
 
 type pastState struct {
@@ -43,7 +41,7 @@ func newReplica(db *pebble.DB, lag time.Duration) *replica {
 	return r
 }
 
-// run follows until ctx ends.
+// run advances the replica until ctx ends.
 func (r *replica) run(ctx context.Context) {
 	ticker := time.NewTicker(max(r.lag/replicaSteps, time.Millisecond))
 	defer ticker.Stop()
@@ -62,7 +60,7 @@ func (r *replica) follow() {
 	defer r.mu.Unlock()
 	r.states = append(r.states, pastState{r.db.NewSnapshot(), time.Now()})
 	for time.Since(r.states[1].taken) >= r.lag {
-		r.states[0].snapshot.Close() // never fails; iterators on it go on
+		r.states[0].snapshot.Close() // never fails; iterators keep it open
 		r.states = r.states[1:]
 		if len(r.states) == 1 {
 			return
@@ -70,7 +68,7 @@ func (r *replica) follow() {
 	}
 }
 
-// catchUp shows the newest state.
+// catchUp advances to the newest state.
 func (r *replica) catchUp() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,15 +89,15 @@ func (r *replica) close() {
 	r.closeLocked()
 }
 
-// view is the state that a read sees: the newest, or that of the replica.
+// view is the state that a read sees: the newest or the replica's.
 type view struct {
-	pebble.Reader // until release; iterators outlive it
+	pebble.Reader // valid until release; iterators stay valid
 	release       func()
-	lsn           uint64                // of the one partition that is read, unless there are lsns
-	lsns          map[*partition]uint64 // of all that are read
+	lsn           uint64                // if one partition is read
+	lsns          map[*partition]uint64 // if several partitions are read
 }
 
-// at is an LSN of p that is durable, and that the view has come to.
+// at returns an LSN of p that is durable and in the view.
 func (v view) at(p *partition) uint64 {
 	if v.lsns == nil {
 		return v.lsn
@@ -107,7 +105,8 @@ func (v view) at(p *partition) uint64 {
 	return min(v.lsns[p], p.synced.Load())
 }
 
-// newestView is the newest state of some partitions. It may have come further than at says.
+// newestView returns the newest state of some partitions. It may be ahead of the LSNs that at
+// returns.
 func (e *Engine) newestView(ranges []*partition) view {
 	v := view{Reader: e.db, release: func() {}, lsn: ranges[0].synced.Load()}
 	if len(ranges) > 1 {
@@ -119,8 +118,8 @@ func (e *Engine) newestView(ranges []*partition) view {
 	return v
 }
 
-// viewLocked returns what a read of some partitions of a container sees under a session
-// token. The caller holds c.mu.
+// viewLocked returns the state that a read of some partitions sees under a session token. The
+// caller holds c.mu.
 func (e *Engine) viewLocked(c *container, ranges []*partition, token string) (view, error) {
 	newest := e.newestView(ranges)
 	if e.replica == nil {

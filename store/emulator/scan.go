@@ -12,8 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// queryRun is the execution of one page of a query. It sees one state of the
-// database.
+// queryRun executes one page of a query on one state of the database.
 type queryRun struct {
 	e     *Engine
 	q     *request
@@ -25,29 +24,28 @@ type queryRun struct {
 	size  int
 	from  continuation
 	state view
-	view  *pebble.Iterator // of state; the first one: the others are clones, and see the same
+	view  *pebble.Iterator // of state; later iterators are clones
 	taken bool             // view is in use
-	items *pebble.Iterator // over all items, for lookups; nil until the first
+	items *pebble.Iterator // for lookups; nil until the first
 
-	item    *sql.Evaluator // on the item that was offered last
-	rec     record         // that was read last; its document is in room, or where it is stored
-	ahead   int            // how many entries of an index the page has room for, if all match
-	bare    int            // unless 0, documents need no system properties; how long these are but for _ts
+	item    *sql.Evaluator // at the current item
+	rec     record         // the current item; doc is in room or in Pebble's memory
+	ahead   int            // entries that fill the page if all match
+	bare    int            // unless 0: the query reads no system properties; their size without _ts
 	room    *scratch
-	out     []byte // the answer as far as it is made
+	out     []byte // the response body so far
 	rows    int
 	next    *continuation
 	head    int // bytes of out before the first row
-	entries int // index entries and items walked over
+	entries int // index entries and items read
 	seeks   int
-	looked  int // items looked at
+	looked  int // items filtered
 	loaded  int // their bytes
 }
 
-// begin takes a view of the container, chooses the plan, and returns the physical
-// partition that the page is read from. What the container becomes later is no
-// matter to the run: it holds no lock, and whoever splits the container or changes
-// its definition does not wait for it.
+// begin opens a view of the container, chooses the plan, and returns the physical partition of the
+// page. The run then holds no lock: splits and other changes of the container neither wait for it
+// nor affect it.
 func (r *queryRun) begin() (*partition, error) {
 	if err := r.c.rLock(r.q.ctx); err != nil {
 		return nil, err
@@ -78,7 +76,7 @@ func (r *queryRun) begin() (*partition, error) {
 	return r.currentPartition()
 }
 
-// currentPartition returns the physical partition that this page is read from.
+// currentPartition returns the physical partition of the page.
 func (r *queryRun) currentPartition() (*partition, error) {
 	at, err := r.currentSpan()
 	if err != nil {
@@ -87,9 +85,8 @@ func (r *queryRun) currentPartition() (*partition, error) {
 	return r.plan.spans[at].p, nil
 }
 
-// currentSpan finds the span that a continuation goes on in. If its partition was
-// split meanwhile, that is the child which holds the position, or the first child
-// if all of them go on. No other partition takes it.
+// currentSpan returns the span of a continuation. After a split that is the child with the
+// position, or the first child if the position is at the start.
 func (r *queryRun) currentSpan() (int, error) {
 	if r.from.plan == 0 {
 		return 0, nil
@@ -113,22 +110,22 @@ func (r *queryRun) currentSpan() (int, error) {
 		return found, nil
 	}
 	if slices.ContainsFunc(r.c.ranges, func(p *partition) bool { return p.descends(r.from.span) }) {
-		return 0, rangeGone() // it was split: the client has to ask its children
+		return 0, rangeGone() // split: the client has to query the children
 	}
-	return 0, invalidContinuation() // of another range, or of none
+	return 0, invalidContinuation() // belongs to another range
 
 }
 
-// key is the key at a position of the span.
+// key returns the key of a position in the span.
 func (s *span) key(position []byte) []byte {
 	return append(append(make([]byte, 0, 128), s.low[:min(len(s.low), positionOffset)]...), position...)
 }
 
-// positionOffset is what a position leaves out of its key: kind and container.
+// positionOffset is the length of the kind and container in a key, which positions omit.
 const positionOffset = 5
 
-// iterator returns an iterator in this run's view. The first one is closed at the
-// end of the run.
+// iterator returns an iterator in the view of the run. The first one is closed at the end of the
+// run.
 func (r *queryRun) iterator(low, high []byte) (*pebble.Iterator, error) {
 	if !r.taken {
 		r.taken = true
@@ -138,8 +135,7 @@ func (r *queryRun) iterator(low, high []byte) (*pebble.Iterator, error) {
 	return r.view.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{LowerBound: low, UpperBound: high}})
 }
 
-// limits returns how many rows to leave out at the start, and how many to return
-// at most; -1 if there is no limit.
+// limits returns the rows to skip and the most rows to return, -1 for no limit.
 func (r *queryRun) limits() (offset, limit int) {
 	offset, limit = 0, -1
 	if o, l, ok := r.bound.OffsetLimit(); ok {
@@ -148,7 +144,7 @@ func (r *queryRun) limits() (offset, limit int) {
 	if n, ok := r.bound.Top(); ok && (limit < 0 || n < limit) {
 		limit = n
 	}
-	const plenty = 1 << 40 // so that sums stay in range
+	const plenty = 1 << 40 // prevents overflow
 	return min(offset, plenty), min(limit, plenty)
 }
 
@@ -163,7 +159,7 @@ func (r *queryRun) close() error {
 	return err
 }
 
-// run fills out and next.
+// run produces out and next.
 func (r *queryRun) run() error {
 	r.out = appendPageStart(r.room.value[:0], "Documents", r.c.rid)
 	r.head = len(r.out)
@@ -181,13 +177,11 @@ func (r *queryRun) run() error {
 	return r.runStream()
 }
 
-// visitor receives the items that match. position identifies the item in its
-// span, address in the container; all are valid only during the call. It returns
-// false to stop.
+// visitor receives matching items. position identifies the item in its span, address in the
+// container; all are valid only during the call. It returns false to stop.
 type visitor func(position, address []byte, rec *record) (bool, error)
 
-// runStream returns items as the plan finds them, and stops when the page is
-// full.
+// runStream returns items in the order of the plan until the page is full.
 func (r *queryRun) runStream() error {
 	at, err := r.currentSpan()
 	if err != nil {
@@ -201,7 +195,7 @@ func (r *queryRun) runStream() error {
 	emitted := r.from.emitted
 	var last []byte // position of the last row
 	full := false
-	look := r.plan.composite != nil || r.plan.kind == planPoints // one item more, to know whether there is a next page
+	look := r.plan.composite != nil || r.plan.kind == planPoints // read one item more to learn whether there is a next page
 	remember := func(position []byte) { last = append(last[:0], position...) }
 	if end >= 0 && emitted >= uint64(end) {
 		return nil
@@ -247,7 +241,7 @@ func (r *queryRun) runStream() error {
 	return nil
 }
 
-// addRow projects the item that was offered last into the page.
+// addRow projects the current item into the page.
 func (r *queryRun) addRow(doc []byte) error {
 	if r.rows > 0 {
 		r.out = append(r.out, ',')
@@ -256,7 +250,7 @@ func (r *queryRun) addRow(doc []byte) error {
 		r.out = append(r.out, doc...)
 	} else {
 		var err error
-		if r.out, _, err = r.item.Project(r.out); err != nil { // there is a row: offer has seen to it
+		if r.out, _, err = r.item.Project(r.out); err != nil { // there is a row: see offer
 			return queryError(err)
 		}
 	}
@@ -264,10 +258,9 @@ func (r *queryRun) addRow(doc []byte) error {
 	return nil
 }
 
-// visit calls fn for the items of a span that match, after a position. It
-// reports whether fn stopped it. When it has looked at maxPageScan entries it
-// stops, too, having told pause where, and of an index what comes next, nil for nothing;
-// without pause it goes on.
+// visit calls fn for the matching items of a span after a position, and reports whether it stopped
+// early: because of fn, or, unless pause is nil, after maxPageScan entries. It then calls pause
+// with the last position.
 func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	if r.plan.kind&^(planSorted|planRows) == planPoints {
 		return r.visitPoints(from, fn)
@@ -285,7 +278,7 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 		case split && behind:
 			return false, nil
 		case before || behind:
-			return false, invalidContinuation() // the index is no longer what it was
+			return false, invalidContinuation() // the index has changed
 		}
 	}
 	r.seeks++
@@ -337,7 +330,7 @@ func (r *queryRun) visit(s *span, from continuation, fn visitor, pause func(posi
 	return false, it.Error()
 }
 
-// enter counts an entry that the run has come to.
+// enter counts an entry that was read.
 func (r *queryRun) enter() error {
 	if r.entries++; r.entries%16 == 0 {
 		return r.q.ctx.Err()
@@ -345,7 +338,7 @@ func (r *queryRun) enter() error {
 	return nil
 }
 
-// visitItem looks at an item that a scan over items has come to.
+// visitItem visits an item of a scan over items.
 func (r *queryRun) visitItem(position, stored []byte, fn visitor) (more bool, err error) {
 	if !r.scope.holds(&r.def.key, position) {
 		return true, nil
@@ -356,13 +349,12 @@ func (r *queryRun) visitItem(position, stored []byte, fn visitor) (more bool, er
 	return r.offer(&r.rec, position, position, fn)
 }
 
-// inScope reports whether an address that was found is of the query.
+// inScope reports whether an address is in the scope of the query.
 func (r *queryRun) inScope(address []byte) bool {
 	return r.scope.holds(&r.def.key, address) && (!r.plan.outside || r.scope.contains(address))
 }
 
-// offer calls fn if the item is live, matches and, unless items are aggregated,
-// yields a row: TOP, OFFSET and LIMIT count rows.
+// offer calls fn if the item is live, matches and yields a row: TOP, OFFSET and LIMIT count rows.
 func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (more bool, err error) {
 	if r.def.expired(rec, r.e.clock) {
 		return true, nil
@@ -387,7 +379,7 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 	return fn(position, address, rec)
 }
 
-// readRecord reads a stored value, which must stay as it is until the next one is read.
+// readRecord decodes a stored value, which must not change until the next call.
 func (r *queryRun) readRecord(stored []byte) (err error) {
 	if r.bare == 0 {
 		r.rec, err = r.c.readRecord(stored, &r.room.doc)
@@ -434,7 +426,7 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 	return false, nil
 }
 
-// eachItem visits every item of every span that matches.
+// eachItem visits every matching item of every span.
 func (r *queryRun) eachItem(fn visitor) error {
 	r.ahead = maxAhead
 	for i := range r.plan.spans {

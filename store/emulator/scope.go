@@ -2,17 +2,17 @@ package emulator
 
 import "bytes"
 
-// scope is the part of the container that a query is about.
+// scope is the part of the container that a query covers.
 type scope struct {
 	ranges []*partition
-	key    partitionKey // nil: all of the ranges
-	prefix []byte       // of the addresses in scope
-	low    []byte       // the effective partition key that items are not below; empty if none is
-	high   []byte       // the one that they are below; empty if all are
+	key    partitionKey // nil: all of ranges
+	prefix []byte       // common prefix of addresses in scope
+	low    []byte       // inclusive lower bound of the effective partition key; empty if none
+	high   []byte       // exclusive upper bound; empty if none
 	exact  bool         // key names one logical partition
 }
 
-// resolveScope finds the scope from the headers, or from what WHERE pins.
+// resolveScope determines the scope from the headers, or from what WHERE pins.
 func (r *queryRun) resolveScope() error {
 	d, s := r.def, &r.scope
 	header, rangeID := r.q.get("X-Ms-Documentdb-Partitionkey"), r.q.get("X-Ms-Documentdb-Partitionkeyrangeid")
@@ -46,7 +46,7 @@ func (r *queryRun) resolveScope() error {
 		}
 		s.ranges = []*partition{p}
 		return nil
-	case narrow: // what WHERE pins is left to WHERE
+	case narrow: // WHERE only filters
 	default:
 		for _, path := range d.key.paths {
 			v, ok := r.bound.Equal(path)
@@ -83,8 +83,8 @@ func (r *queryRun) resolveScope() error {
 	return nil
 }
 
-// checkCross refuses the queries over partitions that the service's gateway
-// refuses: they need a client that merges.
+// checkCross refuses the cross-partition queries that the service's gateway refuses: the client has
+// to merge partitions.
 func (r *queryRun) checkCross() error {
 	if !r.q.is("X-Ms-Documentdb-Query-Enablecrosspartition") {
 		return badRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, " +
@@ -98,7 +98,7 @@ func (r *queryRun) checkCross() error {
 	return nil
 }
 
-// holds reports whether an address belongs to the query.
+// holds reports whether an address is in scope.
 func (s *scope) holds(key *partitionKeyPaths, address []byte) bool {
 	if bytes.Compare(address, s.low) < 0 || len(s.high) > 0 && bytes.Compare(address, s.high) >= 0 {
 		return false

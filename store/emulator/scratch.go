@@ -5,28 +5,28 @@ import (
 	"sync"
 )
 
-// scratch is room for what a request needs for a moment: keys to look up, and keys and
-// values on their way into a batch or an answer, which copy them or take them over. A request has one of
-// its own and gives it back when it is done; nothing that outlives it may lie there.
+// scratch has buffers for one request: keys to look up, and keys and values on their way into a
+// batch or response, which copy them or take them over. It is pooled: nothing that outlives the
+// request may refer to it.
 type scratch struct {
-	item  [512]byte // the item's key; the others are keys of index entries
+	item  [512]byte // key of the item; the others are keys of index entries
 	key   [512]byte
 	from  [512]byte
 	to    [512]byte
-	doc   []byte // of the item that was read last
-	value []byte // of an entry, or the answer as far as it is made
+	doc   []byte // document of the current item
+	value []byte // value of an entry, or the response body so far
 
-	entries []entry // of an index, and what they are made of
+	entries []entry // index entries, and their bytes
 	ahead   []byte
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// scratchKept is how large room may be, in bytes, to be kept for the next request.
+// scratchKept is the largest buffer, in bytes, that returns to the pool.
 const scratchKept = 256 << 10
 
-// finishPage completes a list that was made in the room for answers. The answer takes
-// the room over if it is not to be kept.
+// finishPage completes a list that was built in value. The response takes over a buffer that is too
+// large for the pool.
 func (s *scratch) finishPage(b []byte, n int) *response {
 	resp := finishPage(b, n)
 	if s.value = resp.body; cap(s.value) <= scratchKept {
@@ -37,7 +37,7 @@ func (s *scratch) finishPage(b []byte, n int) *response {
 	return resp
 }
 
-// release gives s back.
+// release returns s to the pool.
 func (s *scratch) release() {
 	if cap(s.doc) > scratchKept {
 		s.doc = nil

@@ -8,28 +8,25 @@ import (
 	"byline/store/emulator/internal/sql"
 )
 
-// maxSortBytes is how many bytes are kept to sort the items of a page: of keys, and
-// about sortedItemBytes with each.
+// maxSortBytes bounds the memory to sort a page: keys, and about sortedItemBytes with each.
 const (
 	maxSortBytes    = 16 << 20
 	sortedItemBytes = 64
 )
 
-// sortedItem is an item that waits to be returned in order. Its key ends with its
-// address, so that no two are equal.
+// sortedItem is an item to be sorted. Its key ends with its address, so all keys differ.
 type sortedItem struct {
 	key     []byte
-	address int // where the address begins
+	address int // offset of the address
 }
 
-// page keeps the first items of an order: not more than most, and not more than
-// maxSortBytes allow.
+// page keeps the first items of an order, within most and maxSortBytes.
 type page struct {
 	most  int
 	items []sortedItem
 	bytes int
-	more  bool       // items that come behind the last were left out
-	worst sortedItem // if more: the first that was left out; what is not below it is, too
+	more  bool       // items were left out
+	worst sortedItem // if more: the first item left out
 }
 
 func (p *page) add(key []byte, address int) {
@@ -54,9 +51,8 @@ func (p *page) trim() {
 	}
 }
 
-// runSorted reads all items in scope and keeps the keys of the first ones after
-// the position. A page is cut short when they take too many bytes, even within the
-// rows that OFFSET leaves out.
+// runSorted reads all items in scope and keeps the keys of the first ones after the position. The
+// page is shorter if the keys take too much memory, even among rows that OFFSET skips.
 func (r *queryRun) runSorted() error {
 	offset, limit := r.limits()
 	if limit >= 0 && r.from.emitted >= uint64(offset+limit) {
@@ -97,7 +93,7 @@ func (r *queryRun) runSorted() error {
 			if err != nil {
 				return err
 			}
-			if rec != nil { // always: the view is the same
+			if rec != nil { // always true: the view is the same
 				r.item.Next(rec.doc)
 				if err := r.addRow(rec.doc); err != nil {
 					return err
@@ -121,8 +117,8 @@ func (r *queryRun) sortValues(dst, doc []byte) []byte {
 	return dst
 }
 
-// appendTie appends what decides between equal values: the resource id, in the
-// direction of the first term. SDKs that merge partitions rely on it.
+// appendTie appends the resource id, which orders equal values, in the direction of the first term.
+// SDKs that merge partitions depend on it.
 func (r *queryRun) appendTie(dst []byte, rec *record) []byte {
 	rid := rec.rid
 	if r.bound.OrderBy()[0].Desc {

@@ -11,21 +11,20 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// maxRanges is how many physical partitions a container may have had: resource ids
-// of items begin with the number of the one that they were created in.
+// maxRanges is the most physical partitions that a container can have over time: resource ids begin
+// with the number of the partition in which the item was created.
 const (
 	maxRanges  = 1 << 12
 	birthShift = 64 - 12
 )
 
-// splitBatchBytes is how much of a split is written at a time.
+// splitBatchBytes is the size of the batches of a split.
 const splitBatchBytes = 4 << 20
 
-// Split splits a physical partition in two halves of its key space, as the
-// service does when a partition grows. Requests on the container wait until it is
-// done. The children go on with the parent's LSNs, so that a position in its change
-// feed is a position in each of theirs; the parent's id is answered with 410 and
-// substatus 1002 from then on. After a crash a split has happened or not.
+// Split splits a physical partition into two halves of its key space, as the service does when a
+// partition grows. Requests on the container wait. The children continue the parent's LSNs, so a
+// position in its change feed is valid in each of theirs. From then on, the parent's id gets 410
+// with substatus 1002. A split is atomic.
 func (e *Engine) Split(database, container, rangeID string) error {
 	e.life.RLock()
 	defer e.life.RUnlock()
@@ -56,7 +55,7 @@ func (m *metaChange) split(c *container, at int) error {
 	if err != nil {
 		return err
 	}
-	no := uint32(0) // no number is used twice: who is gone is somebody's parent
+	no := uint32(0) // numbers are not reused: every former partition is an ancestor
 	for _, p := range c.ranges {
 		no = max(no, p.no+1)
 		for _, gone := range p.parents {
@@ -64,7 +63,7 @@ func (m *metaChange) split(c *container, at int) error {
 		}
 	}
 	if no+2 > maxRanges {
-		return fmt.Errorf("container %s has had %d physical partitions, which is the most there can be", c.altPath, no)
+		return fmt.Errorf("container %s: cannot have more than %d physical partitions over time", c.altPath, no)
 	}
 	parents := append(slices.Clone(parent.parents), parent.no)
 	children := []*partition{
@@ -78,9 +77,9 @@ func (m *metaChange) split(c *container, at int) error {
 		return err
 	}
 	for _, p := range children {
-		p.lsn = parent.lsn // nobody writes: c is locked
+		p.lsn = parent.lsn // c is locked: no writes
 		p.applied.Store(p.lsn)
-		p.synced.Store(p.lsn) // the change is, before anybody sees p
+		p.synced.Store(p.lsn) // the change is durable before p is visible
 		if err := m.batch.Set(lsnKey(c.no, p.no), binary.BigEndian.AppendUint64(nil, p.lsn), nil); err != nil {
 			return err
 		}
@@ -96,9 +95,8 @@ func (m *metaChange) split(c *container, at int) error {
 	return m.set(metaContainer, c.no, def.record)
 }
 
-// moveFeed gives the entries of the change feed to the children. What it writes before the
-// change commits is under numbers that nobody uses; a crash leaves it there, and the next
-// attempt begins with clearing it.
+// moveFeed moves the change feed to the children. Until the change commits, the new entries are
+// under unused numbers; after a crash, the next attempt clears them.
 func (m *metaChange) moveFeed(c *container, parent *partition, children []*partition) error {
 	db := m.e.db
 	batch := db.NewBatch()
@@ -146,8 +144,8 @@ func (m *metaChange) moveFeed(c *container, parent *partition, children []*parti
 	return m.e.applyPart(batch)
 }
 
-// space is the number of effective partition keys (of the first component, in a
-// hierarchical key): V2 clears two bits of 128, V1 has 32.
+// space returns the number of effective partition keys (of the first component, if hierarchical):
+// V2 has 126 bits, V1 has 32.
 func (d *partitionKeyPaths) space() *big.Int {
 	bits := uint(126)
 	if d.version == 1 {
@@ -156,7 +154,7 @@ func (d *partitionKeyPaths) space() *big.Int {
 	return new(big.Int).Lsh(big.NewInt(1), bits)
 }
 
-// slices cuts the key space in n equal physical partitions.
+// slices cuts the key space into n equal physical partitions.
 func (d *partitionKeyPaths) slices(n int) []rangeRecord {
 	out := make([]rangeRecord, n)
 	for i := range out {
@@ -185,7 +183,7 @@ func (d *partitionKeyPaths) middle(p *partition) ([]byte, error) {
 	at := new(big.Int).Add(low, high)
 	at.Rsh(at, 1)
 	if at.Cmp(low) <= 0 {
-		return nil, fmt.Errorf("partition key range %s is too small to be split", p.id())
+		return nil, fmt.Errorf("partition key range %s: too small to split", p.id())
 	}
 	return at.FillBytes(make([]byte, 16)), nil
 }

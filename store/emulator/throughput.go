@@ -8,22 +8,20 @@ import (
 	"time"
 )
 
-// lowPriorityReserve is the part of a second's budget that requests of low
-// priority leave to the others, so that they are throttled first.
+// lowPriorityReserve is the part of a second's budget that low-priority requests leave to others,
+// so that they are throttled first.
 const lowPriorityReserve = 0.5
 
-// budget limits the request units that one physical partition spends: a bucket
-// that holds one second's worth and is filled continuously. As in the service, a
-// request is let in while there is anything left, and paid when its charge is
-// known; what it overdraws, later requests wait for.
+// budget limits the request units of one physical partition: a token bucket with the capacity of
+// one second. As in the service, a request is admitted while the bucket is not empty, and charged
+// when its charge is known; later requests wait for an overdraft.
 type budget struct {
 	mu     sync.Mutex
-	left   float64   // guarded by mu: negative if overdrawn
-	filled time.Time // guarded by mu: when left was right; zero before the first request
+	left   float64   // guarded by mu; negative if overdrawn
+	filled time.Time // guarded by mu; time of left; zero before the first request
 }
 
-// take returns how long a request must wait before it may try again, 0 if it is
-// let in.
+// take returns how long a request must wait before a retry, 0 if it is admitted.
 func (b *budget) take(rate float64, now time.Time, low bool) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +47,7 @@ func (b *budget) pay(charge float64) {
 	b.left -= charge
 }
 
-// admit answers 429 when one of the physical partitions has spent its budget.
+// admit returns a 429 if one of the physical partitions is over its budget.
 func (e *Engine) admit(q *request, all ...*partition) error {
 	if e.rate == 0 {
 		return nil
@@ -65,8 +63,7 @@ func (e *Engine) admit(q *request, all ...*partition) error {
 	return nil
 }
 
-// pay takes the charge of an answer from the budgets of those who pay. What was
-// refused for want of budget does not deepen the want.
+// pay debits the charge of a response. A throttled request pays nothing.
 func (e *Engine) pay(resp *response) {
 	switch {
 	case e.rate == 0 || resp.status == http.StatusTooManyRequests:

@@ -10,39 +10,38 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// transaction is the writing of one request: one logical partition, one LSN, one
-// Pebble batch. It runs under the mutex of its physical partition.
+// transaction is the write of one request: one logical partition, one LSN, one Pebble batch. It
+// runs under the mutex of its physical partition.
 type transaction struct {
 	e         *Engine
-	q         *request // nil for the engine's own
+	q         *request // nil for purges
 	c         *container
 	def       *definition
 	key       partitionKey
-	partition []byte // what the addresses of its items begin with
+	partition []byte // prefix of the addresses
 	p         *partition
 	lsn       uint64
-	ops       uint16 // how many items it has written, at most 100: resource ids have 8 bits for it
+	ops       uint16 // number of writes, at most 100: resource ids have 8 bits for it
 	batch     *pebble.Batch
-	applied   bool             // the batch, which may look empty from then on: Pebble takes the bytes of a large one over
-	items     *pebble.Iterator // over what was stored before; nil until something is looked up
+	applied   bool             // set once batch is applied: Pebble takes over the bytes of large ones
+	items     *pebble.Iterator // for lookups; nil until the first
 	scratch   *scratch
 
-	// What a transactional batch has written so far: nil for what it deleted.
-	// Unused (nil) when there is but one operation.
+	// Writes of a transactional batch so far: nil for deleted items. The maps are nil if there is
+	// only one operation.
 	written map[string]*record
 	uniques map[string]string
 }
 
-// opResult is the outcome of one operation.
+// opResult is the outcome of an operation.
 type opResult struct {
 	status int
 	charge float64
 	rec    *record // nil after a delete
 }
 
-// commit runs fn in a transaction on the logical partition that key names. When
-// fn fails, nothing is written. It returns once the write is durable, or else what
-// fn saw.
+// commit runs fn in a transaction on the logical partition of key. If fn fails, nothing is written.
+// It returns once the write is durable, or else what fn has read.
 func (e *Engine) commit(q *request, c *container, key partitionKey, several bool, fn func(*transaction) error) (*partition, uint64, error) {
 	t := transaction{e: e, q: q, c: c, key: key}
 	if several {
@@ -51,21 +50,21 @@ func (e *Engine) commit(q *request, c *container, key partitionKey, several bool
 	return t.finish(q.ctx, t.apply(q.ctx, fn))
 }
 
-// commitAt is commit for a logical partition that is known by its address.
+// commitAt is commit for a logical partition given by its address.
 func (e *Engine) commitAt(ctx context.Context, c *container, address []byte, fn func(*transaction) error) (*partition, uint64, error) {
 	t := transaction{e: e, c: c, partition: address}
 	return t.finish(ctx, t.apply(ctx, fn))
 }
 
-// finish waits until what apply wrote is durable, or else, unless ctx ends, what
-// it saw. It takes and returns apply's error.
+// finish waits until the write of apply is durable, or else, unless ctx ends, what it has read. It
+// takes and returns the error of apply.
 func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64, error) {
 	e := t.e
 	if err != nil || !t.applied {
 		if t.batch != nil {
 			err = errors.Join(err, t.batch.Close())
 		}
-		if t.lsn == 0 { // it looked at nothing
+		if t.lsn == 0 { // it has read nothing
 			return t.p, 0, err
 		}
 		if werr := e.durable.waitSynced(ctx, t.p, t.lsn-1); werr != nil {
@@ -80,8 +79,8 @@ func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64
 	return t.p, t.lsn, t.batch.Close()
 }
 
-// apply evaluates fn and hands the batch to Pebble, in the order of LSNs. It writes nothing if
-// ctx ends while the container is being changed.
+// apply runs fn and gives the batch to Pebble, in the order of LSNs. It writes nothing if ctx ends
+// while the container is locked.
 func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) error {
 	c := t.c
 	if err := c.rLock(ctx); err != nil {
@@ -132,10 +131,10 @@ func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) er
 	return nil
 }
 
-// operation is one operation, prepared as far as it can be without the item.
+// operation is one operation, parsed and validated without the item.
 type operation func(*transaction) (opResult, error)
 
-// writeItem runs a request that writes one item.
+// writeItem serves a request that writes one item.
 func (e *Engine) writeItem(q *request, c *container, prepare func(*definition) (operation, error)) (*response, error) {
 	d, err := c.definition(q.ctx)
 	if err != nil {
@@ -183,20 +182,19 @@ func (c *container) definition(ctx context.Context) (*definition, error) {
 	return c.def, nil
 }
 
-// itemKey returns the key of the item with an id, until the next one is asked for.
+// itemKey returns the key of an item, valid until the next call.
 func (t *transaction) itemKey(id string) []byte {
 	return append(appendItemKey(t.scratch.item[:0], t.c.no, t.partition), id...)
 }
 
-// stored returns the item with an id, nil if there is none. live tells whether
-// it has not expired. room is as for readRecord.
+// stored returns an item, or nil, and whether it has not expired. buf is as for readRecord.
 func (t *transaction) stored(id string, room *[]byte) (rec *record, live bool, err error) {
 	if r, ok := t.written[id]; ok {
 		return r, r != nil, nil
 	}
 	if t.items == nil {
-		// Unlike DB.Get this asks the Bloom filters of the last level too, where most
-		// items are: that an id is new is known without reading a block.
+		// Unlike DB.Get this also uses the Bloom filters of the last level, where most items are,
+		// so that a new id is recognised without reading a block.
 		if t.items, err = t.e.db.NewIter(&pebble.IterOptions{UseL6Filters: true}); err != nil {
 			return nil, false, err
 		}
@@ -208,7 +206,7 @@ func (t *transaction) stored(id string, room *[]byte) (rec *record, live bool, e
 	return t.record(t.items.Value(), room)
 }
 
-// known is stored for an item that a client takes to be there.
+// known is stored for an item that probably exists.
 func (t *transaction) known(id string, room *[]byte) (rec *record, live bool, err error) {
 	if r, ok := t.written[id]; ok {
 		return r, r != nil, nil
@@ -231,8 +229,7 @@ func (t *transaction) record(stored []byte, room *[]byte) (rec *record, live boo
 	return &r, !t.def.expired(&r, t.e.clock), nil
 }
 
-// existing returns the live item with an id and checks a client's If-Match. room is as
-// for readRecord.
+// existing returns a live item and checks If-Match. buf is as for readRecord.
 func (t *transaction) existing(id, match string, room *[]byte) (*record, error) {
 	rec, live, err := t.known(id, room)
 	if err != nil {
@@ -277,7 +274,7 @@ func (t *transaction) upsert(n *newItem, match string) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
-	if !live { // If-Match is judged only against an item that is there
+	if !live { // If-Match only applies to an existing item
 		return t.create(n)
 	}
 	return t.replace(n.id, n, match)

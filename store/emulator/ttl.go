@@ -9,11 +9,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Expired items are absent to every read from the moment they expire. Purging
-// them only gives back their space.
+// Expired items are invisible at once. Purging only frees their space.
 const (
 	purgeInterval = 5 * time.Second
-	purgeBatch    = 100 // items looked at before other work is let in
+	purgeBatch    = 100 // items per scan
 )
 
 func (e *Engine) purgeLoop(ctx context.Context) {
@@ -28,14 +27,14 @@ func (e *Engine) purgeLoop(ctx context.Context) {
 				return // nothing can be deleted any more
 			}
 			if _, err := e.purge(ctx); err != nil && ctx.Err() == nil {
-				e.log.Error("purge of expired items failed", "err", err)
+				e.log.Error("could not purge expired items", "err", err)
 			}
 			timer.Reset(purgeInterval)
 		}
 	}
 }
 
-// purge deletes the items that have expired and returns how many it deleted.
+// purge deletes expired items and returns their number.
 func (e *Engine) purge(ctx context.Context) (int, error) {
 	purged := 0
 	for _, d := range e.catalog.Load().databases {
@@ -44,7 +43,7 @@ func (e *Engine) purge(ctx context.Context) (int, error) {
 				found, n, err := e.purgeSome(ctx, c)
 				purged += n
 				if api := (*apiError)(nil); errors.As(err, &api) && api.substatus == subOwnerNotFound {
-					break // it was dropped meanwhile
+					break // dropped meanwhile
 				}
 				if err != nil {
 					return purged, err
@@ -67,7 +66,7 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 	for rest := addresses; len(rest) > 0; {
 		n := epkLength + keyLength(rest[0][epkLength:], components)
 		partition := rest[0][:n]
-		same := 1 // those of one logical partition go in one transaction, unless they are large
+		same := 1 // one transaction per logical partition, unless it becomes large
 		for same < len(rest) && bytes.HasPrefix(rest[same], partition) {
 			same++
 		}
@@ -83,7 +82,7 @@ func (e *Engine) purgeSome(ctx context.Context, c *container) (found, purged int
 				if err != nil {
 					return err
 				}
-				if old == nil || live { // written again meanwhile
+				if old == nil || live { // rewritten meanwhile
 					continue
 				}
 				if _, err = t.remove(id, old); err != nil {
