@@ -64,8 +64,7 @@ func contains(owners, owner string) bool {
 	return false
 }
 
-// Whatever the owners are to begin with, taking turns at random makes them equal,
-// and then nothing moves any more.
+// Whatever the initial owners, rebalancing in random order makes the shares equal, and then stops.
 func TestBalanceSettles(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -216,8 +216,8 @@ func TestPausedOwnerChangesNothing(t *testing.T) {
 	}
 }
 
-// How long a lease is good for is up to its owner, whatever others would do.
-func TestLeaseOfASlowerOwnerIsLeftInPeace(t *testing.T) {
+// A lease expires after its owner's Expiry, not after that of the process that wants it.
+func TestTake_SlowerOwner(t *testing.T) {
 	w := newWorld(t)
 	w.run("slow", w.handle, time.Hour)
 	w.write("a")
@@ -238,7 +238,7 @@ func TestLeaseOfASlowerOwnerIsLeftInPeace(t *testing.T) {
 	}
 }
 
-// The context of a handler whose lease was stolen ends with the next renewal.
+// The handler's context ends with the next renewal.
 func TestStolenLeaseEndsTheHandler(t *testing.T) {
 	w := newWorld(t)
 	w.write("a")
@@ -271,8 +271,7 @@ func TestStolenLeaseEndsTheHandler(t *testing.T) {
 	}
 }
 
-// A write of the lease whose answer is lost is no reason to give the lease up, nor is it
-// that no replica knows of the lease yet.
+// An ambiguous lease write does not lose the lease, nor does a replica that has not seen it.
 func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 	for name, ahead := range map[string]int32{"it is read": 0, "and replicas are behind": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -314,8 +313,8 @@ func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 	}
 }
 
-// A lease that its owner renews just before it is taken is left to it.
-func TestLeaseThatIsRenewedJustInTime(t *testing.T) {
+// A lease that its owner renews just before it is taken stays with its owner.
+func TestTake_RenewedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	renew := func(times int) {
 		item := fmt.Sprintf(`{"id":%q,"minInclusive":"","maxExclusive":"FF","owner":"slow","generation":1,"renewals":%d,"expiry":%d}`, leaseID, times, time.Millisecond)

@@ -14,8 +14,8 @@ import (
 	"byline/store/changefeed"
 )
 
-// A processor in each of any number of processes: together they print every change
-// of a container at least once, until they are interrupted.
+// Processors of one name in any number of processes: together they print every change of a
+// container at least once, until they are interrupted.
 func Example() {
 	var source, leases *azcosmos.ContainerClient // leases has the partition key /id
 	host, err := os.Hostname()
@@ -28,7 +28,7 @@ func Example() {
 				ID string `json:"id"`
 			}
 			if err := json.Unmarshal(raw, &item); err != nil {
-				slog.Error("set aside", "error", err) // an error would bring it back for ever
+				slog.Error("item skipped", "error", err) // an error would repeat the page forever
 				continue
 			}
 			fmt.Println(item.ID)
@@ -64,7 +64,7 @@ func ExampleTail() {
 	}
 }
 
-// How far the processors are behind, whoever runs them.
+// Progress of the processors, wherever they run.
 func ExampleStatus() {
 	var source, leases *azcosmos.ContainerClient
 	ranges, err := changefeed.Status(context.Background(), source, leases, "printer")

@@ -27,11 +27,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest
 type world struct {
 	t       testing.TB
 	engine  *emulator.Engine
-	*client     // of no process in particular
+	*client     // not tied to a process
 	next    int // the id of the next range, if it is split
 
 	mu   sync.Mutex
-	seen []string // guarded by mu; what handlers were given
+	seen []string // guarded by mu; items passed to handlers
 }
 
 // client is one process's way to the engine.
@@ -234,10 +234,10 @@ func TestEveryChangeInOrder(t *testing.T) {
 	stop()
 	w.write("e")
 	w.run("one", w.handle, 0)
-	w.waitFor("a b c d a e") // goes on from its checkpoint
+	w.waitFor("a b c d a e") // resumes from its checkpoint
 }
 
-func TestHandlerErrorBringsThePageAgain(t *testing.T) {
+func TestHandlerError_PageRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.write("a", "b", "c")
 	failures := 2
@@ -251,7 +251,7 @@ func TestHandlerErrorBringsThePageAgain(t *testing.T) {
 	w.waitFor("a b c")
 }
 
-func TestCrashBeforeTheCheckpointBringsThePageAgain(t *testing.T) {
+func TestCrash_PageRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.write("a", "b", "c")
 	ctx, crash := context.WithCancel(t.Context())
@@ -273,7 +273,7 @@ func TestCrashBeforeTheCheckpointBringsThePageAgain(t *testing.T) {
 	w.waitFor("a b a b c")
 }
 
-// A page may also be full by its bytes. The next poll is an hour away.
+// A page can also be full by its bytes. The next poll is an hour away.
 func TestFullPagesFollowEachOther(t *testing.T) {
 	for name, c := range map[string]struct{ items, bytes int }{
 		"by changes": {200, 10},
@@ -300,7 +300,7 @@ func TestFullPagesFollowEachOther(t *testing.T) {
 	}
 }
 
-// The last of several full pages is in a checkpoint as soon as there are no more.
+// The last of several full pages gets a checkpoint as soon as the feed ends.
 func TestFullPagesAreCheckpointed(t *testing.T) {
 	w := newWorld(t)
 	w.write("a", "b", "c", "d") // two pages
@@ -312,7 +312,7 @@ func TestFullPagesAreCheckpointed(t *testing.T) {
 	})
 }
 
-// A processor that ends says how far it has come, also behind its last checkpoint.
+// A processor that stops saves its position, even if it is past the last checkpoint.
 func TestReleasedLeaseHasTheLastCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	w.write("a", "b", "c", "d", "e", "f") // three pages

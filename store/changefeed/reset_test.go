@@ -77,7 +77,7 @@ func (w *world) reset() {
 	}
 }
 
-// toReplay is how much is left of what Reset has sent back.
+// toReplay returns how many transactions are left to replay after Reset.
 func (w *world) toReplay() (n int64) {
 	w.t.Helper()
 	all, err := changefeed.Status(w.t.Context(), w.source, w.leases, "test")
@@ -147,14 +147,14 @@ func TestResetWhileProcessorsRun(t *testing.T) {
 		t.Error("what is new is said to come again")
 	}
 	for _, v := range w.leaseItems() {
-		if v.Generation < 5 { // taken, sent back and taken, twice
-			t.Errorf("sent back twice: %+v", v)
+		if v.Generation < 5 { // taken, reset and taken, twice
+			t.Errorf("reset twice: %+v", v)
 		}
 	}
 }
 
-// Without anybody at work it is the next who begins at the beginning; and a feed
-// whose end is a delete, which the feed does not show, ends all the same.
+// If no processor runs, the next one starts from the beginning. The replay also ends if the feed
+// ends with a delete, which it does not show.
 func TestResetWhileNobodyRuns(t *testing.T) {
 	w := newWorld(t)
 	w.reset() // before there is anything
@@ -178,8 +178,8 @@ func TestResetWhileNobodyRuns(t *testing.T) {
 	}
 }
 
-// Reset comes just before the owner of a range makes the leases of its parts, or
-// just before it removes that of the whole.
+// Reset runs just before the owner of a range creates the leases of its parts, or just before it
+// removes that of the whole.
 func TestResetDuringASplit(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {
 		t.Run(method, func(t *testing.T) {
@@ -212,8 +212,8 @@ func TestResetDuringASplit(t *testing.T) {
 	}
 }
 
-// Reset comes just before the owner of merged ranges lists their leases, makes that
-// of the whole, or removes one of a part.
+// Reset runs just before the owner of merged ranges lists their leases, creates that of the whole,
+// or removes one of a part.
 func TestResetDuringAMerge(t *testing.T) {
 	for name, moment := range map[string]func(method string, query bool) bool{
 		"before the listing":      func(_ string, query bool) bool { return query },
@@ -255,8 +255,8 @@ func TestResetDuringAMerge(t *testing.T) {
 	}
 }
 
-// An owner that is in its handler when the range is sent back cannot save what it
-// had read: the handler's context ends, and its page comes again from the beginning.
+// An owner whose handler is running cannot save its page: the handler's context ends, and the page
+// is repeated from the beginning.
 func TestResetEndsTheHandler(t *testing.T) {
 	w := newWorld(t)
 	w.write("a")

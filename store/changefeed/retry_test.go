@@ -14,7 +14,7 @@ import (
 	"byline/store/changefeed"
 )
 
-func TestThrottlingPausesForAsLongAsAsked(t *testing.T) {
+func TestThrottling_RetryAfter(t *testing.T) {
 	w := newWorld(t)
 	w.write("a", "b")
 	busy := &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
@@ -61,9 +61,8 @@ func TestThrottlingPausesForAsLongAsAsked(t *testing.T) {
 	}
 }
 
-// A page whose handler fails for ever stops its range and nothing else, and is
-// never skipped.
-func TestPoisonIsTheHandlersMatter(t *testing.T) {
+// A page whose handler always fails stops its range and nothing else, and is never skipped.
+func TestHandler_PoisonItem(t *testing.T) {
 	w := newWorld(t)
 	w.split()
 	var mu sync.Mutex

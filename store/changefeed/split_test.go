@@ -64,9 +64,9 @@ func (w *world) lateProcess(wire func(*http.Request) *http.Response, handle chan
 	return func() { close(made) }
 }
 
-// A process makes a lease after another has made it, worked by it and split it:
-// nobody works by it in the generation that it had.
-func TestLeaseMadeAfterASplit(t *testing.T) {
+// A process creates a lease after another has created, processed and split it: no process works on
+// it again in its old generation.
+func TestComplete_SplitMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	f := fences{t: t}
 	first := ids("a", 20)
@@ -89,8 +89,8 @@ func TestLeaseMadeAfterASplit(t *testing.T) {
 	w.wait(func() bool { return w.all(more) })
 }
 
-// The same with leases that were merged.
-func TestLeasesMadeAfterAMerge(t *testing.T) {
+// The same for leases that were merged.
+func TestComplete_MergedMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	f, m := fences{t: t}, mergeable{new(atomic.Bool)}
 	first := ids("a", 20)
@@ -247,7 +247,7 @@ func TestMergesAreFollowed(t *testing.T) {
 	}
 }
 
-// Two processes hold the parts: the one with the first gets the other.
+// Two processes hold the parts: the owner of the first takes the other.
 func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
 	w := newWorld(t)
 	f, m := fences{t: t}, mergeable{new(atomic.Bool)}
@@ -264,9 +264,9 @@ func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
 	w.waitRanges(1)
 }
 
-// A range was split, its lease was not removed, and its parts are one range again: their
-// leases go, whoever holds them, and the changes are handled once.
-func TestMergeIntoALeaseThatIsWorkedBy(t *testing.T) {
+// A range was split, its lease was not removed, and its parts were merged again: their leases are
+// removed, for any owner, and changes are handled once.
+func TestMerge_LiveLease(t *testing.T) {
 	w := newWorld(t)
 	f := fences{t: t}
 	w.run("one", f.handle(w.handle), clusterExpiry)
@@ -309,8 +309,8 @@ func TestManyRanges(t *testing.T) {
 	w.wait(func() bool { return h.came(ids("a", 50)) && w.toReplay() == 0 })
 }
 
-// A range that was split, and is one again before its lease is replaced, keeps the lease.
-func TestSplitThatIsUndoneBeforeItIsFollowed(t *testing.T) {
+// A range that was split and merged again before its lease is replaced keeps the lease.
+func TestSplit_Undone(t *testing.T) {
 	w := newWorld(t)
 	stop := w.run("one", w.handle, 0)
 	w.write("a")
@@ -334,8 +334,8 @@ func TestSplitThatIsUndoneBeforeItIsFollowed(t *testing.T) {
 	w.waitRanges(1)
 }
 
-// A split whose last step fails is gone on with, and its parts are worked on.
-func TestSplitThatFailsAtTheEnd(t *testing.T) {
+// A split whose last step fails is completed, and its parts are processed.
+func TestSplit_LastStepFails(t *testing.T) {
 	w := newWorld(t)
 	process := w.process()
 	var failed atomic.Bool

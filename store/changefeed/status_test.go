@@ -45,7 +45,7 @@ func TestStatus(t *testing.T) {
 	if lag != 7 || all[0].Owner != "" {
 		t.Errorf("behind by %d: %+v", lag, all)
 	}
-	w.split() // and nobody has come by since
+	w.split() // and no processor has seen the split
 	w.write(ids("c", 5)...)
 	if all, lag := status(); lag < 12 || len(all) != 1 {
 		t.Errorf("behind by %d: %+v", lag, all)
@@ -55,8 +55,8 @@ func TestStatus(t *testing.T) {
 	w.wait(func() bool { all, lag := status(); return len(all) == 2 && lag == 0 })
 }
 
-// The leases of a processor whose name begins with another's are not that one's.
-func TestStatusOfNamesThatBeginAlike(t *testing.T) {
+// A processor whose name has this one's as a prefix has leases of its own.
+func TestStatus_NamePrefix(t *testing.T) {
 	w := newWorld(t)
 	o := changefeed.Options{Name: "test.more", Owner: "one", PollInterval: time.Millisecond}
 	w.runWith(w.client, w.handle, o)

@@ -53,8 +53,9 @@ func TestTailBeginsNow(t *testing.T) {
 	}
 }
 
-// TestTailWaits: changes that come one by one are read together, by one read each PollInterval.
-func TestTailWaits(t *testing.T) {
+// TestTail_PollInterval: changes that arrive one by one are collected, with one read per
+// PollInterval.
+func TestTail_PollInterval(t *testing.T) {
 	const poll = 50 * time.Millisecond
 	w := newWorld(t)
 	var reads atomic.Int64
@@ -101,10 +102,10 @@ func TestTailFollowsSplitsWithoutRepeats(t *testing.T) {
 	}
 }
 
-// While a full page is handled, its range is split, and both parts are written to. Of
-// neither is it told that it is known before it was read, and neither waits for the
-// next poll, which is an hour away.
-func TestTailTellsWhatItHasReadOfASplitRange(t *testing.T) {
+// While a full page is handled, its range is split, and both parts are written to. The Tail does
+// not report a part as read before it was, and neither part waits for the next poll, which is an
+// hour away.
+func TestTail_ProgressOfSplitRange(t *testing.T) {
 	w := newWorld(t)
 	read, handling, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var reads, handled atomic.Int64
@@ -153,9 +154,8 @@ func TestTailTellsWhatItHasReadOfASplitRange(t *testing.T) {
 	})
 }
 
-// A range that has to wait for long before it is tried again does not keep the parts of
-// another, which is split meanwhile, from being read.
-func TestTailFollowsASplitBesideARangeThatWaits(t *testing.T) {
+// A range in a long backoff does not delay the parts of another range that is split meanwhile.
+func TestTail_SplitBesideWaitingRange(t *testing.T) {
 	w := newWorld(t)
 	w.split()
 	var busy atomic.Bool
@@ -200,7 +200,7 @@ func TestTailFollowsMerges(t *testing.T) {
 	w.wait(once)
 }
 
-func TestTailLeavesNothingOutAfterErrors(t *testing.T) {
+func TestTail_Errors(t *testing.T) {
 	w := newWorld(t)
 	process := w.process()
 	var calls atomic.Int64
@@ -218,9 +218,8 @@ func TestTailLeavesNothingOutAfterErrors(t *testing.T) {
 	w.waitFor("a b c d e")
 }
 
-// TestTailOfAContainerMadeAnew: what is written to a container that has taken the place of
-// another comes, from its first change on.
-func TestTailOfAContainerMadeAnew(t *testing.T) {
+// TestTail_RecreatedContainer: all changes of a container that replaces another are delivered.
+func TestTail_RecreatedContainer(t *testing.T) {
 	w := newWorld(t)
 	w.split()
 	w.write(ids("a", 5)...)

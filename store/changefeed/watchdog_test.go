@@ -13,10 +13,9 @@ import (
 	"byline/store/changefeed"
 )
 
-// A process whose lease writes do not get through any more stops working before
-// another may judge its lease expired, and the other goes on as soon as it may.
-// Time is the bubble's: it passes only while everybody waits.
-func TestWatchdogIsFasterThanTheOthers(t *testing.T) {
+// A process whose lease writes fail stops working before another can consider its lease expired,
+// and the other continues as soon as it can. Time is synctest's fake clock.
+func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 	const expiry = 3 * time.Second
 	for name, c := range map[string]struct {
 		after time.Duration // the first write after it is the last that gets through

@@ -167,8 +167,8 @@ func TestParseBatch(t *testing.T) {
 	}
 }
 
-// What an operation lacks is found when its turn comes.
-func TestBatchWithoutBodies(t *testing.T) {
+// TestBatch_MissingBody: an invalid operation fails when it runs.
+func TestBatch_MissingBody(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	for _, kind := range []string{"Create", "Upsert", "Replace", "Patch", "Nothing", ""} {

@@ -115,7 +115,7 @@ func BenchmarkChangeFeedPage(b *testing.B) {
 	}
 }
 
-// BenchmarkParseItem reads items as a write does before it looks for the old one.
+// BenchmarkParseItem parses items as a write does.
 func BenchmarkParseItem(b *testing.B) {
 	for name, path := range map[string]string{"key=top": "/pk", "key=nested": "/a/b"} {
 		b.Run(name, func(b *testing.B) {
@@ -151,7 +151,7 @@ func BenchmarkCreate(b *testing.B) {
 	b.ReportMetric(ru, "RU/op")
 }
 
-// BenchmarkCreateParallel has writers wait for the same syncs.
+// BenchmarkCreateParallel has writers that share syncs.
 func BenchmarkCreateParallel(b *testing.B) {
 	_, c := benchBlog(b, 100)
 	b.ReportAllocs()
@@ -189,9 +189,8 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(ru, "RU/op")
 }
 
-// BenchmarkComment measures the engine at what a comment takes: the transaction that
-// counts and creates it, the patch of a copy of its post, and the change feed's page of
-// both.
+// BenchmarkComment measures what one comment costs the engine: the transaction that creates and
+// counts it, the patch of a copy of its post, and the change feed page with both.
 func BenchmarkComment(b *testing.B) {
 	e, c := benchBlog(b, 1000)
 	post := `{"id":"post","pk":"q","type":"post","userId":"u","userUsername":"ada","title":"A title","content":"` + strings.Repeat(`Every read is one request.\n`, 50) + `","commentCount":0,"likeCount":0,"creationDate":"2024-01-01T00:00:00.000Z","revision":1,"version":1}`

@@ -19,9 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTooMuchWork: what the query language refuses to do is a 400 that names the
-// construct, wherever it stands.
-func TestTooMuchWork(t *testing.T) {
+// TestQuery_TooMuchWork: the error is a 400 that names the construct.
+func TestQuery_TooMuchWork(t *testing.T) {
 	ctx := context.Background()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	mustCreate(t, c, "p", fmt.Sprintf(`{"id":"1","pk":"p","s":%q}`, strings.Repeat("a", 30_000)))
@@ -45,9 +44,9 @@ func TestTooMuchWork(t *testing.T) {
 	wantStatus(t, err, http.StatusBadRequest, "")
 }
 
-// TestIntervals compares intervals of values with a filter in Go, over several
-// physical partitions, which are split meanwhile: from the range index, from a scan
-// of a logical partition, and without an index.
+// TestIntervals compares intervals of values with a filter in Go, over several physical partitions
+// that split meanwhile: with the range index, with a scan of a logical partition, and without an
+// index.
 func TestIntervals(t *testing.T) {
 	e := newEngine(t, Options{Partitions: 2})
 	indexed := newContainer(t, e, azcosmos.ContainerProperties{ID: "indexed"})
@@ -203,8 +202,8 @@ func entriesOf(metrics string) (n int) {
 	return n
 }
 
-// TestIntervalPlans checks, by the entries that are looked at, which is used: the
-// range index or a scan. A query that began with the one goes on with it.
+// TestIntervalPlans checks, by the entries read, whether the range index or a scan is used. A query
+// keeps the plan of its first page.
 func TestIntervalPlans(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -261,9 +260,8 @@ func TestIntervalPlans(t *testing.T) {
 	})
 }
 
-// TestContinuationAfterReindex: a position in an index that is no more is refused;
-// it may lie anywhere in the one that is.
-func TestContinuationAfterReindex(t *testing.T) {
+// TestContinuation_Reindexed: a position in an index that was replaced is refused.
+func TestContinuation_Reindexed(t *testing.T) {
 	ctx := context.Background()
 	asc := azcosmos.CompositeIndexAscending
 	columns := func(paths ...string) (index []azcosmos.CompositeIndex) {
@@ -314,9 +312,9 @@ func TestContinuationAfterReindex(t *testing.T) {
 	}
 }
 
-// TestSortOfLargeValues sorts by more bytes than are kept: pages are cut short, even
-// within what OFFSET leaves out, but nothing is missing.
-func TestSortOfLargeValues(t *testing.T) {
+// TestSort_LargeValues sorts by more bytes than the limit: pages are shorter, even among rows that
+// OFFSET skips, but no row is lost.
+func TestSort_LargeValues(t *testing.T) {
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	const n = 24 // of 1.5 MB: 11 fit
 	var want []string
@@ -331,8 +329,8 @@ func TestSortOfLargeValues(t *testing.T) {
 	}
 }
 
-// TestPageOfAnOrder compares with a sort of everything.
-func TestPageOfAnOrder(t *testing.T) {
+// TestPage_MatchesFullSort compares a bounded page with a sort of all items.
+func TestPage_MatchesFullSort(t *testing.T) {
 	for most := range 20 {
 		p := page{most: most}
 		var all [][]byte
@@ -410,9 +408,9 @@ func heldQuery(t *testing.T) (*Engine, *azcosmos.ContainerClient, *heldContext, 
 	return e, c, ctx, done
 }
 
-// TestNobodyWaitsForAQuery: a container is split, changed and dropped while a query
-// reads it, and the query sees what was there when it began.
-func TestNobodyWaitsForAQuery(t *testing.T) {
+// TestQuery_DoesNotBlockChanges: a container is split, replaced and dropped during a query, which
+// sees the state at its start.
+func TestQuery_DoesNotBlockChanges(t *testing.T) {
 	e, c, held, done := heldQuery(t)
 	changed := make(chan error, 1)
 	go func() {
@@ -436,8 +434,8 @@ func TestNobodyWaitsForAQuery(t *testing.T) {
 	}
 }
 
-// TestCanceledQueryStops does not look at all items for a client that is gone.
-func TestCanceledQueryStops(t *testing.T) {
+// TestQuery_CanceledDuringScan: it does not scan all items for a client that is gone.
+func TestQuery_CanceledDuringScan(t *testing.T) {
 	_, _, held, done := heldQuery(t)
 	held.canceled.Store(true)
 	close(held.resume)
@@ -462,9 +460,9 @@ func (p *patience) Err() error {
 	return nil
 }
 
-// TestCanceledRowsStop: rows that are made once all items have been looked at, of which each may
-// take as much as an item, are not made for a client that is gone.
-func TestCanceledRowsStop(t *testing.T) {
+// TestQuery_CanceledDuringAggregation: rows, each of which can be as large as an item, are not
+// built for a client that is gone.
+func TestQuery_CanceledDuringAggregation(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	fillBlog(t, c, "p", 200)
@@ -483,10 +481,9 @@ func TestCanceledRowsStop(t *testing.T) {
 	}
 }
 
-// TestCanceledBatchStops: the operations of a batch, of which each may take as much work as a query
-// on an item while other writes wait, are not done for a client that is gone: of a transactional
-// one none, of others none of the rest.
-func TestCanceledBatchStops(t *testing.T) {
+// TestBatch_Canceled: of a transactional batch nothing is done, of a bulk batch none of the
+// remaining operations.
+func TestBatch_Canceled(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	for atomic, want := range map[string]int{"true": 0, "false": 50} {
@@ -507,9 +504,9 @@ func TestCanceledBatchStops(t *testing.T) {
 	}
 }
 
-// TestFeedOfALogicalPartitionIsBounded: a page looks at so many changes of the
-// physical partition and no more. A follower goes on over empty pages.
-func TestFeedOfALogicalPartitionIsBounded(t *testing.T) {
+// TestChangeFeed_LogicalPartitionIsBounded: a page reads a bounded number of changes of the
+// physical partition. A reader continues over empty pages.
+func TestChangeFeed_LogicalPartitionIsBounded(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
@@ -547,8 +544,8 @@ func TestFeedOfALogicalPartitionIsBounded(t *testing.T) {
 	}
 }
 
-// TestContinuation_LongValues: a continuation is as long as what tells the rows at the end of a page
-// apart, and is refused if a header has no room for it.
+// TestContinuation_LongValues: a continuation contains what distinguishes the rows at the end of
+// the page, and is refused if a header has no room for it.
 func TestContinuation_LongValues(t *testing.T) {
 	ordered := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, IncludedPaths: []azcosmos.IncludedPath{{Path: "/*"}},
 		CompositeIndexes: [][]azcosmos.CompositeIndex{{{Path: "/s", Order: azcosmos.CompositeIndexAscending}, {Path: "/n", Order: azcosmos.CompositeIndexDescending}}}}

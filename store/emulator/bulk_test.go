@@ -191,9 +191,8 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// TestBulkWithHierarchicalKeys: an operation without a key, or with a part of one,
-// fails alone.
-func TestBulkWithHierarchicalKeys(t *testing.T) {
+// TestBulk_HierarchicalKeys: an operation with a missing or partial key fails alone.
+func TestBulk_HierarchicalKeys(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/a", "/b"}, Version: 2}})
 	_, results := bulk(t, e, "0", `[
@@ -206,9 +205,8 @@ func TestBulkWithHierarchicalKeys(t *testing.T) {
 	}
 }
 
-// TestBulkOfLargeItems: small operations that write much are not all kept until the last one
-// is done.
-func TestBulkOfLargeItems(t *testing.T) {
+// TestBulk_LargeItems: the memory for writes that wait is bounded.
+func TestBulk_LargeItems(t *testing.T) {
 	const size = 1 << 20
 	var p *partition // once there is one
 	var most uint64  // how many writes were not known to be durable at once
@@ -231,9 +229,8 @@ func TestBulkOfLargeItems(t *testing.T) {
 	}
 }
 
-// TestBulkWhileRangesSplit: clients that send an operation again where they are
-// told 410 have each of them done once, however the partitions split meanwhile.
-func TestBulkWhileRangesSplit(t *testing.T) {
+// TestBulk_DuringSplits: clients that retry operations after a 410 have each of them done once.
+func TestBulk_DuringSplits(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	keys := []string{"a", "b", "c", "d", "e"}
@@ -274,7 +271,7 @@ func TestBulkWhileRangesSplit(t *testing.T) {
 	}
 }
 
-// TestCompact: what was loaded is in one level then, and is what it was.
+// TestCompact: all data is in one level afterwards, and unchanged.
 func TestCompact(t *testing.T) {
 	e := newEngine(t, scaleOptions())
 	scaleContainer(t, e)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCertificate: it is kept, good for every name of this machine, and can be
-// told from another emulator's by its name alone.
+// TestCertificate: it is reused, valid for every local name, and its name differs from that of
+// another emulator.
 func TestCertificate(t *testing.T) {
 	dir := t.TempDir()
 	first, err := Certificate(dir)
@@ -45,9 +45,9 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestCertificateThatIsNotWhole: what a start that was cut off can leave is made anew,
-// both files of it. What somebody else has put there is not, but the error names it.
-func TestCertificateThatIsNotWhole(t *testing.T) {
+// TestCertificate_Incomplete: what a crash can leave is replaced. Other contents are kept, and the
+// error names the file.
+func TestCertificate_Incomplete(t *testing.T) {
 	for _, name := range []string{"cert.pem", "key.pem"} {
 		for what, content := range map[string][]byte{"missing": nil, "empty": {}, "rubbish": []byte("rubbish")} {
 			t.Run(name+" "+what, func(t *testing.T) {
@@ -87,9 +87,8 @@ func TestCertificateThatIsNotWhole(t *testing.T) {
 	}
 }
 
-// TestCertificateThatCannotBeKept: a pair of which only a part could be written is not
-// there for the next start.
-func TestCertificateThatCannotBeKept(t *testing.T) {
+// TestCertificate_NotWritable: no partial pair is left for the next start.
+func TestCertificate_NotWritable(t *testing.T) {
 	for _, name := range []string{"cert.pem", "key.pem"} {
 		dir := t.TempDir()
 		inTheWay := filepath.Join(dir, name+".tmp")

@@ -137,9 +137,9 @@ func TestChangeFeed(t *testing.T) {
 	})
 }
 
-// TestChangeFeedNeverSkips follows the feed page by page while writers write:
-// every write's item must appear at the write's position or be superseded.
-func TestChangeFeedNeverSkips(t *testing.T) {
+// TestChangeFeed_ConcurrentWrites follows the feed page by page during writes: every write must
+// appear at its position or be superseded.
+func TestChangeFeed_ConcurrentWrites(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir() // with real syncs, so that writes complete out of order
 	e, err := Open(dir, Options{})
@@ -198,8 +198,8 @@ func TestChangeFeedNeverSkips(t *testing.T) {
 	}
 }
 
-// TestAnswersAreTheirOwn: an answer in memory stays what it is, whatever is read next.
-func TestAnswersAreTheirOwn(t *testing.T) {
+// TestResponse_NotOverwritten: a response body does not change when its buffer is reused.
+func TestResponse_NotOverwritten(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	for i := range 200 {
@@ -237,8 +237,8 @@ func TestAnswersAreTheirOwn(t *testing.T) {
 	}
 }
 
-// TestSmallPagesAreSmall: what is kept of a page takes no more memory than it needs.
-func TestSmallPagesAreSmall(t *testing.T) {
+// TestResponse_SmallPages: the body of a small page takes no more memory than it needs.
+func TestResponse_SmallPages(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	mustCreate(t, c, "lone", `{"id":"1","pk":"lone"}`)

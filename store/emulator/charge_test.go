@@ -14,9 +14,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestRecordedCharges compares with charges that the hosted service reported for
-// items under 1 KB with the default indexing policy.
-func TestRecordedCharges(t *testing.T) {
+// TestCharge_Recorded compares with charges that the hosted service reported for items under 1 KB
+// with the default indexing policy.
+func TestCharge_Recorded(t *testing.T) {
 	ctx := context.Background()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	charged := func(name string, want float64, r azcosmos.Response, err error) {
@@ -116,8 +116,8 @@ func fillSmall(t *testing.T, c *azcosmos.ContainerClient, key string) {
 	}
 }
 
-// TestDocumentedCharges checks the published table of sizes.
-func TestDocumentedCharges(t *testing.T) {
+// TestCharge_DocumentedSizes checks the published table of sizes.
+func TestCharge_DocumentedSizes(t *testing.T) {
 	reads := []float64{1, 1.04, 1.14, 1.33, 1.67, 2.19, 4.76, 9.95, 20.28, 40.95, 145.9, 291.8}
 	writes := []float64{4.95, 6.29, 6.67, 7.04, 9.52, 11.23, 22.67, 48.19, 98.29, 184.57, 625, 1250}
 	for i := range reads {
@@ -136,9 +136,9 @@ func TestDocumentedCharges(t *testing.T) {
 	}
 }
 
-// TestArticleCharges checks the two writes of the article's first version that
-// nothing but the model decides: within 5%.
-func TestArticleCharges(t *testing.T) {
+// TestCharge_Article checks the two writes of the article's first version that depend on nothing
+// but the model: within 5%.
+func TestCharge_Article(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	users := newContainer(t, e, azcosmos.ContainerProperties{ID: "users", PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}}})
@@ -161,7 +161,7 @@ func TestArticleCharges(t *testing.T) {
 	}
 }
 
-func TestExcludedPathsLowerTheCharge(t *testing.T) {
+func TestCharge_ExcludedPaths(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	all := newContainer(t, e, azcosmos.ContainerProperties{ID: "all"})
@@ -180,9 +180,8 @@ func TestExcludedPathsLowerTheCharge(t *testing.T) {
 	}
 }
 
-// TestProjectionSize: what a query loads is as long whether it reads the system
-// properties or not.
-func TestProjectionSize(t *testing.T) {
+// TestQueryMetrics_LoadedSize: the size loaded does not depend on the columns.
+func TestQueryMetrics_LoadedSize(t *testing.T) {
 	var now atomic.Int64
 	now.Store(999_999_995) // soon it has a digit more
 	e := newEngine(t, Options{Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
@@ -209,8 +208,8 @@ func TestProjectionSize(t *testing.T) {
 	}
 }
 
-// TestArrayCharge: an array is charged as one value, whatever it holds.
-func TestArrayCharge(t *testing.T) {
+// TestCharge_Array: an array is charged as one value, whatever it holds.
+func TestCharge_Array(t *testing.T) {
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	item := func(list string) []byte { return fmt.Appendf(nil, `{"id":"1","pk":"p",%s}`, list) }
 	for name, tt := range map[string]struct {
@@ -257,9 +256,8 @@ func TestArrayCharge(t *testing.T) {
 	}
 }
 
-// TestLongArraysCostLittle: what an array has is in no index, so that a write keeps others
-// waiting no longer than its bytes take to be read.
-func TestLongArraysCostLittle(t *testing.T) {
+// TestWrite_LongArray: no index has the elements, so the write takes little memory.
+func TestWrite_LongArray(t *testing.T) {
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	long := "[" + strings.Repeat("7,", 1_000_000) + "7]"
 	var was, is runtime.MemStats

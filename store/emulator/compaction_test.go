@@ -37,9 +37,9 @@ func (d heldDisk) await(t *testing.T) {
 	}
 }
 
-// TestStartWaitsForNoCompaction: a start after a crash takes up the compaction that is due by
-// then, and does not wait for its end.
-func TestStartWaitsForNoCompaction(t *testing.T) {
+// TestOpen_CompactionDue: a start after a crash begins the compaction that is due, and does not
+// wait for it.
+func TestOpen_CompactionDue(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	loaded := heldDisk{mem, make(chan struct{}, 1), make(chan struct{})}
 	e := newEngine(t, Options{fs: loaded})

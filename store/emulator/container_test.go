@@ -15,9 +15,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestOddNamesAndKeys: what the service refuses of a database or a container is
-// refused, and nothing is left of it.
-func TestOddNamesAndKeys(t *testing.T) {
+// TestCreate_InvalidNamesAndKeys: what the service refuses of a database or container is refused,
+// and leaves nothing behind.
+func TestCreate_InvalidNamesAndKeys(t *testing.T) {
 	e := newEngine(t, Options{})
 	if res := do(t, e, "POST", "/dbs", `{"id":"db"}`); res.StatusCode != 201 {
 		t.Fatal(res.Status)
@@ -92,9 +92,9 @@ func TestOddNamesAndKeys(t *testing.T) {
 	}
 }
 
-// TestContainersAreReplacedAtOnce: the answer to who creates a container is about what was
-// created. For the race detector.
-func TestContainersAreReplacedAtOnce(t *testing.T) {
+// TestCreateContainer_ReplacedConcurrently: the response has the container as created. For the race
+// detector.
+func TestCreateContainer_ReplacedConcurrently(t *testing.T) {
 	e := newEngine(t, Options{})
 	do(t, e, "POST", "/dbs", `{"id":"db"}`)
 	for i := range 20 {
@@ -122,9 +122,9 @@ func TestContainersAreReplacedAtOnce(t *testing.T) {
 	}
 }
 
-// TestChangedContainerKeepsNobodyWaiting: while a container is changed, a request for it, or for
-// another change, waits no longer than its client does, and does nothing afterwards.
-func TestChangedContainerKeepsNobodyWaiting(t *testing.T) {
+// TestLockedContainer_RequestCanceled: while a container is locked, other requests for it wait no
+// longer than their clients, and then do nothing.
+func TestLockedContainer_RequestCanceled(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	locked, release, changed := make(chan struct{}), make(chan struct{}), make(chan error, 1)

@@ -53,9 +53,9 @@ func runCrashChild() bool {
 	return true
 }
 
-// TestCrash lets clients write to an engine in a process of its own, kills the
-// process, opens the directory again and looks whether what was acknowledged is
-// there, once, and everything agrees. All of it:
+// TestCrash lets clients write to an engine in a process of its own, kills the process, opens the
+// directory again, and checks that every acknowledged write is there once and that all indexes
+// agree. Full run:
 //
 //	go test ./store/emulator -run TestCrash -crash.rounds=100 -timeout 30m -v
 func TestCrash(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// TestDisk: after a write that failed, the files are as it left them, without half of a table,
-// and what is created later can be read.
+// TestDisk: after a failed write the files are unchanged, without a partial table, and files
+// created later can be read.
 func TestDisk(t *testing.T) {
 	under := vfs.NewMem()
 	var full errorfs.Toggle

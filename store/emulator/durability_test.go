@@ -63,13 +63,12 @@ func pending(t *testing.T, e *Engine, write func() error) <-chan error {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	time.Sleep(10 * time.Millisecond) // applied is told a moment before
+	time.Sleep(10 * time.Millisecond) // applied is set just before
 	return done
 }
 
-// TestChangeFeedShowsNothingThatACrashTakesBack: an item that an unsynced write
-// has moved in the feed must not be passed over.
-func TestChangeFeedShowsNothingThatACrashTakesBack(t *testing.T) {
+// TestChangeFeed_UnsyncedWrite: an item that an unsynced write moved in the feed is not skipped.
+func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 	ctx := context.Background()
 	disk := newSlowDisk()
 	e := newEngine(t, Options{fs: disk.fs()})
@@ -134,9 +133,9 @@ func TestChangeFeedShowsNothingThatACrashTakesBack(t *testing.T) {
 	}
 }
 
-// TestLargeWritesAreDurable: a batch of over half a memtable, whose bytes Pebble takes over,
-// is waited for like any other, and so is what is read afterwards.
-func TestLargeWritesAreDurable(t *testing.T) {
+// TestDurability_LargeBatch: a batch over half a memtable, whose bytes Pebble takes over, is waited
+// for like any other, and so are later reads of it.
+func TestDurability_LargeBatch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	disk := newSlowDisk()
@@ -170,9 +169,9 @@ func TestLargeWritesAreDurable(t *testing.T) {
 	}
 }
 
-// TestAnswersRestOnWhatIsDurable: while a create and a delete wait for the disk,
-// nothing that depends on them is answered; the rest is.
-func TestAnswersRestOnWhatIsDurable(t *testing.T) {
+// TestDurability_Reads: while a create and a delete wait for the disk, responses that depend on
+// them wait, and others do not.
+func TestDurability_Reads(t *testing.T) {
 	ctx := context.Background()
 	disk := newSlowDisk()
 	e := newEngine(t, Options{fs: disk.fs()})
@@ -277,9 +276,9 @@ func TestAnswersRestOnWhatIsDurable(t *testing.T) {
 	}
 }
 
-// TestWaitsEndWithTheRequest: who waits for another's sync need not wait when the
-// request is canceled. The writer itself does: it learns what became of its write.
-func TestWaitsEndWithTheRequest(t *testing.T) {
+// TestDurability_CanceledRequest: a canceled reader stops waiting for a sync. A writer waits for
+// the outcome.
+func TestDurability_CanceledRequest(t *testing.T) {
 	disk := newSlowDisk()
 	e := newEngine(t, Options{fs: disk.fs()})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -336,9 +335,8 @@ func TestWaitsEndWithTheRequest(t *testing.T) {
 	}
 }
 
-// TestReadsAfterALostWrite: what an answer could rest on of a write that was lost
-// is refused, the rest is served.
-func TestReadsAfterALostWrite(t *testing.T) {
+// TestDurability_LostWrite: reads that could depend on a lost write are refused, others are served.
+func TestDurability_LostWrite(t *testing.T) {
 	ctx := context.Background()
 	var full errorfs.Toggle
 	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {

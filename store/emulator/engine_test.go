@@ -90,7 +90,7 @@ func newContainer(t testing.TB, e *Engine, p azcosmos.ContainerProperties) *azco
 	return c
 }
 
-// statusOf returns the HTTP status of an SDK's error, 0 if there is none.
+// statusOf returns the HTTP status of an SDK's error, or 0.
 func statusOf(err error) int {
 	var r *azcore.ResponseError
 	if errors.As(err, &r) {
@@ -126,7 +126,7 @@ func mustUnmarshal(t testing.TB, b []byte, v any) {
 	}
 }
 
-func TestSignatureIsVerified(t *testing.T) {
+func TestAuth_Signature(t *testing.T) {
 	e := newEngine(t, Options{})
 	cred, err := azcosmos.NewKeyCredential("d3Jvbmcga2V5")
 	if err != nil {
@@ -195,7 +195,7 @@ func TestSignatureIsVerified(t *testing.T) {
 	})
 }
 
-func TestDirectoryInUse(t *testing.T) {
+func TestOpen_DirectoryInUse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on demand")
 	e, err := Open(dir, Options{})
 	if err != nil {
@@ -222,7 +222,7 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 }
 
-func TestDirectoryNotWritable(t *testing.T) {
+func TestOpen_DirectoryNotWritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestDirectoryNotWritable(t *testing.T) {
 	}
 }
 
-func TestClosedEngineAnswers503(t *testing.T) {
+func TestClose_LaterRequests(t *testing.T) {
 	e, err := Open("", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestClosedEngineAnswers503(t *testing.T) {
 	}
 }
 
-func TestCanceledContext(t *testing.T) {
+func TestDo_CanceledContext(t *testing.T) {
 	e := newEngine(t, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -263,14 +263,14 @@ func TestCanceledContext(t *testing.T) {
 	}
 }
 
-func TestEndpointsDiffer(t *testing.T) {
+func TestEndpoint_Unique(t *testing.T) {
 	a, b := newEngine(t, Options{}), newEngine(t, Options{})
 	if a.Endpoint() == b.Endpoint() || !strings.HasPrefix(a.Endpoint(), "http://") {
 		t.Error(a.Endpoint(), b.Endpoint())
 	}
 }
 
-func TestReopenKeepsEverything(t *testing.T) {
+func TestOpen_ExistingData(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	e, err := Open(dir, Options{})
 	if err != nil {
@@ -333,7 +333,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 	}
 }
 
-func TestDroppedContainerLeavesNothing(t *testing.T) {
+func TestDropContainer_NoKeysLeft(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
@@ -354,7 +354,7 @@ func TestDroppedContainerLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestInterruptedReindexIsFinished(t *testing.T) {
+func TestReindex_Interrupted(t *testing.T) {
 	dir := t.TempDir()
 	e, err := Open(dir, Options{})
 	if err != nil {
@@ -399,8 +399,8 @@ func rawResponse(err error) *http.Response {
 	return nil
 }
 
-// TestOverTheNetwork uses the engine as a server, with HTTP's own client.
-func TestOverTheNetwork(t *testing.T) {
+// TestServeHTTP uses the engine as a server, with net/http's client.
+func TestServeHTTP(t *testing.T) {
 	e := newEngine(t, Options{})
 	server := httptest.NewServer(e)
 	defer server.Close()

@@ -25,7 +25,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-func TestFaultsByOperation(t *testing.T) {
+func TestInject_ByOperation(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -79,7 +79,7 @@ func TestFaultsByOperation(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheConnection(t *testing.T) {
+func TestInject_Connection(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	server := httptest.NewServer(e)
@@ -151,9 +151,9 @@ func TestFaultsOfTheConnection(t *testing.T) {
 	})
 }
 
-// TestAbandonedRequestIsNotAnswered: a client that said nothing more will come, and is taken
-// for gone, gets no answer rather than an empty one that says all is well.
-func TestAbandonedRequestIsNotAnswered(t *testing.T) {
+// TestServeHTTP_ClientGone: a client that has closed its side gets no response, instead of an empty
+// 200.
+func TestServeHTTP_ClientGone(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
@@ -178,8 +178,8 @@ func TestAbandonedRequestIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestThrottledByAFault: azcosmos retries what Inject throttles.
-func TestThrottledByAFault(t *testing.T) {
+// TestInject_Throttled: azcosmos retries an injected 429.
+func TestInject_Throttled(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	_ = c
@@ -225,9 +225,9 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestFullDiskBehindTheWriters: the log has room, but what it holds cannot be
-// moved to tables. Writers are refused before they would wait for ever.
-func TestFullDiskBehindTheWriters(t *testing.T) {
+// TestFullDisk_Flush: the log has space, but the tables have none. Writers are refused before they
+// would block forever.
+func TestFullDisk_Flush(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewCrashableMem()
 	var full errorfs.Toggle
@@ -272,9 +272,8 @@ func TestFullDiskBehindTheWriters(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk in different ways under writers. What was acknowledged is there
-// afterwards, what was not is there whole or not at all, reads go on and writes
-// are refused.
+// TestFullDisk fills the disk in different ways during writes. Afterwards acknowledged writes
+// exist, others exist completely or not at all, reads work and writes are refused.
 func TestFullDisk(t *testing.T) {
 	for name, fails := range map[string]func(errorfs.Op) bool{
 		"log cannot grow": func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") },
@@ -354,9 +353,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskUnderALoad: who writes without waiting for the disk, from several clients, is
-// told when it is full or broken, whatever of it is, and nobody waits for ever.
-func TestFullDiskUnderALoad(t *testing.T) {
+// TestFullDisk_NoSync: concurrent writers that do not wait for the disk get an error when it is
+// full or broken, and none blocks forever.
+func TestFullDisk_NoSync(t *testing.T) {
 	writes, syncs := []errorfs.OpKind{errorfs.OpFileWrite}, []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
 	for _, tt := range []struct {
 		name  string
@@ -444,8 +443,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// TestUnreadableTable: writers are refused before they would wait for ever for what cannot be
-// merged.
+// TestUnreadableTable: writers are refused before they would block forever on a compaction that
+// cannot succeed.
 func TestUnreadableTable(t *testing.T) {
 	var bad atomic.Pointer[string]
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -487,7 +486,7 @@ func TestUnreadableTable(t *testing.T) {
 	}
 }
 
-// TestCorruptTable: a read of it is answered with 503, others go on.
+// TestCorruptTable: a read of the table gets 503, other reads succeed.
 func TestCorruptTable(t *testing.T) {
 	files := vfs.NewMem()
 	first, err := Open("", Options{fs: files})
@@ -529,8 +528,8 @@ func TestCorruptTable(t *testing.T) {
 	}
 }
 
-// TestFullDiskUnderARebuild: what is written in many parts ends with the first that is lost.
-func TestFullDiskUnderARebuild(t *testing.T) {
+// TestFullDisk_Reindex: a change in many batches stops at the first failure.
+func TestFullDisk_Reindex(t *testing.T) {
 	e, err := Open("", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -549,9 +548,8 @@ func TestFullDiskUnderARebuild(t *testing.T) {
 	}
 }
 
-// TestOpenOnAFullDisk: Open ends with an error that says so, whatever it has to
-// write and whatever it meets, and leaves nothing behind.
-func TestOpenOnAFullDisk(t *testing.T) {
+// TestOpen_FullDisk: the error names the cause, whichever write fails, and nothing is left behind.
+func TestOpen_FullDisk(t *testing.T) {
 	writes, creates := []errorfs.OpKind{errorfs.OpFileWrite}, []errorfs.OpKind{errorfs.OpCreate}
 	syncs := []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
 	for _, tt := range []struct {

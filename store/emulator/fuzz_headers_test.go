@@ -27,8 +27,7 @@ func fuzzBlog(f *testing.F) *Engine {
 	return e
 }
 
-// answer sends a request. Whatever it is, the answer is one of the protocol: JSON
-// or nothing, and never 5xx.
+// answer sends a request. The response is always one of the protocol: empty or JSON, and never 5xx.
 func answer(t *testing.T, e *Engine, method, path string, header http.Header, body string) (int, []byte) {
 	t.Helper()
 	res, err := e.Do(signed(t, method, path, header, []byte(body)))
@@ -50,8 +49,8 @@ func documentsOf(page []byte) (items [][]byte) {
 	return items
 }
 
-// FuzzContinuationPosition gives queries tokens that are sealed rightly and say
-// anything: they are refused, or the page has matching items of the partition.
+// FuzzContinuationPosition sends well-formed tokens with arbitrary positions: they are refused, or
+// the page has matching items of the partition.
 func FuzzContinuationPosition(f *testing.F) {
 	for plan := range byte(planRows + planPoints) {
 		f.Add(plan, uint32(0), uint64(1), true, []byte("c00003"))
@@ -104,8 +103,8 @@ func FuzzContinuationPosition(f *testing.F) {
 	})
 }
 
-// FuzzPartitionKeyRequest sends every kind of request with a partition key
-// header: none may see items of another partition.
+// FuzzPartitionKeyRequest sends every kind of request with a partition key header: none sees items
+// of another partition.
 func FuzzPartitionKeyRequest(f *testing.F) {
 	for _, s := range []string{`["p"]`, `["other"]`, `[]`, `[{}]`, `[null]`, `[1]`, `[1e400]`, `[-0]`, `["p","q"]`, `["\u0070"]`, `[ "p" ]`, `["p"`, "[\"\xff\"]", `["\ud800"]`, `[true]`, `[[]]`, `x`, `["p"]["p"]`} {
 		f.Add(s)
@@ -145,8 +144,8 @@ func FuzzPartitionKeyRequest(f *testing.F) {
 	})
 }
 
-// FuzzFeedHeaders: no position, time, page size or session token harms, and a
-// page begins after its position.
+// FuzzFeedHeaders: whatever the position, time, page size or session token, a page begins after its
+// position.
 func FuzzFeedHeaders(f *testing.F) {
 	f.Add(`"3"`, "", "2", "0:-1#3")
 	f.Add(`*`, "Fri, 20 Nov 2026 11:29:06 UTC", "-1", "")

@@ -11,9 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// FuzzRequestBody sends a body as every kind of request that has one. Whatever
-// it is: the answer is a response of the protocol, JSON, never 5xx, and the
-// engine goes on.
+// FuzzRequestBody sends a body with every kind of request that has one: the response is always one
+// of the protocol, JSON, never 5xx.
 func FuzzRequestBody(f *testing.F) {
 	for _, s := range []string{
 		`{"id":"1","pk":"p"}`, `{"id":"1","pk":"p","ttl":-1,"a":{"b":[1,2,{"c":null}]},"_ts":1}`, `{"id":"a","id":"b"}`,
@@ -67,8 +66,7 @@ func FuzzRequestBody(f *testing.F) {
 	})
 }
 
-// FuzzPartitionKeyHeader: every header is a key or is refused, and a key has an
-// encoding whose end is found again.
+// FuzzPartitionKeyHeader: a header is refused, or is a key whose encoding can be delimited.
 func FuzzPartitionKeyHeader(f *testing.F) {
 	for _, s := range []string{`["a"]`, `[1,null,true,{}]`, `["\u0000"]`, `[-0.0]`, `[1e999]`, `[[]]`, `null`, `["\U0001f600"]`} {
 		f.Add(s)
@@ -85,7 +83,7 @@ func FuzzPartitionKeyHeader(f *testing.F) {
 	})
 }
 
-// FuzzContinuation: a text that is not one of ours is refused.
+// FuzzContinuation: any other token is refused.
 func FuzzContinuation(f *testing.F) {
 	print := [8]byte{1, 2, 3}
 	f.Add(continuation{plan: planComposite, span: 1, emitted: 2, started: true, after: []byte("x")}.encode(print))

@@ -9,9 +9,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestHeadersThatAskForTooMuch: what the engine does not do is refused by name,
-// before anything is done; what changes nothing is taken.
-func TestHeadersThatAskForTooMuch(t *testing.T) {
+// TestHeaders_Unsupported: a header that asks for an unsupported feature is refused by name before
+// anything is done; one that changes nothing is accepted.
+func TestHeaders_Unsupported(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)
@@ -51,8 +51,8 @@ func TestHeadersThatAskForTooMuch(t *testing.T) {
 	}
 }
 
-// TestReadsOfWhatIsKnown: who has a resource as it is gets no body again.
-func TestReadsOfWhatIsKnown(t *testing.T) {
+// TestRead_NotModified: a client with the current ETag gets 304.
+func TestRead_NotModified(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	mustCreate(t, c, "p", `{"id":"1","pk":"p"}`)

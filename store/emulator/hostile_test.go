@@ -12,9 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestNoSyncLosesOnlyTheLastSeconds: what was acknowledged some seconds before a
-// crash is kept, even if nothing was written since.
-func TestNoSyncLosesOnlyTheLastSeconds(t *testing.T) {
+// TestNoSync_Crash: writes acknowledged some seconds before a crash survive.
+func TestNoSync_Crash(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	e := newEngine(t, Options{fs: mem, NoSync: true})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -58,7 +57,7 @@ func itemsOf(t *testing.T, disk vfs.FS) int {
 	return n
 }
 
-// TestHostileRequests sends what nobody sends by accident.
+// TestHostileRequests sends malformed requests.
 func TestHostileRequests(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -97,8 +96,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestLongQueriesAreNotKept bounds what the parsed queries hold on to.
-func TestLongQueriesAreNotKept(t *testing.T) {
+// TestParserCache_LongTexts: long texts are not cached.
+func TestParserCache_LongTexts(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	for i := range 3 {

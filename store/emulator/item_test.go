@@ -287,9 +287,9 @@ func TestConcurrentIncrements(t *testing.T) {
 	}
 }
 
-// TestRepeatedNames: an item that two readers could read differently where its id,
-// partition key or time to live is, is refused.
-func TestRepeatedNames(t *testing.T) {
+// TestItem_RepeatedNames: repeated names on the paths of the id, partition key or time to live are
+// refused.
+func TestItem_RepeatedNames(t *testing.T) {
 	for _, one := range []struct{ paths, key, doc string }{
 		{"/pk", `["p"]`, `{"id":"1","pk":"p","id":"1"}`},
 		{"/pk", `["p"]`, `{"id":"1","pk":"p","id":"2"}`},
@@ -319,9 +319,9 @@ func TestRepeatedNames(t *testing.T) {
 	}
 }
 
-// TestRepeatedNamesInTheIndex: the first of two members with one name is indexed, and
-// nothing is left over or missing when the item is written again.
-func TestRepeatedNamesInTheIndex(t *testing.T) {
+// TestIndex_RepeatedNames: the first of two members with one name is indexed, and a rewrite leaves
+// no stale entry.
+func TestIndex_RepeatedNames(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -348,9 +348,9 @@ func TestRepeatedNamesInTheIndex(t *testing.T) {
 	audit(t, e)
 }
 
-// TestPathsOfOneHash: two properties whose paths have one hash are both in the index, and
-// what becomes of one is no matter to the other.
-func TestPathsOfOneHash(t *testing.T) {
+// TestIndex_HashCollision: two properties with one path hash are both indexed, and change
+// independently.
+func TestIndex_HashCollision(t *testing.T) {
 	ctx := context.Background()
 	const a, b = "7mohtcOFVz", "c1E51sSEyx"
 	if hashPath(sql.Path{a}) != hashPath(sql.Path{b}) {
@@ -434,9 +434,9 @@ func TestUnpairedSurrogates_Refused(t *testing.T) {
 	audit(t, e)
 }
 
-// TestWhiteSpace: an item is kept without the white space between its tokens, and with
-// that of its texts.
-func TestWhiteSpace(t *testing.T) {
+// TestItem_WhiteSpace: an item is stored without white space between tokens. White space in strings
+// stays.
+func TestItem_WhiteSpace(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	const want = `{"id":"%d","pk":"p","text":"a \" b\\","list":[1,{"x y":[]}]`
@@ -461,8 +461,8 @@ func TestWhiteSpace(t *testing.T) {
 	}
 }
 
-// TestJSON: what is JSON is what encoding/json says, and without white space it is what
-// encoding/json makes of it.
+// TestJSON compares ValidJSON and compact with encoding/json, except that unpaired surrogates and
+// invalid UTF-8 are refused.
 func TestJSON(t *testing.T) {
 	part := rapid.SampledFrom([]string{`{`, `}`, `[`, `]`, `,`, `:`, `""`, `"a"`, `"a"`, `" \\\" "`, `"\u00e9"`, "\"\xff\"", `"\ud800"`, "\"\t\"", `1`, `-2.50e1`, `01`, `true`, `null`, `nul`, ` `, "\n", "\t\r", "\f"})
 	value := rapid.Custom(func(t *rapid.T) string {

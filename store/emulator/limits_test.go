@@ -11,9 +11,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestReindexIsBounded: what was stored without an index is not indexed if that made more entries
-// than an item may have: the container stays as it was.
-func TestReindexIsBounded(t *testing.T) {
+// TestReindex_TooManyEntries: a policy under which a stored item would exceed the limit is refused,
+// and the container does not change.
+func TestReindex_TooManyEntries(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	none := &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}
@@ -58,7 +58,7 @@ func TestReindexIsBounded(t *testing.T) {
 	}
 }
 
-// TestLimits is at the service's limits, and one beyond.
+// TestLimits checks the service's limits, and one beyond each.
 func TestLimits(t *testing.T) {
 	ctx := context.Background()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})

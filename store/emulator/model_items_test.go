@@ -452,7 +452,7 @@ func (r *rig) read(t *rapid.T) {
 		return
 	}
 	if item == nil {
-		t.Fatalf("read %s, which is not there", res.Value)
+		t.Fatalf("read %s, which does not exist", res.Value)
 	}
 	r.same(t, item, parsed(t, res.Value))
 	if string(res.ETag) != item.etag {

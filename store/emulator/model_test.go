@@ -20,9 +20,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestModel runs random operations against the engine, through azcosmos, and
-// against a model of Go maps and slices, and compares what both answer. More of
-// it: go test ./store/emulator -run TestModel -rapid.checks=5000 -rapid.steps=100.
+// TestModel runs random operations against the engine, through azcosmos, and against a model of Go
+// maps and slices, and compares the results. Longer run: go test ./store/emulator -run TestModel
+// -rapid.checks=5000 -rapid.steps=100.
 func TestModel(t *testing.T) {
 	printSeed(t)
 	rapid.Check(t, func(t *rapid.T) {

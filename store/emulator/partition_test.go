@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEffectivePartitionKey checks the hash against the vectors that the SDK
-// ships. They are not masked; a V2 key's two topmost bits are cleared for routing.
+// TestEffectivePartitionKey compares the hash with the test vectors of the SDK. They are not
+// masked; a V2 key's two topmost bits are cleared for routing.
 func TestEffectivePartitionKey(t *testing.T) {
 	text := func(s string) component { return component{kind: componentString, text: s} }
 	number := func(f float64) component { return component{kind: componentNumber, number: f} }
@@ -75,8 +75,8 @@ func genComponent() *rapid.Generator[component] {
 	)
 }
 
-// TestPartitionKeyEncoding: keys of one length are never prefixes of each other,
-// and their end is found again.
+// TestPartitionKeyEncoding: no key is a prefix of another with the same number of components, and
+// every key can be delimited.
 func TestPartitionKeyEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 3).Draw(t, "components")
@@ -93,8 +93,8 @@ func TestPartitionKeyEncoding(t *testing.T) {
 	})
 }
 
-// TestPartitionKeyHeader: what the SDK sends for a value is the key that the
-// value has in a document.
+// TestPartitionKeyHeader: the header that the SDK sends for a value is the key of that value in a
+// document.
 func TestPartitionKeyHeader(t *testing.T) {
 	d := partitionKeyPaths{paths: []sql.Path{{"pk"}}, version: 2}
 	for header, doc := range map[string]string{
@@ -117,8 +117,7 @@ func TestPartitionKeyHeader(t *testing.T) {
 	}
 }
 
-// TestSeveralPartitions runs on a container that is cut into three ranges: the
-// ranges are data, and everything must follow them.
+// TestSeveralPartitions runs all operations on a container with three ranges.
 func TestSeveralPartitions(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
@@ -160,9 +159,9 @@ func TestSeveralPartitions(t *testing.T) {
 	}
 }
 
-// TestRangesOfContainers: SDKs may put the container's resource id before the id of a
-// physical partition.
-func TestRangesOfContainers(t *testing.T) {
+// TestPartitionKeyRangeID_ContainerPrefix: SDKs may put the container's resource id before the id
+// of a physical partition.
+func TestPartitionKeyRangeID_ContainerPrefix(t *testing.T) {
 	const docs = "/dbs/db/colls/c/docs"
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})

@@ -109,8 +109,8 @@ func TestPatchThroughClient(t *testing.T) {
 	}
 }
 
-// TestPatchBodies: SDKs send an object with the operations, or the operations alone.
-func TestPatchBodies(t *testing.T) {
+// TestPatch_Bodies: SDKs send an object with the operations, or the array alone.
+func TestPatch_Bodies(t *testing.T) {
 	e := newEngine(t, Options{})
 	for body, want := range map[string]int{
 		`{"operations":[{"op":"remove","path":"/a"}]}`:                                       1,

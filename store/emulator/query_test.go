@@ -132,9 +132,9 @@ func TestKeysetPaging(t *testing.T) {
 	}
 }
 
-// A list is the same whatever the pages' size: items are looked up together, as many as a
-// page has room for, and as memory has.
-func TestPagesOfAnySize(t *testing.T) {
+// TestPages_AnySize: the rows do not depend on the page size, which determines how many items are
+// looked up together.
+func TestPages_AnySize(t *testing.T) {
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	const count = 300
 	for i := range count { // ids in an order that is not that of the dates
@@ -174,9 +174,8 @@ func TestPagesOfAnySize(t *testing.T) {
 	}
 }
 
-// What is kept of items that are looked up together is bounded, however long the keys of the
-// index are.
-func TestRoomOfLookupsIsBounded(t *testing.T) {
+// TestLookAhead_MemoryIsBounded: lookups take bounded memory, however long the keys of the index.
+func TestLookAhead_MemoryIsBounded(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
 		IncludedPaths:    []azcosmos.IncludedPath{{Path: "/*"}},
@@ -304,7 +303,7 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestPlans checks that the indexes are used, by the entries that are looked at.
+// TestPlans checks, by the entries read, that the indexes are used.
 func TestPlans(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
@@ -495,9 +494,9 @@ func TestReindex(t *testing.T) {
 	}
 }
 
-// TestLimitsCountRows: an item that yields no row takes no place in TOP, OFFSET or
-// LIMIT, or in a page.
-func TestLimitsCountRows(t *testing.T) {
+// TestLimits_CountRows: an item without a row does not count for TOP, OFFSET, LIMIT or the page
+// size.
+func TestLimits_CountRows(t *testing.T) {
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	for i, x := range []string{"", `,"x":1`, "", `,"x":3`, "", `,"x":5`} {
 		mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p"%s}`, i, x))
@@ -519,9 +518,9 @@ func TestLimitsCountRows(t *testing.T) {
 	}
 }
 
-// TestGroupsWhileOthersWrite: a reader of distinct values or groups gets each one
-// that was there all the time, once, whatever is written between its pages.
-func TestGroupsWhileOthersWrite(t *testing.T) {
+// TestGroups_ConcurrentWrites: a group or distinct value that exists all the time is returned once,
+// whatever is written between pages.
+func TestGroups_ConcurrentWrites(t *testing.T) {
 	ctx := context.Background()
 	long := strings.Repeat("x", 2*1024) // more than the place of a row has
 	for _, text := range []string{
@@ -571,11 +570,10 @@ func TestGroupsWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// TestTiesInOrder: items that ORDER BY does not tell apart come by their resource
-// ids, in the direction of its first term, which is how SDKs find where to go on in a
-// physical partition. They read it as a little-endian number with the resource's
-// type, 0, in its upper 4 bits.
-func TestTiesInOrder(t *testing.T) {
+// TestOrderBy_Ties: items with equal values come in the order of their resource ids, in the
+// direction of the first term. SDKs rely on it to continue in a physical partition. They read the
+// id as a little-endian number with the resource's type, 0, in its upper 4 bits.
+func TestOrderBy_Ties(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	for i := range 3 {

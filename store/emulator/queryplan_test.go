@@ -12,8 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestQueryPlan: the queries that a client is told to send to each partition, and
-// that the engine takes them.
+// TestQueryPlan: the rewritten queries, and that the engine accepts them.
 func TestQueryPlan(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
@@ -74,8 +73,8 @@ func TestQueryPlan(t *testing.T) {
 	}
 }
 
-// TestQueryPlanOfTwoQueries: the plan is of the query that would be run.
-func TestQueryPlanOfTwoQueries(t *testing.T) {
+// TestQueryPlan_RepeatedQuery: of two "query" members, the plan is for the one that would run.
+func TestQueryPlan_RepeatedQuery(t *testing.T) {
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	const body = `{"query":"SELECT * FROM c ORDER BY c.a","query":"SELECT TOP 1 c.b FROM c"}`

@@ -50,9 +50,9 @@ func ids(t *testing.T, c *azcosmos.ContainerClient, session string) (ids, at str
 	return strings.Join(all, " "), r.RawResponse.Header.Get("x-ms-session-token"), nil
 }
 
-// Without a session token every kind of read sees what was, and says so in the token
-// that it returns; with one, it sees at least what the token asks for.
-func TestReplicaLag(t *testing.T) {
+// TestReplica_SessionToken: without a session token every kind of read sees the past state, and
+// returns its token; with one, it sees at least that state.
+func TestReplica_SessionToken(t *testing.T) {
 	ctx := t.Context()
 	e, c := lagging(t)
 	before := "0:-1#1"
@@ -65,7 +65,7 @@ func TestReplicaLag(t *testing.T) {
 		_, err := c.ReadItem(ctx, pk("p"), "new", nil)
 		wantStatus(t, err, http.StatusNotFound, "")
 	})
-	t.Run("point read of a changed item -> as it was", func(t *testing.T) {
+	t.Run("point read of a changed item -> past state", func(t *testing.T) {
 		for _, session := range []*string{nil, &before} {
 			r, err := c.ReadItem(ctx, pk("p"), "old", &azcosmos.ItemOptions{SessionToken: session})
 			if err != nil {
@@ -76,12 +76,12 @@ func TestReplicaLag(t *testing.T) {
 			}
 		}
 	})
-	t.Run("query -> as it was", func(t *testing.T) {
+	t.Run("query -> past state", func(t *testing.T) {
 		if got, at, err := ids(t, c, ""); got != "old" || at != before || err != nil {
 			t.Errorf("%s at %s: %v", got, at, err)
 		}
 	})
-	t.Run("change feed -> as it was", func(t *testing.T) {
+	t.Run("change feed -> past state", func(t *testing.T) {
 		r, err := c.ReadChangeFeed(ctx, &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
 		if err != nil || len(r.Items) != 1 || r.RawResponse.Header.Get("x-ms-session-token") != before {
 			t.Errorf("%d documents: %v", len(r.Items), err)
@@ -106,7 +106,7 @@ func TestReplicaLag(t *testing.T) {
 			t.Errorf("%s at %s: %v", got, at, err)
 		}
 	})
-	t.Run("with the token of another range -> as it was", func(t *testing.T) {
+	t.Run("with the token of another range -> past state", func(t *testing.T) {
 		if got, _, err := ids(t, c, "7:-1#99"); got != "old" || err != nil {
 			t.Errorf("%s: %v", got, err)
 		}
@@ -128,9 +128,9 @@ func TestReplicaLag(t *testing.T) {
 	})
 }
 
-// A replica shows a write once its lag has passed, and holds a bounded number of
-// snapshots.
-func TestReplicaFollows(t *testing.T) {
+// TestReplica_Advances: a write becomes visible once the lag has passed. The number of snapshots is
+// bounded.
+func TestReplica_Advances(t *testing.T) {
 	e := newEngine(t, Options{ReplicaLag: 20 * time.Millisecond})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	wrote := time.Now()
@@ -154,9 +154,9 @@ func TestReplicaFollows(t *testing.T) {
 	}
 }
 
-// TestChangeFeedOfThePast: large items, which entries of the change feed do not carry, are
-// shown as they were, whatever they have become.
-func TestChangeFeedOfThePast(t *testing.T) {
+// TestReplica_ChangeFeed: large items, which change feed entries do not carry, have their past
+// state.
+func TestReplica_ChangeFeed(t *testing.T) {
 	e, c := lagging(t)
 	text := strings.Repeat("x", 2*maxInlineRecord)
 	put := func(id string, n int) {
@@ -171,7 +171,7 @@ func TestChangeFeedOfThePast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, id := range []string{"as it was", "patched", "deleted", "made again"} {
+	for _, id := range []string{"unchanged", "patched", "deleted", "made again"} {
 		put(id, 1)
 	}
 	e.replica.catchUp()
@@ -192,9 +192,9 @@ func TestChangeFeedOfThePast(t *testing.T) {
 	}
 }
 
-// TestSessionTokenOfAQuery: the token of an answer says which state it shows, and not one
-// that was reached meanwhile: who keeps answers knows by it what they lack.
-func TestSessionTokenOfAQuery(t *testing.T) {
+// TestSessionToken_Query: the token is that of the state that the response shows, so that caches
+// know what it lacks.
+func TestSessionToken_Query(t *testing.T) {
 	_, c, held, done := heldQuery(t)
 	mustCreate(t, c, "p", `{"id":"new","pk":"p","name":"new"}`)
 	close(held.resume)
@@ -203,8 +203,8 @@ func TestSessionTokenOfAQuery(t *testing.T) {
 	}
 }
 
-// TestSessionTokensOfPointReads: one item is made at odd LSNs and deleted at even ones.
-func TestSessionTokensOfPointReads(t *testing.T) {
+// TestSessionToken_PointRead: one item is created at odd LSNs and deleted at even ones.
+func TestSessionToken_PointRead(t *testing.T) {
 	e := newEngine(t, Options{NoSync: true})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	stop, stopped := make(chan struct{}), make(chan error, 1)
@@ -249,9 +249,9 @@ func TestSessionTokensOfPointReads(t *testing.T) {
 	}
 }
 
-// TestSessionTokenOverPartitions: a page that is about several physical partitions at a time
-// is refused if the token is ahead of any of them.
-func TestSessionTokenOverPartitions(t *testing.T) {
+// TestSessionToken_SeveralPartitions: a page over several physical partitions is refused if the
+// token is ahead of one of them.
+func TestSessionToken_SeveralPartitions(t *testing.T) {
 	e := newEngine(t, Options{Partitions: 2})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	for text, about := range map[string]string{

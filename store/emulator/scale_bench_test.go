@@ -162,11 +162,9 @@ func (s *scaled) batch() error {
 	return err
 }
 
-// BenchmarkScale runs each operation on a thousand items and on -scale of them, in
-// turns, so that both see the same machine, and each time on other items. It
-// reports the percentiles on the larger set and by what factor they are above those
-// on the smaller one: in process, as the gateway asks its own engine, and over HTTP, as
-// every other client does. It fails where opening takes longer than maxStart.
+// BenchmarkScale alternates each operation between a thousand items and -scale of them, each time
+// on other items. It reports the percentiles on the larger set and their ratio to those on the
+// smaller: in process and over HTTP. It fails if opening takes longer than maxStart.
 func BenchmarkScale(b *testing.B) {
 	small, large := newScaled(b, smallScale), newScaled(b, *scale)
 	b.Run("in process", func(b *testing.B) { benchmarkGrowth(b, small, large) })
@@ -313,7 +311,7 @@ func (noTB) Cleanup(func()) {}
 
 func (noTB) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
-// BenchmarkBulkLoad reports how many items a second a bulk load writes.
+// BenchmarkBulkLoad reports the items per second of a bulk load.
 func BenchmarkBulkLoad(b *testing.B) {
 	n := *scale
 	for b.Loop() {
@@ -418,9 +416,9 @@ func resident(what string) float64 {
 	return kb / 1024
 }
 
-// BenchmarkMemory reports, of a process of its own: how fast it loads -scale
-// items, how much memory is resident then, how long the next start takes to its
-// first answer, and the memory after the whole change feed was read.
+// BenchmarkMemory reports, for a process of its own: the speed of loading -scale items, the
+// resident memory, the time of the next start to its first response, and the memory after reading
+// the whole change feed.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		cmd := exec.Command(os.Args[0], "-test.run=^$")

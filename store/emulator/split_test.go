@@ -24,8 +24,8 @@ import (
 	"byline/store/emulator/internal/sql"
 )
 
-// TestEffectivePartitionKeyOfTheSDK reads the vectors out of azcosmos' own module.
-func TestEffectivePartitionKeyOfTheSDK(t *testing.T) {
+// TestEffectivePartitionKey_SDKVectors reads the test vectors in the module of azcosmos.
+func TestEffectivePartitionKey_SDKVectors(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos").Output()
 	if err != nil {
 		t.Fatal("the module cache is not at hand:", err)
@@ -110,9 +110,9 @@ func do(t testing.TB, e *Engine, method, path, body string, headers ...string) *
 	return res
 }
 
-// TestSplitUnderLoad splits partitions while writers write, a follower follows
-// the change feed, and a reader pages over everything.
-func TestSplitUnderLoad(t *testing.T) {
+// TestSplit_UnderLoad splits partitions during writes, a change feed reader and queries over
+// everything.
+func TestSplit_UnderLoad(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	e, err := Open(dir, Options{Partitions: 2})
@@ -291,8 +291,8 @@ func rangesOf(t testing.TB, e *Engine) ([]pkRange, string) {
 	return body.PartitionKeyRanges, res.Header.Get("Etag")
 }
 
-// TestQueriesGoOnAfterASplit pages each kind of plan and splits between the pages.
-func TestQueriesGoOnAfterASplit(t *testing.T) {
+// TestSplit_Queries pages each kind of plan and splits between the pages.
+func TestSplit_Queries(t *testing.T) {
 	for _, one := range []struct {
 		name, query string
 		key         azcosmos.PartitionKey
@@ -350,10 +350,9 @@ func TestQueriesGoOnAfterASplit(t *testing.T) {
 	}
 }
 
-// TestFollowersOfASplit: clients that read a physical partition go on in each of its
-// children, and in theirs, with the token that they have. In order of creation, items that
-// are created meanwhile come at the end.
-func TestFollowersOfASplit(t *testing.T) {
+// TestSplit_Continuations: clients of a physical partition continue in each of its descendants with
+// their token. In order of creation, items created meanwhile come last.
+func TestSplit_Continuations(t *testing.T) {
 	var named []string
 	for i := range 60 {
 		named = append(named, fmt.Sprintf("c.id = '%d' AND c.pk = '%d'", i, i))
@@ -426,7 +425,7 @@ func partitionOf(e *Engine, container, id string) *partition {
 	return c.ranges[slices.IndexFunc(c.ranges, func(p *partition) bool { return p.id() == id })]
 }
 
-func TestNewContainersHavePartitions(t *testing.T) {
+func TestCreateContainer_Partitions(t *testing.T) {
 	for name, def := range map[string]azcosmos.PartitionKeyDefinition{
 		"V2":        {Paths: []string{"/pk"}, Version: 2},
 		"V1":        {Paths: []string{"/pk"}, Version: 1},
@@ -469,9 +468,8 @@ func TestNewContainersHavePartitions(t *testing.T) {
 	}
 }
 
-// TestSessionTokenOfAParent: after a split, what a client holds of the parent is
-// good for the children.
-func TestSessionTokenOfAParent(t *testing.T) {
+// TestSplit_SessionTokens: a session token of the parent is valid for the children.
+func TestSplit_SessionTokens(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -491,9 +489,8 @@ func TestSessionTokenOfAParent(t *testing.T) {
 	wantStatus(t, err, http.StatusNotFound, "1002")
 }
 
-// TestInterruptedSplit: what a split leaves that did not get to its end is not
-// taken for the next one's.
-func TestInterruptedSplit(t *testing.T) {
+// TestSplit_Interrupted: the next split ignores what an interrupted one left.
+func TestSplit_Interrupted(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
@@ -535,9 +532,9 @@ func TestInterruptedSplit(t *testing.T) {
 	}
 }
 
-// TestQueriesOfFeedRanges: a query of a range that is narrower than a physical
-// partition is about the items of that range, whatever the plan.
-func TestQueriesOfFeedRanges(t *testing.T) {
+// TestQuery_FeedRange: a query of a range narrower than a physical partition sees the items of that
+// range, whatever the plan.
+func TestQuery_FeedRange(t *testing.T) {
 	const docs = "/dbs/db/colls/c/docs"
 	for _, paths := range [][]string{{"/pk"}, {"/pk", "/sub"}} {
 		e := newEngine(t, Options{Partitions: 2})

@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// TestThrottling spends a budget of 20 RU/s on a clock that stands still.
+// TestThrottling spends a budget of 20 RU/s on a fake clock.
 func TestThrottling(t *testing.T) {
 	ctx := context.Background()
 	clock := newFakeClock()
@@ -102,9 +102,9 @@ func TestThrottling(t *testing.T) {
 	}
 }
 
-// TestThrottlingOfPagesOverPartitions: what a page looks at in several physical
-// partitions at a time, each of them lets in, and they share the charge.
-func TestThrottlingOfPagesOverPartitions(t *testing.T) {
+// TestThrottling_SeveralPartitions: a page over several physical partitions is admitted by each of
+// them, and they share its charge.
+func TestThrottling_SeveralPartitions(t *testing.T) {
 	for name, query := range map[string]string{
 		"interval": `SELECT * FROM c WHERE c.n > 0`,
 		"points":   `SELECT * FROM c WHERE c.id = "1" AND c.pk IN ("p", "q")`,
@@ -159,8 +159,8 @@ func otherRange(e *Engine, key string) string {
 	}
 }
 
-// TestThrottledClientsGoOn: azcosmos waits as it is told, and gets through.
-func TestThrottledClientsGoOn(t *testing.T) {
+// TestThrottling_ClientRetries: azcosmos waits for the retry-after and succeeds.
+func TestThrottling_ClientRetries(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(t, Options{RUs: 100})
 	newContainer(t, e, azcosmos.ContainerProperties{})

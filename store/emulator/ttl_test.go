@@ -96,9 +96,8 @@ func wantEmpty(t *testing.T, e *Engine) {
 	}
 }
 
-// TestExpiredOwnerOfUniqueKeys: an item that takes several unique values of one that
-// has expired has all of them from then on.
-func TestExpiredOwnerOfUniqueKeys(t *testing.T) {
+// TestUniqueKeys_ExpiredOwner: an item can take several unique values of one expired item.
+func TestUniqueKeys_ExpiredOwner(t *testing.T) {
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})
 	ttl := int32(10)
@@ -114,9 +113,8 @@ func TestExpiredOwnerOfUniqueKeys(t *testing.T) {
 	audit(t, e)
 }
 
-// TestPurgeOfLargeItems: not all items that have expired are removed in one transaction, if
-// they have many entries in the index.
-func TestPurgeOfLargeItems(t *testing.T) {
+// TestPurge_LargeItems: expired items with many index entries are removed in several transactions.
+func TestPurge_LargeItems(t *testing.T) {
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})
 	ttl := int32(10)
@@ -142,9 +140,9 @@ func TestPurgeOfLargeItems(t *testing.T) {
 	audit(t, e)
 }
 
-// TestBatchThatTakesOverFromManyExpired: each item of a batch removes several that have
-// expired, and still has a resource id of its own.
-func TestBatchThatTakesOverFromManyExpired(t *testing.T) {
+// TestBatch_ReplacesExpiredOwners: each item of a batch removes several expired ones and still has
+// a unique resource id.
+func TestBatch_ReplacesExpiredOwners(t *testing.T) {
 	ctx := context.Background()
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})
@@ -178,7 +176,7 @@ func TestBatchThatTakesOverFromManyExpired(t *testing.T) {
 	audit(t, e)
 }
 
-func TestTimeToLiveIsOffByDefault(t *testing.T) {
+func TestTimeToLive_OffByDefault(t *testing.T) {
 	ctx := context.Background()
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})
@@ -199,9 +197,9 @@ func TestTimeToLiveIsOffByDefault(t *testing.T) {
 	}
 }
 
-// TestPurgeOfADroppedContainer: that a container is dropped while it is purged is no error, and
-// keeps nothing of the others.
-func TestPurgeOfADroppedContainer(t *testing.T) {
+// TestPurge_DroppedContainer: dropping a container during the purge is no error, and other
+// containers are still purged.
+func TestPurge_DroppedContainer(t *testing.T) {
 	var tick atomic.Pointer[func()]
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: func() time.Time {

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// fakeClock is a clock that stands still until it is moved.
+// fakeClock is a clock that tests advance.
 type fakeClock struct{ now time.Time }
 
 func newFakeClock() *fakeClock { return &fakeClock{time.Unix(1_700_000_000, 0)} }
