@@ -22,7 +22,7 @@ var aggregateKinds = map[string]aggregateKind{
 	"COUNT": aggCount, "SUM": aggSum, "MIN": aggMin, "MAX": aggMax, "AVG": aggAvg,
 }
 
-// aggregateExpr stands in a row for the result of an aggregate.
+// aggregateExpr is the result of an aggregate in a row.
 type aggregateExpr struct {
 	kind  aggregateKind
 	arg   expr
@@ -31,13 +31,13 @@ type aggregateExpr struct {
 
 func (a *aggregateExpr) eval(e *env) Value { return e.aggs[a.index] }
 
-// keyExpr stands in a row for an expression of GROUP BY.
+// keyExpr is the value of a GROUP BY expression in a row.
 type keyExpr struct{ index int }
 
 func (k *keyExpr) eval(e *env) Value { return e.keys[k.index] }
 
-// grouping finds out what rows are made of if they are made of several items:
-// nothing outside the aggregates may depend on an item, save what GROUP BY names.
+// grouping rewrites the row of a query with GROUP BY or aggregates: outside aggregates it may only
+// use expressions of GROUP BY.
 func (p *parser) grouping() {
 	q := p.q
 	q.grouped = len(q.groupBy) > 0 || len(q.aggregates) > 0
@@ -64,16 +64,16 @@ func (p *parser) grouping() {
 	})
 }
 
-// tally is the running state of one aggregate.
-type tally struct {
+// accumulator is the state of one aggregate in one group.
+type accumulator struct {
 	count int
 	sum   float64
 	best  Value
-	bad   bool // met a value that makes the result undefined
+	bad   bool // a value makes the result undefined
 }
 
-// add takes in one value; undefined ones do not count.
-func (t *tally) add(kind aggregateKind, v Value) {
+// add adds a value. Undefined values do not count.
+func (t *accumulator) add(kind aggregateKind, v Value) {
 	if v.kind == Undefined {
 		return
 	}
@@ -97,7 +97,7 @@ func (t *tally) add(kind aggregateKind, v Value) {
 	}
 }
 
-func (t *tally) result(kind aggregateKind) Value {
+func (t *accumulator) result(kind aggregateKind) Value {
 	switch {
 	case kind == aggCount:
 		return number(float64(t.count))
@@ -106,34 +106,34 @@ func (t *tally) result(kind aggregateKind) Value {
 	case kind == aggSum:
 		return number(t.sum)
 	case kind == aggAvg:
-		return number(t.sum / float64(t.count)) // of nothing: undefined
+		return number(t.sum / float64(t.count)) // 0/0 is undefined
 	}
 	return t.best
 }
 
-// group is a row of an Aggregation.
+// group is a group of an Aggregation, or a distinct row.
 type group struct {
-	place   []byte // among the rows: see appendPlace
-	keys    []Value
-	tallies []tally
-	row     []byte // of DISTINCT without groups
+	place        []byte // see appendPlace
+	keys         []Value
+	accumulators []accumulator
+	row          []byte // of DISTINCT without groups
 }
 
-// Aggregates reports whether rows come from an Aggregation instead of Project:
-// the query has aggregates, GROUP BY or DISTINCT.
+// Aggregates reports whether rows come from an Aggregation instead of Project: the query has
+// aggregates, GROUP BY or DISTINCT.
 func (b *Bound) Aggregates() bool { return b.q.grouped || b.q.distinct }
 
-// maxKept is how many bytes the groups and rows of an Aggregation may take. What
-// each takes beside its texts is about groupBytes and so on.
+// maxAggregation bounds the memory of an Aggregation. The others are estimates of what a group,
+// accumulator or value takes besides its text.
 const (
-	maxKept    = 64 << 20
-	groupBytes = 250
-	tallyBytes = 80
-	valueBytes = 48
+	maxAggregation   = 64 << 20
+	groupBytes       = 250
+	accumulatorBytes = 80
+	valueBytes       = 48
 )
 
-// Aggregation makes rows of many documents. What it keeps is bounded. It is not
-// safe for concurrent use.
+// Aggregation computes groups or distinct rows. Its memory is bounded. It is not safe for
+// concurrent use.
 type Aggregation struct {
 	b      *Bound
 	groups []*group
@@ -148,15 +148,14 @@ type Aggregation struct {
 func (b *Bound) NewAggregation() *Aggregation {
 	a := &Aggregation{b: b, byKey: map[string]*group{}}
 	if b.q.grouped && len(b.q.groupBy) == 0 {
-		a.group(nil, nil, nil) // aggregates have a row even of nothing
+		a.group(nil, nil, nil) // aggregates without GROUP BY always have a row
 	}
 	return a
 }
 
-// Add takes in one document that Matches. Rows come in the order of the lowest
-// order that one of their documents has, and then of their keys. It keeps none of
-// the bytes. The error, if any, is an *Error: a document takes too much, or all of
-// them do.
+// Add adds a document that Matches. order is its encoded ORDER BY values: rows are ordered by the
+// lowest order of their documents, then by their keys. It copies what it keeps. The error, if any,
+// is an *Error: a limit is exceeded.
 func (a *Aggregation) Add(doc, order []byte) error {
 	e := newEnv(a.b, doc)
 	a.add(e, order)
@@ -186,20 +185,19 @@ func (a *Aggregation) add(e *env, order []byte) {
 	}
 	g := a.group(order, keys, nil)
 	for i, agg := range q.aggregates {
-		t := &g.tallies[i]
+		t := &g.accumulators[i]
 		had := len(t.best.text)
 		t.add(agg.kind, agg.arg.eval(e))
 		a.keep(len(t.best.text) - had)
 	}
 }
 
-// maxPlaceKey is how much of a group's key is in its place.
+// maxPlaceKey is how much of a group's key its place contains.
 const maxPlaceKey = 256
 
-// appendPlace appends where a group comes among the rows: behind the groups of a
-// lower order, and among those of one order by its key. It does not depend on the
-// other groups, so that a client which goes on behind it misses none and gets none
-// twice, whatever was written meanwhile. A long key is cut and completed by its hash.
+// appendPlace appends the position of a group among the rows: its order, then its key; a long key
+// is cut and completed by its hash. It does not depend on other groups, so a client that continues
+// after a place misses no row and gets none twice, despite concurrent writes.
 func appendPlace(dst, order, key []byte) []byte {
 	dst = append(dst, order...)
 	if len(key) <= maxPlaceKey {
@@ -209,7 +207,7 @@ func appendPlace(dst, order, key []byte) []byte {
 	return append(append(dst, key[:maxPlaceKey]...), sum[:]...)
 }
 
-// group returns the group under the key. If there is none, it makes one.
+// group returns the group of the current key, creating it if necessary.
 func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 	g := a.byKey[string(a.key)]
 	if g != nil && len(order) == 0 {
@@ -223,8 +221,8 @@ func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 		}
 		return g
 	}
-	g = &group{place: bytes.Clone(a.place), keys: keys, tallies: make([]tally, len(a.b.q.aggregates)), row: row}
-	a.keep(groupBytes + len(a.key) + len(a.place) + len(row) + tallyBytes*len(g.tallies) + valueBytes*len(keys))
+	g = &group{place: bytes.Clone(a.place), keys: keys, accumulators: make([]accumulator, len(a.b.q.aggregates)), row: row}
+	a.keep(groupBytes + len(a.key) + len(a.place) + len(row) + accumulatorBytes*len(g.accumulators) + valueBytes*len(keys))
 	for i, k := range keys {
 		keys[i] = k.clone()
 		a.keep(len(k.text))
@@ -235,18 +233,17 @@ func (a *Aggregation) group(order []byte, keys []Value, row []byte) *group {
 }
 
 func (a *Aggregation) keep(n int) {
-	if a.kept += n; a.kept > maxKept && a.err == nil {
-		a.err = errorAt(0, a.b.q.end, "The groups or distinct rows of the query take more than %d bytes", maxKept)
+	if a.kept += n; a.kept > maxAggregation && a.err == nil {
+		a.err = errorAt(0, a.b.q.end, "The groups or distinct rows of the query take more than %d bytes", maxAggregation)
 	}
 }
 
-// Rows calls fn for each row behind a place, or for all of them if after is nil,
-// until fn returns false. A row is valid only during the call, its place for ever.
-// Top and OffsetLimit are the caller's. The error, if any, is an *Error, as a row takes
-// too much, or that of ctx, which has ended.
+// Rows calls fn for each row after a place (nil: all rows) until fn returns false. The row is valid
+// only during the call; the place stays valid. The caller applies Top and OffsetLimit. The error,
+// if any, is an *Error, or that of ctx.
 func (a *Aggregation) Rows(ctx context.Context, after []byte, fn func(row, place []byte) bool) error {
 	slices.SortFunc(a.groups, func(g, h *group) int { return bytes.Compare(g.place, h.place) })
-	seen := map[string]struct{}{} // of DISTINCT beside groups: rows of those before the place, too
+	seen := map[string]struct{}{} // with DISTINCT and groups: rows before after, too
 	var room []byte
 	for _, g := range a.groups {
 		behind := after == nil || bytes.Compare(g.place, after) > 0
@@ -271,13 +268,12 @@ func (a *Aggregation) Rows(ctx context.Context, after []byte, fn func(row, place
 	return nil
 }
 
-// groupRow appends the row of a group: nothing if it is undefined, or, under
-// DISTINCT, has been seen.
+// groupRow appends the row of a group: nothing if it is undefined, or a duplicate under DISTINCT.
 func (a *Aggregation) groupRow(dst []byte, g *group, seen map[string]struct{}) ([]byte, error) {
 	e := newEnv(a.b, nil)
 	e.keys = g.keys
 	for i, agg := range a.b.q.aggregates {
-		e.aggs = append(e.aggs, g.tallies[i].result(agg.kind))
+		e.aggs = append(e.aggs, g.accumulators[i].result(agg.kind))
 	}
 	row := appendRow(e, dst, a.b.q.row)
 	if a.b.q.distinct && len(row) > 0 && e.spend("DISTINCT", ValueOf(row).comparing()) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// atom is what one part of a WHERE says about one property.
+// atom is what one part of WHERE says about one property, for planning.
 type atom struct {
 	op   atomOp
 	path Path
@@ -18,7 +18,7 @@ type atom struct {
 type atomOp uint8
 
 const (
-	opaque atomOp = iota // nothing that planning can use
+	opaque atomOp = iota // no use for planning
 	pins                 // = or IN: one of list
 	less                 // < list[0], and so on
 	lessEqual
@@ -31,7 +31,7 @@ const (
 var atomOps = [...]atomOp{opEqual: pins, opLess: less, opLessEqual: lessEqual,
 	opGreater: greater, opGreaterEqual: greaterEqual}
 
-// finish analyses the query once it is parsed.
+// finish analyses a parsed query.
 func (q *Query) finish() {
 	if q.where == nil {
 		return
@@ -46,7 +46,7 @@ func (q *Query) finish() {
 		q.conjuncts = conjuncts(q.where)
 		q.branches = [][]atom{q.conjuncts}
 	}
-	q.where = asCond(rewrite(q.where, quicken))
+	q.where = asCond(rewrite(q.where, fastCompare))
 }
 
 func filterPaths(where cond) []Path {
@@ -73,8 +73,8 @@ func filterPaths(where cond) []Path {
 	return paths
 }
 
-// quicken replaces comparisons that pathCompare can do.
-func quicken(x expr) expr {
+// fastCompare replaces comparisons by pathCompare where possible.
+func fastCompare(x expr) expr {
 	c, ok := x.(*compareExpr)
 	if !ok {
 		return nil
@@ -96,7 +96,7 @@ func quicken(x expr) expr {
 	return quick
 }
 
-// conjuncts returns what the parts of an AND say.
+// conjuncts returns the atoms of an AND.
 func conjuncts(c cond) []atom {
 	and, ok := c.(*andExpr)
 	if !ok {
@@ -158,7 +158,7 @@ func onPath(x expr, a atom) atom {
 	return a
 }
 
-// disjunction makes one atom of branches that all pin the same property.
+// disjunction merges branches that all pin the same property into one atom.
 func disjunction(branches [][]atom) atom {
 	var all atom
 	for i, b := range branches {
@@ -171,8 +171,7 @@ func disjunction(branches [][]atom) atom {
 	return all
 }
 
-// pinned returns the distinct values that an atom of the kind pins allows.
-// Nothing equals undefined.
+// pinned returns the distinct values of a pins atom. Nothing equals undefined.
 func (b *Bound) pinned(a atom) []Value {
 	values := make([]Value, 0, len(a.list))
 	if len(a.list) <= 8 {
@@ -198,7 +197,7 @@ func (b *Bound) pinned(a atom) []Value {
 	return values
 }
 
-// single returns the one value that an atom of the kind pins allows.
+// single returns the value of a pins atom with just one.
 func (b *Bound) single(a atom) (Value, bool) {
 	var one Value
 	for _, x := range a.list {
@@ -214,7 +213,7 @@ func (b *Bound) single(a atom) (Value, bool) {
 	return one, one.kind != Undefined
 }
 
-// equal returns the first conjunct that pins p to one value, or -1.
+// equal returns the value to which a conjunct pins p, and the index of the conjunct, or -1.
 func (b *Bound) equal(p Path) (Value, int) {
 	for i, a := range b.q.conjuncts {
 		if a.op == pins && slices.Equal(a.path, p) {
@@ -226,14 +225,14 @@ func (b *Bound) equal(p Path) (Value, int) {
 	return Value{}, -1
 }
 
-// Equal reports whether WHERE, as a conjunction, pins p to one value.
+// Equal returns the value to which WHERE, as a conjunction, pins p.
 func (b *Bound) Equal(p Path) (Value, bool) {
 	v, at := b.equal(p)
 	return v, at >= 0
 }
 
-// In reports whether WHERE, as a conjunction, pins p to one of some values, which
-// are distinct. If there are none, nothing matches.
+// In returns the distinct values to which WHERE, as a conjunction, pins p. If there are none,
+// nothing matches.
 func (b *Bound) In(p Path) ([]Value, bool) {
 	if v, ok := b.Equal(p); ok {
 		return []Value{v}, true
@@ -253,9 +252,9 @@ type Range struct {
 	LowInclusive, HighInclusive bool
 }
 
-// Range reports the interval that the comparisons, STARTSWITH and LIKE among
-// WHERE's conjuncts leave to p. As comparisons hold within one type only, both
-// ends are set: the other end of p < 5 is the lowest number.
+// Range returns the interval to which the comparisons, STARTSWITH and LIKE in WHERE restrict p.
+// Comparisons hold within one type, so both ends are set: the low end of p < 5 is the lowest
+// number.
 func (b *Bound) Range(p Path) (Range, bool) {
 	var r Range
 	found := false
@@ -270,8 +269,8 @@ func (b *Bound) Range(p Path) (Range, bool) {
 	return r, found
 }
 
-// interval returns the values that an atom allows. exact says that it allows all
-// of them.
+// interval returns an interval with all values that an atom accepts. exact reports whether it
+// accepts all values in it.
 func (b *Bound) interval(a atom) (r Range, exact, ok bool) {
 	if a.op <= pins {
 		return r, false, false
@@ -310,7 +309,7 @@ func (b *Bound) interval(a atom) (r Range, exact, ok bool) {
 	return r, true, true
 }
 
-// typeRange returns the interval of all values of a primitive type.
+// typeRange returns the interval of a primitive type.
 func typeRange(k Kind) Range {
 	r := Range{LowSet: true, HighSet: true, LowInclusive: true, HighInclusive: true}
 	switch k {
@@ -328,7 +327,7 @@ func typeRange(k Kind) Range {
 	return r
 }
 
-// after returns the lowest value above all strings that begin with prefix.
+// after returns the lowest value above all strings with a prefix.
 func after(prefix []byte) Value {
 	for n := len(prefix); n > 0; n-- {
 		if c := prefix[n-1]; c < 0xFF {
@@ -339,7 +338,7 @@ func after(prefix []byte) Value {
 	return Value{kind: Array, text: []byte("[]")}
 }
 
-// and returns what both intervals hold.
+// and returns the intersection.
 func (r Range) and(s Range) Range {
 	if !r.LowSet {
 		return s
@@ -353,9 +352,8 @@ func (r Range) and(s Range) Range {
 	return r
 }
 
-// Covered reports whether a document matches if and only if it has what Equal
-// reports for each path of eq and is within what Range reports for rng, which
-// may be nil: a scan of an index on them needs no Matches.
+// Covered reports whether a document matches if and only if it has the values of Equal on eq and is
+// within Range of rng, which may be nil. Items of such an index scan need no Matches.
 func (b *Bound) Covered(eq []Path, rng Path) bool {
 	for _, p := range eq {
 		if _, at := b.equal(p); at < 0 {
@@ -385,13 +383,12 @@ func (b *Bound) Covered(eq []Path, rng Path) bool {
 	return true
 }
 
-// maxPoints limits the points that come of multiplying lists with each other, beside
-// as many as the text names.
+// maxPoints bounds the points from combining lists, besides the number of values in the text.
 const maxPoints = 10_000
 
-// Points returns the distinct tuples of values that paths can have in a document
-// that matches, if every branch of WHERE pins every path: WHERE is an OR, or one
-// branch. What is found at the points still has to match.
+// Points returns the distinct tuples of values that paths can have in matching documents, if every
+// branch of WHERE (an OR, or a single branch) pins every path. Documents found there still have to
+// match.
 func (b *Bound) Points(paths ...Path) ([][]Value, bool) {
 	if len(paths) == 0 || len(b.q.branches) == 0 {
 		return nil, false
@@ -438,7 +435,7 @@ func distinctPoints(points [][]Value) [][]Value {
 	if len(points) < 2 {
 		return points
 	}
-	// One text for all keys, cut up: no allocation for each.
+	// One string for all keys: no allocation per key.
 	var keys []byte
 	ends := make([]int, len(points))
 	for i, point := range points {

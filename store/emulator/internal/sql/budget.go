@@ -6,25 +6,23 @@ import (
 	"byline/internal/jsonpart"
 )
 
-// What one run of a query over one document may make and do. Sizes are checked
-// before room is made for what a function or an operator returns, as far as its
-// arguments tell them; otherwise it is at most a few times their size.
+// Limits of the evaluation of a query on one document. Sizes of results are checked before
+// allocation, as far as the arguments determine them; otherwise a result is at most a few times
+// their size.
 const (
-	// maxValue is the most bytes of a string or array that a function or an
-	// operator returns, about what an item may have.
+	// maxValue is the largest string or array, in bytes, that a function or operator returns: about
+	// the size limit of an item.
 	maxValue = 2 << 20
-	// maxRow is the most bytes of a row, and of an array or object in the query:
-	// two items, so that the largest one has room beside what else is selected.
+	// maxRow is the largest row, and array or object constructor, in bytes: two items, so that the
+	// largest item fits besides other columns.
 	maxRow = 2*maxValue + 64<<10
-	// maxWork is how many bytes may be looked at and made. It is many times what
-	// a query does that looks at each property once, even of the largest item,
-	// and a fraction of a second.
+	// maxWork is the most bytes read and written for one document: many times what a query needs
+	// that reads each property once, and a fraction of a second.
 	maxWork = 64 << 20
 )
 
-// spend counts work that is about to be done by a construct of the query. It
-// reports false if that is too much; the run has failed then, and what it goes on
-// to return does not matter.
+// spend counts work before a construct of the query does it. It reports false if the limit is
+// exceeded: the evaluation has failed, and its result does not matter.
 func (e *env) spend(construct string, n int) bool {
 	if e.work += n; n < 0 || e.work > maxWork || e.err != nil {
 		e.fail("%s does more work on one item than a query may", construct)
@@ -33,8 +31,7 @@ func (e *env) spend(construct string, n int) bool {
 	return true
 }
 
-// fits reports whether n bytes are not more than limit; if they are, the run has
-// failed.
+// fits reports whether n is within limit. If not, the evaluation fails.
 func (e *env) fits(construct string, n, limit int) bool {
 	if n > limit {
 		e.fail("The result of %s is larger than %d bytes", construct, limit)
@@ -48,8 +45,8 @@ func (e *env) fail(format string, args ...any) {
 	}
 }
 
-// comparing is the work of comparing v or making a key of it: an array or object
-// is walked once for each level of nesting.
+// comparing is the work of comparing v or encoding its key: arrays and objects are walked once per
+// nesting level.
 func (v Value) comparing() int {
 	if v.kind < Array {
 		return len(v.text)
@@ -57,7 +54,7 @@ func (v Value) comparing() int {
 	return len(v.text) * nesting(v.text)
 }
 
-// nesting is how deep arrays and objects are nested in valid JSON.
+// nesting returns the nesting depth of valid JSON.
 func nesting(raw []byte) int {
 	depth, deepest := 0, 0
 	for i := 0; i < len(raw); i++ {
@@ -74,7 +71,7 @@ func nesting(raw []byte) int {
 	return deepest
 }
 
-// sizes is the size of all arguments together.
+// sizes returns the total size of the arguments.
 func sizes(args []Value) int {
 	n := 0
 	for _, v := range args {
@@ -83,7 +80,7 @@ func sizes(args []Value) int {
 	return n
 }
 
-// product is n times m, or enough to be too much.
+// product returns n*m, or a value above maxWork if that overflows the limit.
 func product(n, m int) int {
 	if n > 0 && m > maxWork/n {
 		return maxWork + 1
@@ -91,7 +88,7 @@ func product(n, m int) int {
 	return n * m
 }
 
-// searching is the work of looking for each character of a text in another text.
+// searching is the work of searching each character of one text in another.
 func searching(args []Value) int {
 	if len(args) < 2 {
 		return 0

@@ -2,7 +2,7 @@ package sql
 
 import "strings"
 
-// call reads the arguments of a function or an aggregate.
+// call parses the arguments of a function or an aggregate.
 func (p *parser) call(t token) expr {
 	name := strings.ToUpper(p.span(t))
 	p.expect("(")

@@ -2,31 +2,30 @@ package sql
 
 import "strings"
 
-// Clauses are the parts of a query's text, for a client or a gateway that has to
-// write it anew. The texts are as they stand in the query.
+// Clauses are the parts of a query's text, for a client or gateway that rewrites it.
 type Clauses struct {
-	Alias    string // that paths begin with
+	Alias    string // root of paths
 	Distinct bool
 	Value    bool // SELECT VALUE
 	Columns  []Column
 	From     string // with the alias
-	Where    string // "" if there is none
+	Where    string // "" if missing
 	GroupBy  []string
 	OrderBy  []string // the paths
 
-	Aggregates int // how many are in the columns, by themselves or within expressions
+	Aggregates int // number of aggregates in the columns
 }
 
-// Column is one expression of a SELECT. A * is the alias of FROM, under VALUE.
+// Column is one expression of SELECT. A * is the alias of FROM, under VALUE.
 type Column struct {
-	Name      string // of the property; "" under VALUE
+	Name      string // property name; "" under VALUE
 	Text      string
 	Source    string // with its alias
-	Aggregate string // COUNT and so on, if that is all it is; else ""
+	Aggregate string // COUNT and so on, if the column is just an aggregate; else ""
 	Argument  string // of the aggregate
 }
 
-// Split finds the clauses of a text that Parse accepts.
+// Split returns the clauses of a text that Parse accepts.
 func Split(text string) (Clauses, error) {
 	var p *parser
 	q, err := parse(text, func(started *parser) {
@@ -42,7 +41,7 @@ func Split(text string) (Clauses, error) {
 	return c, nil
 }
 
-// splitter walks over tokens that are known to be a query.
+// splitter walks the tokens of a valid query.
 type splitter struct {
 	text   string
 	tokens []token
@@ -62,7 +61,7 @@ func (s *splitter) accept(word string) bool {
 	return false
 }
 
-// between returns the text of the tokens from and up to but without to.
+// between returns the text of the tokens [from, to).
 func (s *splitter) between(from, to int) string {
 	if from >= to {
 		return ""
@@ -70,7 +69,7 @@ func (s *splitter) between(from, to int) string {
 	return s.text[s.tokens[from].pos:s.tokens[to-1].end]
 }
 
-// until skips what stands before one of some words, outside all parentheses.
+// until skips to the next of some words outside parentheses.
 func (s *splitter) until(words ...string) {
 	for depth := 0; s.tokens[s.i].kind != tokEnd; s.i++ {
 		t := s.tokens[s.i]
@@ -92,13 +91,13 @@ func (s *splitter) until(words ...string) {
 	}
 }
 
-// named reports whether the token is a name behind AS, which itself is no property's name.
+// named reports whether the token is an alias after AS, unless that is itself a property name.
 func (s *splitter) named() bool {
 	behind := func(n int, word string) bool { return s.i >= n && s.tokens[s.i-n].word == word }
 	return behind(1, "AS") && !behind(2, ".")
 }
 
-// list reads texts with commas between them.
+// list splits at commas.
 func (s *splitter) list(end ...string) (parts [][2]int) {
 	for {
 		from := s.i
@@ -152,7 +151,7 @@ func (s *splitter) split(columns []columnTokens) Clauses {
 	return c
 }
 
-// column reads a column.
+// column returns a column.
 func (s *splitter) column(of columnTokens) Column {
 	from, to := of.from, of.end
 	c := Column{Name: of.name, Text: s.between(from, to), Source: s.between(from, of.to)}
@@ -166,7 +165,7 @@ func (s *splitter) column(of columnTokens) Column {
 	at := s.i
 	s.i = from + 2
 	s.until(")")
-	if s.i == to-1 { // nothing stands behind the call
+	if s.i == to-1 { // nothing follows the call
 		c.Aggregate, c.Argument = name, s.between(from+2, to-1)
 	}
 	s.i = at

@@ -1,11 +1,10 @@
-// Package sql parses, binds, analyses and evaluates the subset of Azure Cosmos
-// DB's query language that the embedded engine executes within one partition.
-// It knows nothing of storage: the engine asks a Bound query what it pins, scans
-// and orders by, and hands documents over as raw JSON.
+// Package sql parses, binds, analyses and evaluates the subset of Azure Cosmos DB's query language
+// that the embedded engine supports. It knows nothing of storage: the engine asks a Bound query what
+// it pins, reads and orders by, and passes documents as raw JSON.
 //
-// Parse makes a Query of a text; a Query is immutable and may be cached. Bind
-// puts the parameters in. Queries and Bounds may be used by several goroutines,
-// an Aggregation by one. Nothing here starts goroutines or does I/O.
+// Parse returns a Query, which is immutable and may be cached; Bind adds the parameters. Queries and
+// Bounds are safe for concurrent use, Evaluators and Aggregations are not. The package does no I/O
+// and starts no goroutines.
 //
 // The grammar. Keywords and function names are case-insensitive, property names
 // are not.
@@ -34,16 +33,14 @@
 // Comments are -- to the end of the line and /* */. FROM names nothing but the
 // alias that paths begin with.
 //
-// Everything else is refused by Parse with an *Error that names the construct.
-// So is what the service's grammar reads differently from what its author most
-// likely meant: NOT before an unparenthesised comparison, || beside one.
+// Parse refuses everything else with an *Error that names the construct. It also refuses what the
+// service parses contrary to expectation: NOT before a comparison and || beside one, without
+// parentheses.
 //
-// Evaluation follows the service: undefined propagates; = and != across types
-// are false and true, the other comparisons across types, and between arrays or
-// objects, are undefined; WHERE keeps only true. A number that JSON cannot
-// write (1/0) is undefined. Lengths and positions in strings count UTF-16 units.
-// FULLTEXTCONTAINS is a case-insensitive CONTAINS.
+// Evaluation follows the service: undefined propagates; across types, = and != are false and true,
+// other comparisons are undefined, as they are between arrays or objects; WHERE accepts only true. A
+// number that JSON cannot write (1/0) is undefined. Lengths and positions in strings count UTF-16
+// units. FULLTEXTCONTAINS is a case-insensitive CONTAINS.
 //
-// What is made and done for one document is bounded; what takes more is an error,
-// not undefined.
+// Work and memory for one document are bounded; exceeding a limit is an error, not undefined.
 package sql

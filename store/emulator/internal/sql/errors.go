@@ -2,22 +2,22 @@ package sql
 
 import "fmt"
 
-// Error says what is wrong with a query, and where: at Pos to End of its text, in UTF-16 code
-// units, as clients count. Parameters that do not fit are placed where the text names them.
+// Error is an error in a query, at [Pos, End) of its text in UTF-16 code units, as clients count.
+// An error of a parameter is where the text names it.
 type Error struct {
 	Pos, End int
 	Message  string // for the client; names the construct
 }
 
-// Error returns the message and the place.
+// Error returns the message and the position.
 func (e *Error) Error() string { return fmt.Sprintf("%s (at %d)", e.Message, e.Pos) }
 
-// inUnits returns the error with its place, which is in bytes of text, in code units.
+// inUnits converts the position from bytes of text to code units.
 func (e *Error) inUnits(text string) *Error {
 	return &Error{Pos: length([]byte(text[:e.Pos])), End: length([]byte(text[:e.End])), Message: e.Message}
 }
 
-// inUnits turns the places that errors of Bind and of a run have into code units.
+// inUnits converts the positions for errors of Bind and evaluation to code units.
 func (q *Query) inUnits(text string) {
 	if q.end = length([]byte(text)); q.end == len(text) {
 		return

@@ -9,13 +9,12 @@ import (
 	"byline/internal/jsonpart"
 )
 
-// expr is an expression, ready to run. Expressions are immutable once parsed;
-// what belongs to one run is in env.
+// expr is an expression. It is immutable after parsing; the state of an evaluation is in env.
 type expr interface {
 	eval(e *env) Value
 }
 
-// truth is the value of a condition. Whatever is not a boolean is unknown.
+// truth is the value of a condition. Anything but a boolean is unknown.
 type truth uint8
 
 const (
@@ -31,7 +30,7 @@ func truthOf(b bool) truth {
 	return no
 }
 
-// value is a truth as an expression's value.
+// value returns a truth as a Value.
 func (t truth) value() Value {
 	if t == unknown {
 		return Value{}
@@ -39,13 +38,13 @@ func (t truth) value() Value {
 	return boolean(t == yes)
 }
 
-// cond is an expression that only has booleans, or undefined, as values.
+// cond is an expression whose values are booleans or undefined.
 type cond interface {
 	expr
 	test(e *env) truth
 }
 
-// asCond makes any expression a condition.
+// asCond converts an expression to a condition.
 func asCond(x expr) cond {
 	if c, ok := x.(cond); ok {
 		return c
@@ -64,11 +63,11 @@ func (t *truthExpr) test(e *env) truth {
 	return unknown
 }
 
-// maxSlots is how many properties of the document an env remembers the place of.
+// maxSlots is how many properties of the document an env caches the positions of.
 const maxSlots = 16
 
-// env is one run of an expression over one document. It finds the properties
-// that the query names in one pass over the document, and no further than needed.
+// env is the state of an evaluation on one document. It finds the properties that the query names
+// in one pass over the document, which goes no further than needed.
 type env struct {
 	doc    []byte
 	slots  []string // names of the properties with a slot
@@ -76,17 +75,17 @@ type env struct {
 	prep   []prepared
 	aggs   []Value // results of the aggregates
 	keys   []Value // values of GROUP BY
-	end    int     // of the query's text
+	end    int     // length of the query's text
 	work   int     // see spend
-	err    *Error  // why the run has failed
+	err    *Error  // set once the evaluation has failed
 
-	enclosing int // arrays and objects that are being written into each other
-	outermost int // where the outermost of them begins
+	enclosing int // nesting depth of array and object constructors
+	outermost int // offset of the outermost
 
-	at    int // where the pass over doc stands; 0 not begun, -1 at the end
+	at    int // position of the pass over doc: 0 not started, -1 at the end
 	found uint32
 	spans [maxSlots]struct{ start, end int }
-	stack []Value // arguments of calls under way
+	stack []Value // arguments of active calls
 }
 
 var envs = sync.Pool{New: func() any { return new(env) }}
@@ -106,7 +105,7 @@ func (e *env) reset(doc []byte) {
 	e.doc, e.at, e.found = doc, 0, 0
 }
 
-// release returns why the run has failed, nil if it has not.
+// release returns e to the pool, and the error of failure.
 func (e *env) release() error {
 	failed := e.failure()
 	clear(e.stack[:cap(e.stack)])
@@ -115,15 +114,15 @@ func (e *env) release() error {
 	return failed
 }
 
-// failure returns why the run has failed, nil if it has not.
+// failure returns why the evaluation failed, or nil.
 func (e *env) failure() error {
-	if e.err != nil { // never an error that is a nil *Error
+	if e.err != nil { // avoids a non-nil error with a nil *Error
 		return e.err
 	}
 	return nil
 }
 
-// property returns the document's property in a slot, nil if it has none.
+// property returns the document's property in a slot, or nil.
 func (e *env) property(slot int) []byte {
 	if e.found&(1<<slot) != 0 {
 		return e.doc[e.spans[slot].start:e.spans[slot].end]
@@ -168,7 +167,7 @@ type constExpr struct{ v Value }
 func (c *constExpr) eval(*env) Value { return c.v }
 
 type paramExpr struct {
-	index int // among the query's parameters
+	index int // index among the query's parameters
 }
 
 func (p *paramExpr) eval(e *env) Value { return e.params[p.index] }
@@ -232,7 +231,7 @@ const (
 	opGreaterEqual
 )
 
-// holds says what the operator makes of Compare's result.
+// holds applies the operator to a result of Compare.
 func (op compareOp) holds(c int) truth {
 	switch op {
 	case opEqual:
@@ -249,7 +248,7 @@ func (op compareOp) holds(c int) truth {
 	return truthOf(c >= 0)
 }
 
-// across says what the operator makes of two types.
+// across applies the operator to values of different types.
 func (op compareOp) across() truth {
 	switch op {
 	case opEqual:
@@ -260,7 +259,7 @@ func (op compareOp) across() truth {
 	return unknown
 }
 
-// flip returns the operator for exchanged operands.
+// flip returns the operator for swapped operands.
 func (op compareOp) flip() compareOp {
 	switch op {
 	case opLess:
@@ -295,7 +294,7 @@ type compareExpr struct {
 func (c *compareExpr) eval(e *env) Value { return c.test(e).value() }
 func (c *compareExpr) test(e *env) truth { return e.compare(c.op, c.l.eval(e), c.r.eval(e)) }
 
-// compare does the work of a comparison.
+// compare counts the work and compares.
 func (e *env) compare(op compareOp, l, r Value) truth {
 	if l.kind == r.kind && l.kind >= String {
 		n := min(len(l.text), len(r.text))
@@ -326,8 +325,7 @@ func (b *betweenExpr) test(e *env) truth {
 	return above
 }
 
-// pathCompare is the comparison of a property with a parameter or a literal
-// string, without the detour over a Value of the property.
+// pathCompare compares a property with a parameter or literal, without a Value for the property.
 type pathCompare struct {
 	op    compareOp
 	path  *pathExpr
@@ -359,11 +357,11 @@ func (c *pathCompare) test(e *env) truth {
 	return e.compare(c.op, ValueOf(raw), *r)
 }
 
-// inExpr is x IN (...). Lists of constants are looked up, not searched, if long.
+// inExpr is x IN (...). Long lists of constants use a set.
 type inExpr struct {
 	x    expr
 	list []expr
-	prep *int // where the set is prepared, or nil
+	prep *int // index of the prepared set, or nil
 }
 
 func (in *inExpr) eval(e *env) Value { return in.test(e).value() }
@@ -389,7 +387,7 @@ func (in *inExpr) test(e *env) truth {
 	return no
 }
 
-// set returns the list by AppendKey.
+// set returns the set of encoded list values.
 func (in *inExpr) set(e *env) map[string]struct{} {
 	p := &e.prep[*in.prep]
 	if set, ok := p.Load().(map[string]struct{}); ok {
@@ -403,8 +401,8 @@ func (in *inExpr) set(e *env) map[string]struct{} {
 	return set
 }
 
-// prepared holds something that is made of literals and parameters when it is
-// first needed, once for a Bound, or a few times if several need it at once.
+// prepared holds a value derived from literals and parameters, computed on first use, once per
+// Bound or a few times if concurrently.
 type prepared = atomic.Value
 
 type arithmetic struct {
@@ -498,12 +496,12 @@ func (o *objectExpr) eval(e *env) Value {
 	return Value{kind: Object, text: e.alone(o)}
 }
 
-// callExpr calls a function of values. The arguments live on the env's stack.
+// callExpr calls a function. Its arguments are on the env's stack.
 type callExpr struct {
 	name string
 	f    *function
 	args []expr
-	cost *cost // nil: as its arguments are large
+	cost *cost // nil: proportional to the arguments
 }
 
 func (c *callExpr) eval(e *env) Value {

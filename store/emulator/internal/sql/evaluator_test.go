@@ -30,7 +30,7 @@ func TestEvaluator(t *testing.T) {
 		for _, one := range []struct {
 			doc     string
 			matches bool
-			row     string // "" if there is none
+			row     string // "" if no row
 			fails   bool
 		}{
 			{`{"n":"1","a":"b0"}`, true, `"b1"`, false},

@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// The grammar of expressions, one method for each level of precedence, from
-// the loosest to the tightest.
+// The grammar of expressions: one method per level of precedence, loosest first.
 
 func (p *parser) expression() expr {
 	p.enter()
@@ -62,7 +61,7 @@ func (p *parser) conjunction() expr {
 	return &andExpr{list}
 }
 
-// flatten appends x, or what it joins if it is itself of type T.
+// flatten appends x, or its operands if it is itself of type T.
 func flatten[T expr](list []cond, x expr, parts func(T) []cond) []cond {
 	if t, ok := x.(T); ok {
 		return append(list, parts(t)...)
@@ -70,7 +69,7 @@ func flatten[T expr](list []cond, x expr, parts func(T) []cond) []cond {
 	return append(list, asCond(x))
 }
 
-// predicate reads IN, BETWEEN and LIKE.
+// predicate parses IN, BETWEEN and LIKE.
 func (p *parser) predicate() expr {
 	if t := p.peek(); p.accept("NOT") {
 		p.enter()
@@ -94,7 +93,7 @@ func (p *parser) predicate() expr {
 		high := p.equality()
 		if _, ok := x.(*pathExpr); ok || isOperand(x) {
 			c = &andExpr{[]cond{&compareExpr{opGreaterEqual, x, low}, &compareExpr{opLessEqual, x, high}}}
-		} else { // twice in the tree, x would double with every BETWEEN that it is within
+		} else { // duplicating x would double the tree with every nested BETWEEN
 			c = &betweenExpr{x, low, high}
 		}
 	case "LIKE":
@@ -114,8 +113,8 @@ func (p *parser) predicate() expr {
 	return c
 }
 
-// negated reads the operand of NOT. The service binds NOT tighter than a
-// comparison, which nobody expects; so what follows has to be in parentheses.
+// negated parses the operand of NOT. The service binds NOT tighter than comparisons, contrary to
+// expectation, so parentheses are required.
 func (p *parser) negated(not token) expr {
 	if p.is("NOT") {
 		return p.predicate()
@@ -128,7 +127,7 @@ func (p *parser) negated(not token) expr {
 	return x
 }
 
-// isOperator reports whether t joins the expression before it with another one.
+// isOperator reports whether t continues an expression.
 func isOperator(t token) bool {
 	switch t.word {
 	case "=", "!=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "LIKE", "+", "-", "*", "/", "%", "||", "NOT", "AND", "OR", "??", "?":
@@ -160,8 +159,8 @@ func (p *parser) in(x expr) cond {
 	return in
 }
 
-// prepare makes room for one more prepared thing. Where it is has to wait until the text
-// is read: expressions that mean the same are equal until then, for GROUP BY.
+// prepare allocates an index for a prepared value. It is set after parsing: until then equal
+// expressions must be DeepEqual, for GROUP BY.
 func (p *parser) prepare() *int {
 	p.prepared = append(p.prepared, new(int))
 	return p.prepared[len(p.prepared)-1]
@@ -214,9 +213,8 @@ func (p *parser) like(x expr) cond {
 func (p *parser) equality() expr { return p.comparison(opEqual, opNotEqual, p.relation) }
 func (p *parser) relation() expr { return p.comparison(opLess, opGreaterEqual, p.concat) }
 
-// comparison reads a chain of operators from one to another. The service binds
-// || looser than them, which nobody expects; so it may not stand beside one
-// without parentheses.
+// comparison parses a chain of operators of one level. The service binds || looser than them,
+// contrary to expectation, so parentheses are required.
 func (p *parser) comparison(from, to compareOp, operand func() expr) expr {
 	x := operand()
 	for n := 0; ; n++ {
@@ -253,7 +251,7 @@ func comparisonOf(word string) (compareOp, bool) {
 	return 0, false
 }
 
-// chain limits how many operators make a tree that leans to the left.
+// chain limits the length of left-recursive operator chains.
 func (p *parser) chain(n int) {
 	if n > maxDepth {
 		p.fail(p.peek(), "More than %d operators in one chain", maxDepth)
@@ -351,7 +349,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// fold makes a constant of an array or object of constants.
+// fold evaluates an array or object of constants.
 func fold(x expr, list []expr) expr {
 	for _, item := range list {
 		if _, ok := item.(*constExpr); !ok {
@@ -367,7 +365,7 @@ func (p *parser) noMember(of string) {
 	}
 }
 
-// list reads expressions up to the closing symbol.
+// list parses expressions up to the closing symbol.
 func (p *parser) list(closing string) []expr {
 	var list []expr
 	if p.accept(closing) {
@@ -422,7 +420,7 @@ func (p *parser) string(t token) string {
 	return s
 }
 
-// param returns the parameter; one that is named several times is one.
+// param returns a parameter; repeated names share one.
 func (p *parser) param(t token) *paramExpr {
 	name := p.span(t)
 	x := p.params[name]
@@ -435,7 +433,7 @@ func (p *parser) param(t token) *paramExpr {
 	return x
 }
 
-// word reads a literal, a call or a path.
+// word parses a literal, a call or a path.
 func (p *parser) word(t token) expr {
 	switch t.word {
 	case "":

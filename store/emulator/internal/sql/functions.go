@@ -9,8 +9,8 @@ import (
 
 const many = 1 << 20
 
-// function is a function of values; an argument that is undefined or of the
-// wrong type makes it undefined, unless it says otherwise.
+// function is a function of values. Unless stated otherwise, it is undefined for undefined
+// arguments and those of a wrong type.
 type function struct {
 	min, max int
 	fn       func(args []Value) Value
@@ -19,7 +19,7 @@ type function struct {
 var functions = map[string]*function{
 	"IS_ARRAY":     {1, 1, isKind(Array)},
 	"IS_BOOL":      {1, 1, isKind(Bool)},
-	"IS_BOOLEAN":   {1, 1, isKind(Bool)}, // as SDKs write it where they go on with an ORDER BY over partitions
+	"IS_BOOLEAN":   {1, 1, isKind(Bool)}, // spelling of SDKs that continue an ORDER BY over partitions
 	"IS_DEFINED":   {1, 1, func(a []Value) Value { return boolean(a[0].kind != Undefined) }},
 	"IS_INTEGER":   {1, 1, isInteger},
 	"IS_NULL":      {1, 1, isKind(Null)},
@@ -72,11 +72,11 @@ var functions = map[string]*function{
 	"SQRT":    {1, 1, numberMap(math.Sqrt)},
 }
 
-// cost is what a function makes and does, where that is not proportional to the
-// size of its arguments; known before it is called.
+// cost estimates a call whose cost is not proportional to the size of its arguments, before the
+// call.
 type cost struct {
-	size func(args []Value) int // of the result; nil: a few times that of the arguments
-	work func(args []Value) int // beyond looking once at arguments and result
+	size func(args []Value) int // size of the result; nil: a few times that of the arguments
+	work func(args []Value) int // work besides reading arguments and result once
 }
 
 var costs = map[string]*cost{
@@ -98,24 +98,24 @@ func containing(a []Value) int {
 	if a[0].kind != Array || a[1].kind < Array {
 		return 0
 	}
-	if len(a) == 3 && a[2].yes { // each member is looked for in each element
+	if len(a) == 3 && a[2].yes { // searches each member in each element
 		return product(len(a[0].text), len(sortedMembers(a[1].text))) + a[0].comparing()
 	}
 	return product(int(arrayLength(a).num), a[1].comparing()) + a[0].comparing()
 }
 
-// containingEach is the work of looking for one value after the other.
+// containingEach is the work of searching for several values.
 func containingEach(a []Value) int {
 	n := 0
 	for _, v := range a[1:] {
 		if n += len(a[0].text) + containing([]Value{a[0], v}); n > maxWork {
-			break // the others need not be looked at
+			break // over the limit already
 		}
 	}
 	return n
 }
 
-// keeping is the work of making keys of the elements of two arrays, and a set of them.
+// keeping is the work of encoding the elements of two arrays into a set.
 func keeping(a []Value) int {
 	const entry = 64
 	n := 0
@@ -127,8 +127,8 @@ func keeping(a []Value) int {
 	return n
 }
 
-// isInteger reports whether a number is an integer of 64 bits. The largest is no
-// number of JavaScript: it is the one above.
+// isInteger reports whether a number is a 64-bit integer. The largest one is not a JavaScript
+// number: the next double is accepted.
 func isInteger(a []Value) Value {
 	n := a[0].num
 	return boolean(a[0].kind == Number && n == math.Trunc(n) && -1<<63 <= n && n <= 1<<63)
@@ -154,7 +154,7 @@ func power(a []Value) Value {
 	return number(math.Pow(a[0].num, a[1].num))
 }
 
-// integer returns a whole number that an int holds.
+// integer returns a whole number, clamped to 32 bits.
 func integer(v Value) (int, bool) {
 	if v.kind != Number || v.num != math.Trunc(v.num) {
 		return 0, false
@@ -167,7 +167,7 @@ func toString(a []Value) Value {
 	case Undefined, String:
 		return v
 	case Number:
-		if math.IsInf(v.num, 0) { // of a document: there is no number to write
+		if math.IsInf(v.num, 0) { // out of range in a document: cannot be written
 			return Value{}
 		}
 		return text(appendNumber(nil, v.num))
@@ -176,7 +176,7 @@ func toString(a []Value) Value {
 	}
 }
 
-// stringTo reads the JSON in a string; it is undefined unless of that kind.
+// stringTo parses the JSON in a string; it is undefined for other kinds.
 func stringTo(k Kind) func([]Value) Value {
 	return func(a []Value) Value {
 		if a[0].kind != String {
@@ -229,8 +229,8 @@ func appendElement(out, raw []byte) []byte {
 	return append(out, raw...)
 }
 
-// arrayContains looks for a value, or, if the third argument is true, for an
-// object that has the members of the second.
+// arrayContains searches for a value, or, if the third argument is true, for an object with the
+// members of the second.
 func arrayContains(a []Value) Value {
 	partial := false
 	if len(a) == 3 && a[2].kind != Undefined {
@@ -257,8 +257,8 @@ func arrayContains(a []Value) Value {
 	}
 }
 
-// arrayContainsEach looks for several values: for all of them, or for any. As AND and
-// OR do, it ignores one that is undefined if the others decide.
+// arrayContainsEach searches for all of several values, or for any. Like AND and OR, it ignores an
+// undefined value if the others decide.
 func arrayContainsEach(anyOf bool) func([]Value) Value {
 	return func(a []Value) Value {
 		if a[0].kind != Array {
@@ -277,7 +277,7 @@ func arrayContainsEach(anyOf bool) func([]Value) Value {
 	}
 }
 
-// setUnion returns the elements of both arrays, each once, in their order.
+// setUnion returns the distinct elements of both arrays, in order.
 func setUnion(a []Value) Value {
 	if a[0].kind != Array || a[1].kind != Array {
 		return Value{}
@@ -287,7 +287,7 @@ func setUnion(a []Value) Value {
 	return Value{kind: Array, text: append(appendNew(out, a[1], seen), ']')}
 }
 
-// appendNew appends the elements of an array that were not seen, and sees them.
+// appendNew appends the elements that are not in seen, and adds them.
 func appendNew(out []byte, array Value, seen map[string]bool) []byte {
 	var key []byte
 	for s := (jsonpart.Elements{Text: array.text, At: 1}); ; {
@@ -302,8 +302,7 @@ func appendNew(out []byte, array Value, seen map[string]bool) []byte {
 	}
 }
 
-// setIntersect returns the elements that both arrays have, each once, in the order of
-// the second.
+// setIntersect returns the distinct elements in both arrays, in the order of the second.
 func setIntersect(a []Value) Value {
 	if a[0].kind != Array || a[1].kind != Array {
 		return Value{}

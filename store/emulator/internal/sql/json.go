@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// member returns the value of the first member called name, nil if there is none.
+// member returns the value of the first member called name, or nil.
 func member(raw []byte, name string) []byte {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
@@ -28,7 +28,7 @@ func member(raw []byte, name string) []byte {
 	}
 }
 
-// element returns the value at index n, nil if there is none.
+// element returns the value at index n, or nil.
 func element(raw []byte, n int) []byte {
 	if len(raw) == 0 || raw[0] != '[' {
 		return nil
@@ -54,6 +54,6 @@ func unescapeName(name []byte) []byte {
 
 // AppendQuoted appends text as a JSON string.
 func AppendQuoted(dst, text []byte) []byte {
-	dst, _ = jsontext.AppendQuote(dst, text) // the error reports what is not UTF-8
+	dst, _ = jsontext.AppendQuote(dst, text) // AppendQuote replaces invalid UTF-8 and reports it
 	return dst
 }

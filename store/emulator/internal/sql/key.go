@@ -10,9 +10,8 @@ import (
 	"byline/internal/jsonpart"
 )
 
-// Compare is the total order of ORDER BY: undefined, null, false, true, numbers,
-// strings by their UTF-8 bytes, arrays by their elements, objects by their
-// members in the order of their names.
+// Compare is the total order of ORDER BY: undefined, null, false, true, numbers, strings by UTF-8
+// bytes, arrays by elements, objects by members in the order of their names.
 func Compare(a, b Value) int {
 	if a.kind != b.kind {
 		return cmp.Compare(a.kind, b.kind)
@@ -89,7 +88,7 @@ func sortedMembers(raw []byte) []namedValue {
 	return slices.CompactFunc(list, func(a, b namedValue) bool { return bytes.Equal(a.name, b.name) })
 }
 
-// The first byte of a key. An array's or object's end sorts before every value.
+// The first byte of an encoded value. The end of an array or object sorts before every value.
 const (
 	keyEnd = iota
 	keyUndefined
@@ -102,9 +101,8 @@ const (
 	keyObject
 )
 
-// AppendKey appends an encoding of v. The byte order of encodings is Compare's
-// order, equal values have one encoding, and none is a prefix of another, so
-// that encodings may be put one behind the other.
+// AppendKey appends an order-preserving encoding of v: bytes order like Compare, equal values have
+// equal encodings, and no encoding is a prefix of another, so they can be concatenated.
 func AppendKey(dst []byte, v Value) []byte {
 	switch v.kind {
 	case Null:
@@ -148,7 +146,7 @@ func AppendKey(dst []byte, v Value) []byte {
 	return append(dst, keyUndefined)
 }
 
-// appendKeyText ends the text with 0; 0 and 1 within it become 1 1 and 1 2.
+// appendKeyText terminates text with 0, and escapes 0 and 1 as 1 1 and 1 2.
 func appendKeyText(dst, s []byte) []byte {
 	for _, c := range s {
 		if c <= 1 {

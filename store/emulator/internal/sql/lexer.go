@@ -19,18 +19,17 @@ const (
 	tokSymbol
 )
 
-// token is a piece of the text. word is the keyword in upper case if the token
-// is one; symbol the operator or punctuation.
+// token is a token of the text. word is the keyword in upper case, or the symbol.
 type token struct {
 	kind     tokenKind
 	pos, end int32
 	word     string
 }
 
-// maxText is the longest query text, as the service has it.
+// maxText is the service's limit for a query text, in bytes.
 const maxText = 512 << 10
 
-// keywords cannot be names, except behind a dot or AS.
+// keywords cannot be names, except after a dot or AS.
 var keywords = func() map[string]string {
 	m := make(map[string]string)
 	for _, w := range strings.Fields(`AND ARRAY AS ASC BETWEEN BY DESC DISTINCT ESCAPE EXISTS FALSE FROM
@@ -40,7 +39,7 @@ var keywords = func() map[string]string {
 	return m
 }()
 
-// keyword returns the word in upper case if it is a keyword.
+// keyword returns s in upper case if it is a keyword.
 func keyword(s string) string {
 	var buf [len("UNDEFINED")]byte
 	if len(s) > len(buf) {
@@ -56,8 +55,7 @@ func keyword(s string) string {
 	return keywords[string(buf[:len(s)])]
 }
 
-// symbolLength returns the length of the operator or punctuation that s begins
-// with, 0 if there is none.
+// symbolLength returns the length of the operator or punctuation at the start of s, or 0.
 func symbolLength(s string) int {
 	if len(s) >= 2 {
 		switch s[:2] {
@@ -75,7 +73,7 @@ func errorAt(pos, end int, format string, args ...any) *Error {
 	return &Error{Pos: pos, End: end, Message: fmt.Sprintf(format, args...)}
 }
 
-// lex cuts the text into tokens; the last is tokEnd.
+// lex splits the text into tokens; the last is tokEnd.
 func lex(s string) ([]token, *Error) {
 	if len(s) > maxText {
 		return nil, errorAt(maxText, len(s), "the query text is longer than %d bytes", maxText)
@@ -101,7 +99,7 @@ func lex(s string) ([]token, *Error) {
 	}
 }
 
-// skipBlank skips space and comments; it returns -1 if a comment does not end.
+// skipBlank skips white space and comments; it returns -1 if a comment does not end.
 func skipBlank(s string, i int) int {
 	for i < len(s) {
 		switch {
@@ -214,7 +212,7 @@ func numberEnd(s string, i int) int {
 	return i
 }
 
-// unquoteSQL returns the text of a string literal with its quotes.
+// unquoteSQL decodes a string literal.
 func unquoteSQL(s string, pos int) (string, *Error) {
 	in := s[1 : len(s)-1]
 	if strings.IndexByte(in, '\\') < 0 {
@@ -242,8 +240,8 @@ func unquoteSQL(s string, pos int) (string, *Error) {
 	return string(out), nil
 }
 
-// escapeLength returns the length of the escape sequence that s begins with, 0 if it is not one. A
-// surrogate pair is one sequence; a surrogate alone is none.
+// escapeLength returns the length of the escape sequence at the start of s, 0 if it is invalid. A
+// surrogate pair is one sequence; an unpaired surrogate is invalid.
 func escapeLength(s string) int {
 	if strings.HasPrefix(s, `\'`) {
 		return 2

@@ -4,16 +4,15 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep expressions may be nested. Lists joined by AND, OR or
-// commas may be as long as the text.
+// maxDepth is the deepest nesting of expressions. Lists joined by AND, OR or commas may be as long
+// as the text.
 const maxDepth = 200
 
-// maxGroupBy is how many expressions GROUP BY may have: every part of a row is compared
-// with each of them.
+// maxGroupBy bounds the expressions of GROUP BY: each part of a row is compared with all of them.
 const maxGroupBy = 32
 
-// parser turns tokens into a Query. Methods panic with an *Error, which parse
-// recovers: it is the package's only panic, and never leaves it.
+// parser parses tokens into a Query. Methods panic with an *Error, which parse recovers: the
+// package's only panic never leaves it.
 type parser struct {
 	text   string
 	tokens []token
@@ -22,22 +21,21 @@ type parser struct {
 
 	q      *Query
 	params map[string]*paramExpr
-	paths  map[string]*pathExpr // by what they mean
-	spans  map[string]*pathExpr // by their text
-	steps  []step               // of the path being read
-	source string               // the alias of FROM, once it is known
-	roots  []token              // what paths began with until then
-	noAgg  string               // where an aggregate may not stand; "" if it may
+	paths  map[string]*pathExpr // by meaning
+	spans  map[string]*pathExpr // by text
+	steps  []step               // of the current path
+	source string               // alias of FROM, once known
+	roots  []token              // roots of earlier paths
+	noAgg  string               // where aggregates are not allowed now; "" if they are
 
 	columns  []columnTokens
-	prepared []*int // where each prepared thing is, once the text is read
+	prepared []*int // indexes of prepared values, set after parsing
 
 	bareConcat   bool // the last concat was a || without parentheses
 	bareCoalesce bool // the last expression was a ?? without parentheses
 }
 
-// columnTokens are a column of the SELECT: its tokens from and up to but without end, or, with its
-// alias, without to.
+// columnTokens is a column of SELECT: the tokens [from, end), or [from, to) with its alias.
 type columnTokens struct {
 	name          string // of the property; "" under VALUE
 	from, end, to int
@@ -49,8 +47,8 @@ func Parse(text string) (*Query, error) {
 	return parse(text, (*parser).query)
 }
 
-// ParseCondition parses the condition of a conditional patch, such as
-// "from c where c.x = 1". What it binds to is for Matches.
+// ParseCondition parses the condition of a conditional patch, such as "from c where c.x = 1". Use
+// Matches on its Bound.
 func ParseCondition(text string) (*Query, error) {
 	return parse(text, func(p *parser) {
 		p.q.row = p.document()
@@ -90,7 +88,7 @@ func parse(text string, start func(*parser)) (q *Query, err error) {
 
 func (p *parser) peek() token { return p.tokens[p.i] }
 
-// peekAt looks further ahead; behind the end there is only the end.
+// peekAt looks further ahead.
 func (p *parser) peekAt(n int) token { return p.tokens[min(p.i+n, len(p.tokens)-1)] }
 
 func (p *parser) next() token {
@@ -139,7 +137,7 @@ func (p *parser) unexpected(t token) {
 	p.fail(t, "Syntax error, incorrect syntax near '%s'", p.span(t))
 }
 
-// enter counts nesting; every caller also leaves.
+// enter counts nesting; every caller calls leave.
 func (p *parser) enter() {
 	p.depth++
 	if p.depth > maxDepth {
@@ -175,7 +173,7 @@ func (p *parser) query() {
 	}
 }
 
-// count reads the number of TOP, OFFSET or LIMIT.
+// count parses the number of TOP, OFFSET or LIMIT.
 func (p *parser) count() expr {
 	t := p.peek()
 	switch t.kind {
@@ -194,7 +192,7 @@ func (p *parser) count() expr {
 	return nil
 }
 
-// selection reads what a row is made of.
+// selection parses SELECT.
 func (p *parser) selection() expr {
 	if t := p.peek(); p.accept("*") {
 		star := p.document()
@@ -240,7 +238,7 @@ func (p *parser) selection() expr {
 	}
 }
 
-// alias reads "[AS] name", if it is there.
+// alias parses "[AS] name", if present.
 func (p *parser) alias() string {
 	t := p.peek()
 	if p.accept("AS") {
@@ -257,15 +255,14 @@ func (p *parser) alias() string {
 	return ""
 }
 
-// nameOf returns the name that a row's property has without an alias, "" if
-// the expression is no property.
+// nameOf returns the name of a column without an alias, or "" if the expression is not a property.
 func (p *parser) nameOf(x expr, tokens []token) string {
 	path, ok := x.(*pathExpr)
 	if !ok {
 		return ""
 	}
 	if len(path.steps) == 0 {
-		for _, t := range tokens { // there may be parentheses around it
+		for _, t := range tokens { // inside parentheses, if any
 			if t.kind == tokWord {
 				return p.span(t)
 			}
@@ -278,7 +275,7 @@ func (p *parser) nameOf(x expr, tokens []token) string {
 	return last.name
 }
 
-// from reads FROM and the alias that all paths have to begin with.
+// from parses FROM and the alias that all paths begin with.
 func (p *parser) from() {
 	if t := p.peek(); t.kind == tokEnd {
 		p.fail(t, "A query without FROM is not supported")

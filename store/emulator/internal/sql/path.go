@@ -11,9 +11,8 @@ type Path []string
 // String renders the path as an indexing policy does: /author/name.
 func (p Path) String() string { return "/" + strings.Join(p, "/") }
 
-// Lookup returns the value at p, undefined if there is none. A number in p is
-// an index where it meets an array. Of two members with one name the first
-// counts. Lookup reads no more of doc than it must, and the Value shares doc's
+// Lookup returns the value at p, or undefined. A number in p is an index if it meets an array. Of
+// repeated names the first counts. Lookup reads no more of doc than necessary; the Value shares its
 // bytes.
 func Lookup(doc []byte, p Path) Value {
 	raw := doc
@@ -34,14 +33,14 @@ func Lookup(doc []byte, p Path) Value {
 	return ValueOf(raw)
 }
 
-// arrayIndex reads a number as an indexing path would write it.
+// arrayIndex parses a number as an indexing path would write it.
 func arrayIndex(name string) (int, bool) {
 	n, err := strconv.ParseUint(name, 10, 31)
 	return int(n), err == nil && (name == "0" || name[0] != '0' && name[0] != '+')
 }
 
-// plain reports whether Lookup finds by p just what an expression finds by the
-// same property names: not so where a name could be an index.
+// plain reports whether Lookup and an expression read the same property by p: not if a name could
+// be an index.
 func (p Path) plain() bool {
 	for _, name := range p {
 		if _, ok := arrayIndex(name); ok {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxPattern is the longest pattern of LIKE, in bytes, and maxRegex the longest
-// of REGEXMATCH: a few bytes of it can make a program of a thousand instructions.
+// Longest patterns of LIKE and REGEXMATCH, in bytes. A few bytes of a regular expression can
+// compile to a thousand instructions.
 const (
 	maxPattern = 64 << 10
 	maxRegex   = 1 << 10
@@ -18,7 +18,7 @@ const (
 type likeExpr struct {
 	x, pattern expr
 	escape     rune // 0: none
-	prep       *int // where the parsed pattern is, or nil
+	prep       *int // index of the prepared pattern, or nil
 }
 
 func (l *likeExpr) eval(e *env) Value { return l.test(e).value() }
@@ -47,15 +47,15 @@ func (l *likeExpr) test(e *env) truth {
 	return e.matchLike(parts, x.text)
 }
 
-// likePart is one character of a pattern: any number of characters if many,
-// any one if ranges is nil, else one in the ranges, or not in them.
+// likePart matches one character: any number of characters if many, any one if ranges is nil, else
+// one in the ranges, or not in them.
 type likePart struct {
 	many   bool
 	not    bool
 	ranges [][2]rune
 }
 
-// parseLike returns nil if the pattern is none.
+// parseLike returns nil if the pattern is invalid.
 func parseLike(pattern []byte, escape rune) []likePart {
 	parts := make([]likePart, 0, len(pattern))
 	rs := []rune(string(pattern))
@@ -117,10 +117,10 @@ func (p likePart) matches(r rune) bool {
 	return p.not
 }
 
-// matchLike goes back only to the last %, so its time is bounded by the product
-// of the lengths: still too much for long ones.
+// matchLike backtracks only to the last %, so its time is bounded by the product of the lengths,
+// which is still counted.
 func (e *env) matchLike(parts []likePart, s []byte) truth {
-	const step = 4 // the work of one
+	const step = 4 // work per step
 	steps, most := 0, (maxWork-e.work)/step
 	matched := matchLike(parts, s, &steps, most)
 	if !e.spend("LIKE", step*steps) {
@@ -129,7 +129,7 @@ func (e *env) matchLike(parts []likePart, s []byte) truth {
 	return truthOf(matched)
 }
 
-// matchLike counts its steps and gives up when there are more than most.
+// matchLike counts its steps and stops after most.
 func matchLike(parts []likePart, s []byte, steps *int, most int) bool {
 	i, at := 0, 0
 	star, mark := -1, 0
@@ -162,8 +162,8 @@ func matchLike(parts []likePart, s []byte, steps *int, most int) bool {
 	return at == len(s) && i == len(parts)
 }
 
-// likePrefix returns the literal text that the pattern begins with, and whether
-// only a % follows. ok is false for a pattern that nothing can be said of.
+// likePrefix returns the literal prefix of the pattern, whether more can follow, and whether only a
+// % follows. ok is false for an invalid pattern.
 func likePrefix(pattern []byte, escape rune) (prefix []byte, open, whole, ok bool) {
 	parts := parseLike(pattern, escape)
 	if parts == nil {
@@ -178,7 +178,7 @@ func likePrefix(pattern []byte, escape rune) (prefix []byte, open, whole, ok boo
 	return prefix, false, true, true
 }
 
-// regexExpr is REGEXMATCH. Its pattern and modifiers have been checked.
+// regexExpr is REGEXMATCH. Its pattern and modifiers are validated.
 type regexExpr struct {
 	x, pattern, modifiers expr
 	prep                  *int
@@ -203,14 +203,14 @@ func (r *regexExpr) test(e *env) truth {
 	return truthOf(re.Match(x.text))
 }
 
-// compiledRegex is a regular expression and how many instructions it has: each
-// may be run for each character of a text.
+// compiledRegex is a regular expression and its number of instructions: each may run for each
+// character of a text.
 type compiledRegex struct {
 	*regexp.Regexp
 	size int
 }
 
-// compileRegex says what is wrong with a pattern and its modifiers.
+// compileRegex returns what is wrong with a pattern and its modifiers.
 func compileRegex(pattern, modifiers []byte) (re *compiledRegex, wrong string) {
 	if len(pattern) > maxRegex {
 		return nil, fmt.Sprintf("is longer than %d bytes", maxRegex)

@@ -1,7 +1,7 @@
 package sql
 
-// jsonExpr is an expression that can write its value better than by way of a
-// Value. It appends nothing if it is undefined.
+// jsonExpr is an expression that writes JSON without building a Value. It appends nothing if it is
+// undefined.
 type jsonExpr interface {
 	appendJSON(e *env, dst []byte) []byte
 }
@@ -13,7 +13,7 @@ func appendExpr(e *env, dst []byte, x expr) []byte {
 	return x.eval(e).AppendJSON(dst)
 }
 
-// appendRow appends what a SELECT returns.
+// appendRow appends the row of SELECT.
 func appendRow(e *env, dst []byte, x expr) []byte {
 	from := len(dst)
 	dst = appendExpr(e, dst, x)
@@ -73,9 +73,8 @@ func (e *env) enclose(dst []byte) {
 	e.enclosing++
 }
 
-// appendMember appends an element of an array or a value of an object. ok is
-// false if it is undefined, or was left out because the outermost array or object
-// has become too large.
+// appendMember appends an element of an array or a value of an object. ok is false if it is
+// undefined, or if the outermost array or object became too large.
 func (e *env) appendMember(of string, dst []byte, x expr) (out []byte, ok bool) {
 	from := len(dst)
 	if !e.fits(of, from-e.outermost, maxRow) {
@@ -85,7 +84,7 @@ func (e *env) appendMember(of string, dst []byte, x expr) (out []byte, ok bool) 
 	return dst, len(dst) > from && e.fits(of, len(dst)-e.outermost, maxRow)
 }
 
-// alone is the text of an array or object that does not stand in another one.
+// alone evaluates an array or object outside of any other.
 func (e *env) alone(x jsonExpr) []byte {
 	outermost, enclosing := e.outermost, e.enclosing
 	e.enclosing = 0
@@ -94,7 +93,7 @@ func (e *env) alone(x jsonExpr) []byte {
 	return out
 }
 
-// SelectsAll reports whether the rows are the documents as they are.
+// SelectsAll reports whether rows are the unchanged documents.
 func (b *Bound) SelectsAll() bool {
 	if b.Aggregates() {
 		return false
@@ -103,8 +102,8 @@ func (b *Bound) SelectsAll() bool {
 	return ok && len(p.steps) == 0
 }
 
-// Evaluator evaluates a query on one item after the other. It looks for a property of an
-// item once, whatever it is asked about the item. It is not safe for concurrent use.
+// Evaluator evaluates a query on one item after another, and finds each property of an item once.
+// It is not safe for concurrent use.
 type Evaluator struct {
 	b *Bound
 	e env
@@ -117,14 +116,13 @@ func (b *Bound) Evaluator() *Evaluator {
 	return v
 }
 
-// Next goes on to an item, a JSON object, which must stay as it is until the next one.
+// Next moves to an item, a JSON object, which must not change until the next call.
 func (v *Evaluator) Next(doc []byte) {
 	v.e.work, v.e.err = 0, nil
 	v.e.reset(doc)
 }
 
-// Matches reports whether WHERE is true. The error, if any, is an *Error: to find out takes
-// too much.
+// Matches reports whether WHERE is true. The error, if any, is an *Error: a limit is exceeded.
 func (v *Evaluator) Matches() (bool, error) {
 	if v.b.q.where == nil {
 		return true, nil
@@ -132,9 +130,8 @@ func (v *Evaluator) Matches() (bool, error) {
 	return v.b.q.where.test(&v.e) == yes, v.e.failure()
 }
 
-// HasRow reports whether the item yields a row: SELECT VALUE of something undefined
-// does not. It is not for queries that Aggregates. The error, if any, is an *Error:
-// to find out takes too much.
+// HasRow reports whether the item yields a row: SELECT VALUE of undefined does not. It is not for
+// queries that Aggregates. The error, if any, is an *Error: a limit is exceeded.
 func (v *Evaluator) HasRow() (bool, error) {
 	switch x := v.b.q.row.(type) {
 	case *objectExpr, *arrayExpr:
@@ -147,9 +144,9 @@ func (v *Evaluator) HasRow() (bool, error) {
 	return v.b.q.row.eval(&v.e).kind != Undefined, v.e.failure()
 }
 
-// Project appends the item's row to dst. ok is false, and dst returned as it was, if
-// the item yields no row: SELECT VALUE of something undefined. It is not for queries
-// that Aggregates. The error, if any, is an *Error: the row takes too much.
+// Project appends the item's row to dst. If the item yields no row (SELECT VALUE of undefined), ok
+// is false and dst unchanged. It is not for queries that Aggregates. The error, if any, is an
+// *Error: a limit is exceeded.
 func (v *Evaluator) Project(dst []byte) (out []byte, ok bool, err error) {
 	out = appendRow(&v.e, dst, v.b.q.row)
 	if err := v.e.failure(); err != nil {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// step is one step of a path: a property's name, or an index if name is "" and
-// index is not negative.
+// step is one step of a path: a property, or an index if that is not negative.
 type step struct {
 	name  string
 	index int
@@ -24,12 +23,12 @@ func (s step) of(raw []byte) []byte {
 type pathExpr struct {
 	slot  int // of the first step, or -1
 	steps []step
-	path  Path // nil if there is an index among the steps, or what looks like one
-	pos   int  // where it was first met
+	path  Path // nil if a step is an index or looks like one
+	pos   int  // position of the first occurrence
 	end   int
 }
 
-// raw returns the property's JSON, nil if undefined.
+// raw returns the property's JSON, or nil.
 func (p *pathExpr) raw(e *env) []byte {
 	raw, steps := e.doc, p.steps
 	if p.slot >= 0 {
@@ -52,7 +51,7 @@ func (p *pathExpr) eval(e *env) Value {
 	return ValueOf(raw)
 }
 
-// pathFrom reads the rest of a path. Paths that mean the same are one pathExpr.
+// pathFrom parses the rest of a path. Equal paths share one pathExpr.
 func (p *parser) pathFrom(first token) expr {
 	steps := p.steps[:0]
 	for {
@@ -140,7 +139,7 @@ func (p *parser) pathOf(steps []step, first, last token) *pathExpr {
 	return x
 }
 
-// slot returns the slot for a property of the document, -1 if all are taken.
+// slot returns the slot of a property, -1 if all are taken.
 func (q *Query) slot(name string) int {
 	for i, s := range q.slots {
 		if s == name {

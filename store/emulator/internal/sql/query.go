@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Query is one parsed query text.
+// Query is a parsed query.
 type Query struct {
-	row     expr // what a row is made of
+	row     expr // the row
 	where   cond // nil: everything
 	end     int  // of the text
 	groupBy []expr
@@ -20,9 +20,9 @@ type Query struct {
 	offset      expr
 	limit       expr
 	params      []param
-	slots       []string // properties of the document that have a slot
-	whole       bool     // it reads more of the document than these
-	prepared    int      // how many things are prepared for a Bound
+	slots       []string // properties with a slot
+	whole       bool     // it reads other properties, too
+	prepared    int      // number of prepared values
 	checks      []check
 	conjuncts   []atom
 	branches    [][]atom
@@ -32,13 +32,13 @@ type Query struct {
 type param struct {
 	name     string
 	pos, end int
-	uses     int // how often the text names it
+	uses     int // number of uses in the text
 }
 
-// check is what Bind has to see about a parameter.
+// check is a validation of a parameter by Bind.
 type check struct {
 	param int
-	what  func(v Value) string // returns what is wrong
+	what  func(v Value) string // returns what is wrong, or ""
 }
 
 // Param is one query parameter, as it stands in a request's body.
@@ -56,10 +56,9 @@ type Bound struct {
 	top, offset, limit int // -1: none
 }
 
-// Bind puts the parameters in. Parameters that the text does not name are
-// ignored; one whose value is missing is undefined. The Bound keeps the values'
-// bytes. The error, if any, is an *Error: a parameter is missing, or does not
-// fit its place.
+// Bind binds parameters. Unused ones are ignored; one without a value is undefined. The Bound keeps
+// the values' bytes. The error, if any, is an *Error: a parameter is missing or invalid for its
+// use.
 func (q *Query) Bind(params []Param) (*Bound, error) {
 	b := &Bound{q: q, prep: make([]prepared, q.prepared)}
 	var err *Error
@@ -67,7 +66,7 @@ func (q *Query) Bind(params []Param) (*Bound, error) {
 		return nil, err
 	}
 	work := 0
-	for i, v := range b.params { // planning looks at each use
+	for i, v := range b.params { // planning reads the value for each use
 		if work += product(len(v.text), q.params[i].uses); work > maxWork {
 			p := q.params[i]
 			return nil, errorAt(p.pos, p.end, "The parameter '%s' is used too often for its size", p.name)
@@ -83,7 +82,7 @@ func (q *Query) Bind(params []Param) (*Bound, error) {
 	return b, nil
 }
 
-// values returns the parameters' values in the query's order.
+// values returns the parameters in the query's order.
 func (q *Query) values(params []Param) ([]Value, *Error) {
 	values := make([]Value, len(q.params))
 	var byName map[string]int
@@ -96,7 +95,7 @@ func (q *Query) values(params []Param) ([]Value, *Error) {
 	for i, want := range q.params {
 		at, ok := -1, false
 		switch {
-		case i < len(params) && params[i].Name == want.name: // as most clients send them
+		case i < len(params) && params[i].Name == want.name: // the usual order
 			at, ok = i, true
 		case byName != nil:
 			at, ok = byName[want.name]
@@ -133,7 +132,7 @@ func (b *Bound) operand(x expr) Value {
 	return Value{}
 }
 
-// notCount says what is wrong with v as the number of TOP, OFFSET or LIMIT.
+// notCount returns why v is no number for TOP, OFFSET or LIMIT.
 func notCount(v Value) string {
 	if v.kind != Number || v.num < 0 || v.num > math.MaxInt32 || v.num != math.Trunc(v.num) {
 		return "is not an integer from 0 to 2147483647"
@@ -148,16 +147,16 @@ func (b *Bound) count(x expr) int {
 	return int(b.operand(x).num)
 }
 
-// Top returns TOP's number. It counts rows.
+// Top returns the number of TOP, in rows.
 func (b *Bound) Top() (n int, ok bool) { return b.top, b.top >= 0 }
 
-// OffsetLimit returns the numbers of OFFSET and LIMIT. They count rows.
+// OffsetLimit returns the numbers of OFFSET and LIMIT, in rows.
 func (b *Bound) OffsetLimit() (offset, limit int, ok bool) {
 	return b.offset, b.limit, b.limit >= 0
 }
 
-// Matches reports whether WHERE is true for doc, a JSON object, that nothing else is
-// asked about. The error, if any, is an *Error: to find out takes too much.
+// Matches reports whether WHERE is true for doc, a JSON object. Use an Evaluator for several
+// questions about one document. The error, if any, is an *Error: a limit is exceeded.
 func (b *Bound) Matches(doc []byte) (bool, error) {
 	if b.q.where == nil {
 		return true, nil
@@ -173,13 +172,13 @@ type Order struct {
 	Desc bool
 }
 
-// OrderBy returns the terms of ORDER BY; nil if there is none. The slice is shared.
+// OrderBy returns the terms of ORDER BY, or nil. The slice is shared.
 func (b *Bound) OrderBy() []Order { return b.q.order }
 
-// Reads returns the names of the document's properties that the query reads, wherever
-// it does. all says that it may read any other, too. The slice is shared.
+// Reads returns the document's properties that the query reads. all reports that it may read
+// others, too. The slice is shared.
 func (b *Bound) Reads() (names []string, all bool) { return b.q.slots, b.q.whole }
 
-// Paths returns the paths that WHERE reads, each once, up to the first array
-// index. The slice is shared.
+// Paths returns the distinct paths that WHERE reads, up to the first array index. The slice is
+// shared.
 func (b *Bound) Paths() (filter []Path) { return b.q.filterPaths }

@@ -18,8 +18,7 @@ func stringMap(f func([]byte) []byte) func([]Value) Value {
 	}
 }
 
-// stringTest makes a function of two strings; if the third argument is true the
-// case does not matter.
+// stringTest is a function of two strings, ignoring case if the third argument is true.
 func stringTest(f func(s, t []byte) bool) func([]Value) Value {
 	return func(a []Value) Value {
 		if a[0].kind != String || a[1].kind != String {
@@ -60,7 +59,7 @@ func replace(a []Value) Value {
 	return text(bytes.ReplaceAll(a[0].text, a[1].text, a[2].text))
 }
 
-// replaced is the size of what REPLACE returns.
+// replaced returns the size of the result of REPLACE.
 func replaced(a []Value) int {
 	if len(a[1].text) == 0 {
 		return 0
@@ -112,8 +111,7 @@ func trim(left, right bool) func([]Value) Value {
 	}
 }
 
-// The functions below count UTF-16 units, as the service does. Text that is
-// ASCII is its own units.
+// The functions below count UTF-16 units, as the service does.
 
 func ascii(s []byte) bool {
 	for _, c := range s {
@@ -126,7 +124,7 @@ func ascii(s []byte) bool {
 
 func units(s []byte) []uint16 { return utf16.Encode([]rune(string(s))) }
 
-// fromUnits replaces half of a surrogate pair, which UTF-8 cannot hold, by U+FFFD.
+// fromUnits converts units to UTF-8. It replaces an unpaired surrogate by U+FFFD.
 func fromUnits(u []uint16) []byte { return []byte(string(utf16.Decode(u))) }
 
 func length(s []byte) int {
@@ -136,7 +134,7 @@ func length(s []byte) int {
 	return len(units(s))
 }
 
-// cut returns the units from one position to another.
+// cut returns the units [from, to).
 func cut(s []byte, from, to int) []byte {
 	if ascii(s) {
 		return s[from:to]
@@ -179,8 +177,8 @@ func right(a []Value) Value {
 	return substring(a[0], number(float64(max(size-n, 0))), number(float64(size)))
 }
 
-// indexOf returns -1 if the second string is not in the first, from the third
-// argument on.
+// indexOf returns the position of the second string in the first, from the third argument on, or
+// -1.
 func indexOf(a []Value) Value {
 	if a[0].kind != String || a[1].kind != String {
 		return Value{}

@@ -24,20 +24,19 @@ const (
 	Object
 )
 
-// Value is one JSON value, or undefined, which is the zero Value. It may share
-// the bytes it was read from.
+// Value is a JSON value or undefined, the zero Value. It may share the bytes it was parsed from.
 type Value struct {
 	kind Kind
 	yes  bool    // of a Bool
 	num  float64 // of a Number; never NaN
-	text []byte  // of a String the text; of an Array or Object the JSON; of a Number the JSON if it came as such
+	text []byte  // text of a String; JSON of an Array or Object, and of a Number from a document
 }
 
 func boolean(yes bool) Value { return Value{kind: Bool, yes: yes} }
 
 func text(s []byte) Value { return Value{kind: String, text: s} }
 
-// number makes a Value of the result of a computation.
+// number returns a Number, or undefined if f is not finite.
 func number(f float64) Value {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return Value{}
@@ -47,7 +46,7 @@ func number(f float64) Value {
 
 var errJSON = errors.New("not a JSON value")
 
-// ParseValue reads one JSON value. The Value may keep raw.
+// ParseValue validates and parses a JSON value. The Value may keep raw.
 func ParseValue(raw []byte) (Value, error) {
 	if simpleString(raw) {
 		return text(raw[1 : len(raw)-1]), nil
@@ -96,7 +95,7 @@ func kindOf(c byte) Kind {
 	return Number
 }
 
-// ValueOf returns the value of valid JSON that has no space between its tokens. The Value keeps raw.
+// ValueOf returns the value of valid JSON without white space between tokens. The Value keeps raw.
 func ValueOf(raw []byte) Value {
 	if len(raw) == 0 {
 		return Value{}
@@ -115,7 +114,7 @@ func ValueOf(raw []byte) Value {
 	}
 }
 
-// stringText returns the text of a JSON string, raw's own bytes if it can.
+// stringText returns the decoded text of a JSON string; it shares raw if there are no escapes.
 func stringText(raw []byte) []byte {
 	if len(raw) < 2 {
 		return nil
@@ -129,8 +128,8 @@ func stringText(raw []byte) []byte {
 
 var powersOfTen = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// parseNumber reads a JSON number. Up to 15 digits are exact in a double, and
-// so is one division by a power of ten.
+// parseNumber parses a JSON number. Up to 15 digits are exact in a double, and so is one division
+// by a power of ten.
 func parseNumber(raw []byte) float64 {
 	i, negative := 0, false
 	if raw[0] == '-' {
@@ -176,7 +175,7 @@ func (v Value) Bool() bool { return v.yes }
 // Float returns the value of a Number.
 func (v Value) Float() float64 { return v.num }
 
-// String returns the text of a string, "undefined", or else the JSON text.
+// String returns the text of a string, "undefined", or the JSON text.
 func (v Value) String() string {
 	switch v.kind {
 	case String:
@@ -195,8 +194,8 @@ func (v Value) Raw() []byte {
 	return v.AppendJSON(nil)
 }
 
-// AppendJSON appends the value as JSON, a number from a document as it stood
-// there. Undefined appends nothing.
+// AppendJSON appends the value as JSON, a number from a document unchanged. Undefined appends
+// nothing.
 func (v Value) AppendJSON(dst []byte) []byte {
 	switch v.kind {
 	case Undefined:
@@ -215,7 +214,7 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	return append(dst, v.text...)
 }
 
-// appendNumber writes a number as JavaScript does.
+// appendNumber formats a number as JavaScript does.
 func appendNumber(dst []byte, f float64) []byte {
 	if f == 0 {
 		return append(dst, '0') // -0 too
@@ -231,7 +230,7 @@ func appendNumber(dst []byte, f float64) []byte {
 	return dst
 }
 
-// clone returns the value with bytes of its own.
+// clone returns a copy with bytes of its own.
 func (v Value) clone() Value {
 	v.text = bytes.Clone(v.text)
 	return v
