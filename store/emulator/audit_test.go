@@ -48,7 +48,7 @@ func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, 
 	n += keyLength(address[n:], len(c.def.key.paths))
 	batch := e.db.NewBatch()
 	defer batch.Close()
-	x := indexWriter{batch: batch, def: c.def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: new(scratch), kept: true}
+	x := indexWriter{batch: batch, def: c.def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: new(scratch), stored: true}
 	x.order(p.no, nil, &rec)
 	x.expiry(nil, &rec)
 	x.values(nil, &rec)

@@ -43,8 +43,8 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err := e.admit(q, p); err != nil {
 		return &response{container: c, partition: p}, err
 	}
-	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size, room: scratches.Get().(*scratch)}
-	defer f.room.release()
+	f := feedReader{e: e, c: c, p: p, prefix: prefix, size: size, scratch: scratches.Get().(*scratch)}
+	defer f.scratch.release()
 	if f.low, err = epkHeader(q, "X-Ms-Start-Epk"); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
 		return resp, nil
 	}
-	out := f.room.finishPage(f.out, f.count)
+	out := f.scratch.finishPage(f.out, f.count)
 	resp.status, resp.body, resp.items, resp.counted = out.status, out.body, out.items, true
 	resp.charge = max(f.charge, chargeNotModified)
 	return resp, nil
@@ -143,10 +143,10 @@ type feedReader struct {
 	since  int64  // skip items written before this time
 	items  *pebble.Iterator
 
-	room   *scratch
-	out    []byte // the response body so far
-	count  int
-	charge float64
+	scratch *scratch
+	out     []byte // the response body so far
+	count   int
+	charge  float64
 }
 
 // start finds the LSN at which the page begins. If-None-Match wins over If-Modified-Since: it is
@@ -234,17 +234,17 @@ func (f *feedReader) entries() (*pebble.Iterator, error) {
 func (f *feedReader) item(entry *pebble.Iterator) (*record, error) {
 	address, stored := splitFeedValue(entry.Value())
 	if len(stored) > 0 {
-		r, err := f.c.readRecord(stored, &f.room.doc)
+		r, err := f.c.readRecord(stored, &f.scratch.doc)
 		return &r, err
 	}
-	key := appendItemKey(f.room.item[:0], f.c.no, address)
+	key := appendItemKey(f.scratch.item[:0], f.c.no, address)
 	if r, err := f.newest(key, entry.Key()); r != nil || err != nil {
 		return r, err
 	}
 	if !f.items.SeekPrefixGE(key) || !bytes.Equal(f.items.Key(), key) {
 		return nil, f.items.Error()
 	}
-	r, err := f.c.readRecord(f.items.Value(), &f.room.doc)
+	r, err := f.c.readRecord(f.items.Value(), &f.scratch.doc)
 	return &r, err
 }
 
@@ -262,7 +262,7 @@ func (f *feedReader) newest(key, at []byte) (*record, error) {
 	if lsn, op := feedPosition(at); err != nil || r.lsn != lsn || r.op != op {
 		return nil, err
 	}
-	r, err = f.c.readRecord(stored, &f.room.doc)
+	r, err = f.c.readRecord(stored, &f.scratch.doc)
 	return &r, err
 }
 
@@ -286,7 +286,7 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		return 0, err
 	}
 	defer it.Close()
-	f.out = appendPageStart(f.room.value[:0], "Documents", f.c.rid)
+	f.out = appendPageStart(f.scratch.value[:0], "Documents", f.c.rid)
 	last = f.after
 	seen := 0
 	for it.First(); it.Valid(); it.Next() {

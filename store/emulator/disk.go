@@ -58,16 +58,16 @@ func (d *disk) freeze(err error) {
 	d.frozen.Store(true)
 }
 
-// unmerged handles a failed compaction. Pebble retries it at once and stalls writers meanwhile, so
+// compactionFailed handles a failed compaction. Pebble retries it at once and stalls writers meanwhile, so
 // one that can never succeed ends writing.
-func (d *disk) unmerged(err error) {
+func (d *disk) compactionFailed(err error) {
 	d.mu.Lock()
 	opened := d.opened
 	d.mu.Unlock()
 	if opened && !d.frozen.Load() {
 		d.freeze(err)
 	}
-	time.Sleep(unmergedRetry)
+	time.Sleep(failedCompactionRetry)
 }
 
 var errFrozen = errors.New("an earlier write of the data directory failed")
@@ -159,9 +159,9 @@ type diskFile struct {
 	name string
 }
 
-// dropped returns the error for a discarded write. Pebble writes a failed table again elsewhere.
+// discarded returns the error for a discarded write. Pebble writes a failed table again elsewhere.
 // The unfinished one is removed: no manifest names it, and the next start needs the space.
-func (f *diskFile) dropped() error {
+func (f *diskFile) discarded() error {
 	if !isTable(f.name) {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (f *diskFile) Write(b []byte) (int, error) {
 		}
 		f.disk.freeze(err)
 	}
-	if err := f.dropped(); err != nil {
+	if err := f.discarded(); err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -201,7 +201,7 @@ func (f *diskFile) sync(fn func() error) error {
 		}
 		f.disk.freeze(err)
 	}
-	return f.dropped()
+	return f.discarded()
 }
 
 // Sync implements vfs.File.

@@ -30,8 +30,8 @@ const (
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
-	frozenRetry   = 100 * time.Millisecond // between Pebble's attempts on a frozen disk
-	unmergedRetry = 10 * time.Millisecond  // between attempts of a compaction that cannot read its input; it holds a mutex meanwhile
+	frozenRetry           = 100 * time.Millisecond // between Pebble's attempts on a frozen disk
+	failedCompactionRetry = 10 * time.Millisecond  // between attempts of a compaction that cannot read its input; it holds a mutex meanwhile
 
 	maxNewRanges     = 256     // physical partitions of a new container
 	maxCachedQueries = 512     // cached parsed queries, and as many patch conditions
@@ -209,7 +209,7 @@ func (e *Engine) openPebble(dir, name string, o *pebble.Options, lock io.Closer)
 		},
 		CompactionEnd: func(c pebble.CompactionInfo) {
 			if c.Err != nil && !errors.Is(c.Err, errFrozen) && !errors.Is(c.Err, pebble.ErrCancelledCompaction) {
-				d.unmerged(c.Err)
+				d.compactionFailed(c.Err)
 			}
 		},
 		DataCorruption:  func(pebble.DataCorruptionInfo) {}, // the reader gets the error

@@ -302,13 +302,13 @@ func errorResponse(err *apiError) *response {
 // route authenticates the request and dispatches it.
 func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, f *Fault) (*response, error) {
 	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, endpoint: from.endpoint}
-	var room [6]string
-	segments := room[:0]
+	var buf [6]string
+	segments := buf[:0]
 	for path := strings.Trim(r.URL.EscapedPath(), "/"); path != ""; {
 		var one string
 		one, path, _ = strings.Cut(path, "/")
 		decoded, err := url.PathUnescape(one)
-		if err != nil || len(segments) == len(room) {
+		if err != nil || len(segments) == len(buf) {
 			return nil, badRequest("Request url is invalid.")
 		}
 		segments = append(segments, decoded)

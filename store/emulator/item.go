@@ -426,8 +426,8 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	if err != nil {
 		return nil, err
 	}
-	var room [256]byte
-	k := c.def.key.appendPartition(appendKind(room[:0], kindItem, c.no), key)
+	var buf [256]byte
+	k := c.def.key.appendPartition(appendKind(buf[:0], kindItem, c.no), key)
 	p := c.rangeOfLocked(k[5 : 5+c.def.key.epkLength()])
 	resp := &response{container: c, partition: p}
 	if err := e.admit(q, p); err != nil {

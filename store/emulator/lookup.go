@@ -28,15 +28,15 @@ const (
 func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() bool, common int, fn visitor, pause func(position []byte)) (stopped bool, err error) {
 	seen := 0
 	for valid {
-		entries, room := r.room.entries[:0], r.room.ahead[:0]
+		entries, buf := r.scratch.entries[:0], r.scratch.ahead[:0]
 		most := max(1, min(r.ahead-r.rows, maxAhead))
-		for ; valid && len(entries) < most && len(room) < maxAheadBytes; valid = next() {
+		for ; valid && len(entries) < most && len(buf) < maxAheadBytes; valid = next() {
 			var e entry
-			e, room = r.entryAt(it, common, room)
+			e, buf = r.entryAt(it, common, buf)
 			entries = append(entries, e)
 		}
-		room = r.lookAhead(entries, room)
-		r.room.entries, r.room.ahead = entries, room
+		buf = r.lookAhead(entries, buf)
+		r.scratch.entries, r.scratch.ahead = entries, buf
 		for i := range entries {
 			seen++
 			if err := r.enter(); err != nil {
@@ -55,36 +55,36 @@ func (r *queryRun) visitEntries(it *pebble.Iterator, valid bool, next func() boo
 	return false, it.Error()
 }
 
-// entryAt reads the entry at the iterator. Its bytes are appended to room.
-func (r *queryRun) entryAt(it *pebble.Iterator, common int, room []byte) (entry, []byte) {
-	at := len(room)
-	room = append(room, it.Key()[common:]...)
-	position := room[at:len(room):len(room)]
-	at = len(room)
-	room = appendKind(room, kindItem, r.c.no)
+// entryAt reads the entry at the iterator. Its bytes are appended to buf.
+func (r *queryRun) entryAt(it *pebble.Iterator, common int, buf []byte) (entry, []byte) {
+	at := len(buf)
+	buf = append(buf, it.Key()[common:]...)
+	position := buf[at:len(buf):len(buf)]
+	at = len(buf)
+	buf = appendKind(buf, kindItem, r.c.no)
 	switch r.plan.kind &^ (planSorted | planRows) {
 	case planOrder:
-		room = append(room, it.Value()...)
+		buf = append(buf, it.Value()...)
 	case planRange, planInterval:
 		n := int(binary.BigEndian.Uint16(it.Value()))
-		room = append(room, position[len(position)-n:]...)
+		buf = append(buf, position[len(position)-n:]...)
 	case planComposite:
 		n := int(binary.BigEndian.Uint16(it.Value()))
-		room = append(append(room, r.scope.prefix...), position[len(position)-n:]...)
-		return entry{position: position, key: room[at:len(room):len(room)]}, room
+		buf = append(append(buf, r.scope.prefix...), position[len(position)-n:]...)
+		return entry{position: position, key: buf[at:len(buf):len(buf)]}, buf
 	}
-	key := room[at:len(room):len(room)]
+	key := buf[at:len(buf):len(buf)]
 	if !r.inScope(key[positionOffset:]) {
-		return entry{position: position}, room[:at]
+		return entry{position: position}, buf[:at]
 	}
-	return entry{position: position, key: key}, room
+	return entry{position: position, key: key}, buf
 }
 
-// lookAhead looks up the items of entries and appends them to room. It leaves errors to visitEntry,
+// lookAhead looks up the items of entries and appends them to buf. It leaves errors to visitEntry,
 // which may not reach the entry.
-func (r *queryRun) lookAhead(entries []entry, room []byte) []byte {
+func (r *queryRun) lookAhead(entries []entry, buf []byte) []byte {
 	if len(entries) < 2 {
-		return room
+		return buf
 	}
 	var order [maxAhead]uint8
 	n := 0
@@ -96,7 +96,7 @@ func (r *queryRun) lookAhead(entries []entry, room []byte) []byte {
 	}
 	slices.SortFunc(order[:n], func(a, b uint8) int { return bytes.Compare(entries[a].key, entries[b].key) })
 	for _, i := range order[:n] {
-		if len(room) >= maxAheadBytes {
+		if len(buf) >= maxAheadBytes {
 			break
 		}
 		e := &entries[i]
@@ -105,12 +105,12 @@ func (r *queryRun) lookAhead(entries []entry, room []byte) []byte {
 			break
 		}
 		if e.looked = true; found {
-			at := len(room)
-			room = append(room, stored...)
-			e.stored = room[at:len(room):len(room)]
+			at := len(buf)
+			buf = append(buf, stored...)
+			e.stored = buf[at:len(buf):len(buf)]
 		}
 	}
-	return room
+	return buf
 }
 
 // visitEntry visits the item of one index entry.

@@ -45,7 +45,7 @@ type indexWriter struct {
 	address   []byte
 	id        string
 	scratch   *scratch
-	kept      bool // already stored: exempt from maxIndexed
+	stored    bool // already stored: exempt from maxIndexed
 	indexed   int  // size of the entries so far
 	err       error
 }
@@ -64,7 +64,7 @@ func (x *indexWriter) delete(key []byte) {
 
 // addSize counts bytes of the item's entries, and fails beyond maxIndexed.
 func (x *indexWriter) addSize(n int) {
-	if x.indexed += n; x.indexed > maxIndexed && !x.kept && x.err == nil {
+	if x.indexed += n; x.indexed > maxIndexed && !x.stored && x.err == nil {
 		x.err = tooLarge()
 	}
 }
@@ -109,13 +109,13 @@ func (x *indexWriter) expiry(old, rec *record) {
 func (x *indexWriter) values(old, rec *record) indexCost {
 	var cost indexCost
 	policy := &x.def.index
-	var room [2][32]leaf
+	var buf [2][32]leaf
 	var before, after []leaf
 	if old != nil {
-		before = policy.leaves(room[0][:0], old.doc[:old.client])
+		before = policy.leaves(buf[0][:0], old.doc[:old.client])
 	}
 	if rec != nil {
-		after = policy.leaves(room[1][:0], rec.doc[:rec.client])
+		after = policy.leaves(buf[1][:0], rec.doc[:rec.client])
 	}
 	cost.composites = len(policy.composites)
 	switch {
@@ -332,7 +332,7 @@ func (e *Engine) rebuildIndex(c *container, def *definition) error {
 		return err
 	}
 	if err := e.eachStored(c, def, func(x *indexWriter, rec *record) error {
-		x.batch, x.kept = batch, true
+		x.batch, x.stored = batch, true
 		x.expiry(nil, rec)
 		x.values(nil, rec)
 		if x.err == nil && batch.Len() > reindexBatchBytes {
@@ -353,16 +353,16 @@ func (e *Engine) eachStored(c *container, def *definition, fn func(x *indexWrite
 		return err
 	}
 	defer it.Close()
-	var room scratch
+	var buf scratch
 	for it.First(); it.Valid(); it.Next() {
-		rec, err := c.readRecord(it.Value(), &room.doc)
+		rec, err := c.readRecord(it.Value(), &buf.doc)
 		if err != nil {
 			return err
 		}
 		address := bytes.Clone(it.Key()[5:])
 		n := def.key.epkLength()
 		n += keyLength(address[n:], len(def.key.paths))
-		x := indexWriter{def: def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: &room}
+		x := indexWriter{def: def, c: c, partition: address[:n], address: address, id: string(address[n:]), scratch: &buf}
 		if err := fn(&x, &rec); err != nil {
 			return err
 		}

@@ -257,8 +257,8 @@ func (e *Engine) listItems(q *request, c *container) (*response, error) {
 
 func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (resp *response, err error) {
 	began := time.Now()
-	r := queryRun{e: e, q: q, c: c, bound: b, item: b.Evaluator(), room: scratches.Get().(*scratch)}
-	defer r.room.release()
+	r := queryRun{e: e, q: q, c: c, bound: b, item: b.Evaluator(), scratch: scratches.Get().(*scratch)}
+	defer r.scratch.release()
 	if r.size, err = pageSize(q); err != nil {
 		return nil, err
 	}
@@ -296,7 +296,7 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		}
 	}
 	done := queryMetrics{retrieved: r.looked, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
-	out := r.room.finishPage(r.out, r.rows)
+	out := r.scratch.finishPage(r.out, r.rows)
 	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
 	charged := r.loaded
 	if b.Aggregates() { // the service computes them from the index

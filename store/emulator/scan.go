@@ -28,19 +28,19 @@ type queryRun struct {
 	taken bool             // view is in use
 	items *pebble.Iterator // for lookups; nil until the first
 
-	item    *sql.Evaluator // at the current item
-	rec     record         // the current item; doc is in room or in Pebble's memory
-	ahead   int            // entries that fill the page if all match
-	bare    int            // unless 0: the query reads no system properties; their size without _ts
-	room    *scratch
-	out     []byte // the response body so far
-	rows    int
-	next    *continuation
-	head    int // bytes of out before the first row
-	entries int // index entries and items read
-	seeks   int
-	looked  int // items filtered
-	loaded  int // their bytes
+	item       *sql.Evaluator // at the current item
+	rec        record         // the current item; doc is in scratch or in Pebble's memory
+	ahead      int            // entries that fill the page if all match
+	systemSize int            // unless 0: the query reads no system properties; their size without _ts
+	scratch    *scratch
+	out        []byte // the response body so far
+	rows       int
+	next       *continuation
+	head       int // bytes of out before the first row
+	entries    int // index entries and items read
+	seeks      int
+	looked     int // items filtered
+	loaded     int // their bytes
 }
 
 // begin opens a view of the container, chooses the plan, and returns the physical partition of the
@@ -161,12 +161,12 @@ func (r *queryRun) close() error {
 
 // run produces out and next.
 func (r *queryRun) run() error {
-	r.out = appendPageStart(r.room.value[:0], "Documents", r.c.rid)
+	r.out = appendPageStart(r.scratch.value[:0], "Documents", r.c.rid)
 	r.head = len(r.out)
 	if names, all := r.bound.Reads(); !all && !slices.ContainsFunc(names, isSystemProperty) {
 		var none record
 		none.finish(r.c, []byte("{}"), nil)
-		r.bare = none.size - none.client - len("0")
+		r.systemSize = none.size - none.client - len("0")
 	}
 	switch {
 	case r.plan.kind&planRows != 0:
@@ -195,12 +195,12 @@ func (r *queryRun) runStream() error {
 	emitted := r.from.emitted
 	var last []byte // position of the last row
 	full := false
-	look := r.plan.composite != nil || r.plan.kind == planPoints // read one item more to learn whether there is a next page
-	remember := func(position []byte) { last = append(last[:0], position...) }
+	lookahead := r.plan.composite != nil || r.plan.kind == planPoints // read one item more to learn whether there is a next page
+	setLast := func(position []byte) { last = append(last[:0], position...) }
 	if end >= 0 && emitted >= uint64(end) {
 		return nil
 	}
-	if r.ahead = r.size; look {
+	if r.ahead = r.size; lookahead {
 		r.ahead++
 	}
 	if end >= 0 {
@@ -213,20 +213,20 @@ func (r *queryRun) runStream() error {
 		}
 		if emitted < uint64(offset) {
 			emitted++
-			remember(position)
+			setLast(position)
 			return end < 0 || emitted < uint64(end), nil
 		}
 		if err := r.addRow(rec.doc); err != nil {
 			return false, err
 		}
 		emitted++
-		remember(position)
+		setLast(position)
 		if end >= 0 && emitted >= uint64(end) {
 			return false, nil
 		}
 		full = r.rows >= r.size || len(r.out) >= maxPageBytes
-		return !full || look, nil
-	}, remember)
+		return !full || lookahead, nil
+	}, setLast)
 	if err != nil {
 		return err
 	}
@@ -381,8 +381,8 @@ func (r *queryRun) offer(rec *record, position, address []byte, fn visitor) (mor
 
 // readRecord decodes a stored value, which must not change until the next call.
 func (r *queryRun) readRecord(stored []byte) (err error) {
-	if r.bare == 0 {
-		r.rec, err = r.c.readRecord(stored, &r.room.doc)
+	if r.systemSize == 0 {
+		r.rec, err = r.c.readRecord(stored, &r.scratch.doc)
 		return err
 	}
 	if r.rec, err = readHeader(stored); err != nil {
@@ -391,7 +391,7 @@ func (r *queryRun) readRecord(stored []byte) (err error) {
 	r.rec.doc = stored[headerBytes:]
 	r.rec.client = len(r.rec.doc) - 1
 	var digits [20]byte
-	r.rec.size = r.rec.client + r.bare + len(strconv.AppendInt(digits[:0], r.rec.ts, 10))
+	r.rec.size = r.rec.client + r.systemSize + len(strconv.AppendInt(digits[:0], r.rec.ts, 10))
 	return nil
 }
 
@@ -411,7 +411,7 @@ func (r *queryRun) visitPoints(from continuation, fn visitor) (stopped bool, err
 			continue
 		}
 		r.entries++
-		rec, err := r.lookup(appendItemKey(r.room.item[:0], r.c.no, r.plan.points[i]))
+		rec, err := r.lookup(appendItemKey(r.scratch.item[:0], r.c.no, r.plan.points[i]))
 		if err != nil {
 			return false, err
 		}

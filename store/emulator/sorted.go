@@ -89,7 +89,7 @@ func (r *queryRun) runSorted() error {
 			if err := r.q.ctx.Err(); err != nil {
 				return err
 			}
-			rec, err := r.lookup(appendItemKey(r.room.item[:0], r.c.no, it.key[it.address:]))
+			rec, err := r.lookup(appendItemKey(r.scratch.item[:0], r.c.no, it.key[it.address:]))
 			if err != nil {
 				return err
 			}

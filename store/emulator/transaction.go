@@ -188,7 +188,7 @@ func (t *transaction) itemKey(id string) []byte {
 }
 
 // stored returns an item, or nil, and whether it has not expired. buf is as for readRecord.
-func (t *transaction) stored(id string, room *[]byte) (rec *record, live bool, err error) {
+func (t *transaction) stored(id string, buf *[]byte) (rec *record, live bool, err error) {
 	if r, ok := t.written[id]; ok {
 		return r, r != nil, nil
 	}
@@ -203,11 +203,11 @@ func (t *transaction) stored(id string, room *[]byte) (rec *record, live bool, e
 	if !t.items.SeekPrefixGE(key) || !bytes.Equal(t.items.Key(), key) {
 		return nil, false, t.items.Error()
 	}
-	return t.record(t.items.Value(), room)
+	return t.record(t.items.Value(), buf)
 }
 
 // known is stored for an item that probably exists.
-func (t *transaction) known(id string, room *[]byte) (rec *record, live bool, err error) {
+func (t *transaction) known(id string, buf *[]byte) (rec *record, live bool, err error) {
 	if r, ok := t.written[id]; ok {
 		return r, r != nil, nil
 	}
@@ -218,11 +218,11 @@ func (t *transaction) known(id string, room *[]byte) (rec *record, live bool, er
 		return nil, false, err
 	}
 	defer closer.Close()
-	return t.record(v, room)
+	return t.record(v, buf)
 }
 
-func (t *transaction) record(stored []byte, room *[]byte) (rec *record, live bool, err error) {
-	r, err := t.c.readRecord(stored, room)
+func (t *transaction) record(stored []byte, buf *[]byte) (rec *record, live bool, err error) {
+	r, err := t.c.readRecord(stored, buf)
 	if err != nil {
 		return nil, false, err
 	}
@@ -230,8 +230,8 @@ func (t *transaction) record(stored []byte, room *[]byte) (rec *record, live boo
 }
 
 // existing returns a live item and checks If-Match. buf is as for readRecord.
-func (t *transaction) existing(id, match string, room *[]byte) (*record, error) {
-	rec, live, err := t.known(id, room)
+func (t *transaction) existing(id, match string, buf *[]byte) (*record, error) {
+	rec, live, err := t.known(id, buf)
 	if err != nil {
 		return nil, err
 	}
