@@ -8,7 +8,7 @@ import (
 
 func TestBalance(t *testing.T) {
 	for name, c := range map[string]struct {
-		leases string // the owner of each: A and B live, X is dead, - is nobody, m is me from an earlier life, M is me
+		leases string // owner of each: A and B live, X dead, - free, m this process in an earlier run, M this process
 		take   int
 		steal  string
 	}{

@@ -191,7 +191,7 @@ func TestPausedOwnerChangesNothing(t *testing.T) {
 		close(begun)
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
-		return nil // as if it had not noticed: then only the checkpoint stands in the way
+		return nil // ignores the cancellation: only the refused checkpoint stops it
 	}), clusterExpiry)
 	<-begun
 	resume := make(chan struct{})

@@ -141,7 +141,7 @@ func (w *world) remove(id string) {
 	}
 }
 
-// handle remembers what it was given.
+// handle records the items.
 func (w *world) handle(_ context.Context, items [][]byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -257,7 +257,7 @@ func TestCrash_PageRepeated(t *testing.T) {
 	ctx, crash := context.WithCancel(t.Context())
 	p, err := changefeed.New(w.source, w.leases, func(ctx context.Context, items [][]byte) error {
 		defer crash()
-		w.answer(func(*http.Request) *http.Response { // from now on nothing gets through
+		w.answer(func(*http.Request) *http.Response { // from now on all requests fail
 			return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
 		})
 		return w.handle(ctx, items)
@@ -394,7 +394,7 @@ func TestLostLeaseEndsTheWork(t *testing.T) {
 	w.write("a")
 	w.run("one", w.handle, time.Hour)
 	w.waitFor("a")
-	lease := w.checkpoint() // then somebody takes the lease from under it
+	lease := w.checkpoint() // then another process takes the lease
 	lease["owner"] = "somebody"
 	raw, err := json.Marshal(lease)
 	if err != nil {
@@ -403,7 +403,7 @@ func TestLostLeaseEndsTheWork(t *testing.T) {
 	if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, raw, nil); err != nil {
 		t.Fatal(err)
 	}
-	// It may handle what it had read, but its checkpoint is refused, and then it stops.
+	// It may finish its page, but its checkpoint is refused, and then it stops.
 	w.write("b")
 	w.waitFor("a b")
 	w.write("c", "d")

@@ -110,15 +110,15 @@ func TestComplete_MergedMeanwhile(t *testing.T) {
 	more := ids("b", 20)
 	w.write(more...)
 	w.wait(func() bool { return w.all(more) })
-	time.Sleep(2 * clusterExpiry) // in which the leases are looked at some six times
+	time.Sleep(2 * clusterExpiry) // about six rebalances
 	w.waitRanges(1)
 	if n := len(strings.Fields(w.have())) - before; n > 24 {
 		t.Errorf("20 changes, and %d were handled", n)
 	}
 }
 
-// crashAfter lets so many requests through that make or remove leases, and
-// then nothing: the process has crashed.
+// crashAfter lets a number of lease creations and removals through, and fails every request after
+// that: the process has crashed.
 func (c *client) crashAfter(n int64) (crashed *atomic.Bool) {
 	crashed = new(atomic.Bool)
 	var count atomic.Int64
@@ -138,7 +138,7 @@ func (c *client) crashAfter(n int64) (crashed *atomic.Bool) {
 }
 
 func TestCrashDuringASplit(t *testing.T) {
-	// The leases of two parts are made, then that of the whole is removed.
+	// The leases of two parts are created, then that of the whole is removed.
 	for n := range int64(3) {
 		t.Run(fmt.Sprintf("after %d steps", n), func(t *testing.T) {
 			t.Parallel()
@@ -212,7 +212,7 @@ func (m mergeable) wire(w *world, next func(*http.Request) *http.Response) func(
 }
 
 func TestMergesAreFollowed(t *testing.T) {
-	// The lease of the whole is made, then those of two parts are removed.
+	// The lease of the whole is created, then those of two parts are removed.
 	for n := range int64(4) {
 		t.Run(fmt.Sprintf("crash after %d steps", n), func(t *testing.T) {
 			t.Parallel()
@@ -282,7 +282,7 @@ func TestMerge_LiveLease(t *testing.T) {
 		}
 	}
 	w.waitRanges(1)
-	time.Sleep(clusterExpiry) // in which who held the parts notices
+	time.Sleep(clusterExpiry) // the owners of the parts notice
 	w.waitRanges(1)
 	before := len(strings.Fields(w.have()))
 	w.write(ids("b", 20)...)

@@ -19,7 +19,7 @@ type RangeStatus struct {
 	// changes: a transaction can have several, and an item changed repeatedly appears once.
 	Lag int64
 
-	// Since is the time of the first unhandled change, in whole seconds; zero if there is none.
+	// Since is the time of the first unhandled change, in whole seconds, or zero.
 	Since time.Time
 
 	// Renewed is the time of the last write of the lease, in whole seconds of Cosmos DB's clock. A

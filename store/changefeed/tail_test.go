@@ -111,7 +111,7 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 	var reads, handled atomic.Int64
 	var mu sync.Mutex
 	var written time.Time                 // guarded by mu
-	told := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges of which what was written is said to be known
+	told := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges reported as read
 	before, after := ids("a", 20), ids("b", 20)
 	whole := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
 	w.tailWith(w.client, func(ctx context.Context, items [][]byte) error {

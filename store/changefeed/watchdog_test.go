@@ -18,7 +18,7 @@ import (
 func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 	const expiry = 3 * time.Second
 	for name, c := range map[string]struct {
-		after time.Duration // the first write after it is the last that gets through
+		after time.Duration // the first write after it is the last that succeeds
 		slow  time.Duration // and its answer takes so long
 	}{
 		"last is a renewal":                      {after: 10 * expiry},

@@ -74,7 +74,7 @@ func auditEntries(t testing.TB, e *Engine, c *container, address, value []byte, 
 	}
 }
 
-// scan calls fn for the keys of a container of one kind.
+// scan calls fn for the keys of one kind in a container.
 func scan(t testing.TB, e *Engine, kind byte, c *container, fn func(key, value []byte)) {
 	t.Helper()
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendKind(nil, kind, c.no), UpperBound: appendKind(nil, kind, c.no+1)})

@@ -96,7 +96,7 @@ func TestIntervals(t *testing.T) {
 					t.Errorf("%s: %s", where, d)
 				}
 			}
-			if round == 0 && n%40 == 0 { // a query goes on over a split
+			if round == 0 && n%40 == 0 { // a query continues over a split
 				pager := indexed.NewQueryItemsPager(text, azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: params, PageSizeHint: 3})
 				var rows []string
 				for first := true; pager.More(); first = false {
@@ -447,7 +447,7 @@ func TestQuery_CanceledDuringScan(t *testing.T) {
 	}
 }
 
-// patience is a context that ends when it has been asked so many times.
+// patience is a context that ends after a number of calls to Err.
 type patience struct {
 	context.Context
 	left atomic.Int64

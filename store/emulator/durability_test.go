@@ -93,7 +93,7 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 	}()
 	var first page
 	select {
-	case first = <-pages: // it had better rest on what is durable
+	case first = <-pages: // must only show durable items
 	case <-time.After(100 * time.Millisecond):
 		release()
 		first = <-pages
@@ -328,7 +328,7 @@ func TestDurability_CanceledRequest(t *testing.T) {
 		}
 	}
 	release()
-	<-del // what a canceled writer is told is the SDK's business
+	<-del // the error is the SDK's
 	<-create
 	if got := queryAll(t, c, "SELECT VALUE c.id FROM c", pk("p"), nil); len(got) != 1 || got[0] != `"new"` {
 		t.Errorf("canceled writes that were applied: %v", got)

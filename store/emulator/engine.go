@@ -109,7 +109,7 @@ func Open(dir string, o Options) (*Engine, error) {
 		o.Partitions = 1
 	}
 	if o.Partitions < 1 || o.Partitions > maxNewRanges {
-		return nil, fmt.Errorf("partitions: %d is not between 1 and %d", o.Partitions, maxNewRanges)
+		return nil, fmt.Errorf("%d physical partitions: there can be 1 to %d", o.Partitions, maxNewRanges)
 	}
 	if o.ReplicaLag < 0 {
 		return nil, fmt.Errorf("replica lag: %v is negative", o.ReplicaLag)

@@ -16,7 +16,7 @@ type Operation struct {
 	Item      string // "" if the request names none in its path
 }
 
-// Fault is an injected fault. The zero value is none.
+// Fault is an injected fault. The zero value injects nothing.
 type Fault struct {
 	// Latency delays the request, in real time.
 	Latency time.Duration

@@ -323,7 +323,7 @@ func TestFullDisk(t *testing.T) {
 			if err := e.Split("db", "c", "0"); err == nil {
 				t.Error("a change of metadata after a write was lost")
 			}
-			e.Close() // what it says does not matter: the directory is opened again
+			e.Close() // the error does not matter: the directory is opened again
 			n := 0
 			for _, l := range log.all {
 				if strings.Contains(l, "durable") {

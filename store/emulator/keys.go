@@ -123,7 +123,7 @@ func metaKey(kind byte, number uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{kindMeta, kind}, number)
 }
 
-// prefixEnd returns the first key after all keys that begin with prefix, or nil if there is none.
+// prefixEnd returns the first key after all keys that begin with prefix, or nil.
 func prefixEnd(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	for i := len(end) - 1; i >= 0; i-- {

@@ -19,7 +19,7 @@ const (
 	unknown // undefined
 )
 
-// filter is a WHERE clause: what it says, as text and as Go.
+// filter is a WHERE clause, as SQL and as a Go function.
 type filter interface {
 	sql(b *binder) string
 	eval(doc map[string]any) truth
@@ -47,7 +47,7 @@ func (b *binder) value(v any) string {
 type comparison struct {
 	path, op string
 	value    any
-	flipped  bool // the value stands first
+	flipped  bool // value on the left
 }
 
 func (c comparison) sql(b *binder) string {

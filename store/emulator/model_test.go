@@ -68,7 +68,7 @@ func printSeed(t *testing.T) {
 	t.Logf("-rapid.seed=%s", seed)
 }
 
-// rig is one engine and the model of what it must hold.
+// rig is an engine and the model of its contents.
 type rig struct {
 	model
 	dir    string // "" in memory
@@ -200,7 +200,7 @@ func (r *rig) passTime(t *rapid.T) {
 	r.clock.Store(r.now)
 }
 
-// purge removes expired items, which nobody may notice.
+// purge removes expired items, which no operation may observe.
 func (r *rig) purge(t *rapid.T) {
 	if _, err := r.e.purge(context.Background()); err != nil {
 		t.Fatal(err)

@@ -329,7 +329,7 @@ func TestSplit_Queries(t *testing.T) {
 				}
 				if n == 1 || n == 2 || n == 6 {
 					ranges, _ := rangesOf(t, e)
-					id := ranges[0].ID // what is being read, or was
+					id := ranges[0].ID // the partition being read, or one read before
 					if n == 6 {
 						id = ranges[len(ranges)-1].ID
 					}

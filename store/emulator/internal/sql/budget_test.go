@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBudget has what takes too much, of each kind: it fails, says what is to
-// blame, and notices before it has allocated many times the limit.
+// TestBudget has queries that exceed each limit: they fail, name the construct, and stop before
+// they have allocated many times the limit.
 func TestBudget(t *testing.T) {
 	quote := func(s string, n int) []byte { return []byte(`"` + strings.Repeat(s, n/len(s)) + `"`) }
 	many := func(part, sep string, n int) string { return strings.TrimSuffix(strings.Repeat(part+sep, n), sep) }

@@ -248,8 +248,8 @@ func normal(v any) any {
 	return v
 }
 
-// TestPlanAgreesWithMatches draws conditions, and has many documents for each:
-// what matches is within what planning says, and what is within matches if it is covered.
+// TestPlanAgreesWithMatches draws conditions, with many documents for each: matching documents are
+// within the plan, and documents within a covered plan match.
 func TestPlanAgreesWithMatches(t *testing.T) {
 	literal := rapid.SampledFrom([]string{"null", "false", "true", "0", "1", "2", "'a'", "'ab'", "'b'", "[1]", "undefined", "@p"})
 	path := rapid.SampledFrom([]string{"c.x", "c.y", `c["z"]["w"]`})
