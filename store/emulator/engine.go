@@ -50,7 +50,7 @@ type Options struct {
 	// Partitions is the number of physical partitions of a new container, at most 256. Default 1.
 	Partitions int
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
-	// writes of the last second, but never part of one. For bulk loads.
+	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
 	// ReplicaLag makes reads see the state of this long ago, unless their session token is newer,
 	// as clients of the service do when a replica lags. Transactional batches see the newest state.
