@@ -366,10 +366,8 @@ func (e *Engine) items(q *request) (*response, error) {
 	if err := q.checkHeaders(); err != nil {
 		return nil, err
 	}
-	id, match := "", q.get("If-Match")
-	if len(q.segments) == 6 {
-		id = q.segments[5]
-	}
+	id := q.segments[len(q.segments)-1] // of kinds that name an item; assigned once, so that closures copy it
+	match := q.get("If-Match")
 	switch q.kind {
 	case Read:
 		return e.readItem(q, c, id)
