@@ -51,7 +51,7 @@ var prices = map[string]map[string]price{
 	"Like":    {"post": {batch: &postsBatch, keys: forParents}},
 	"Mutation": {
 		"createUser":    {each: 12.4},             // C1
-		"updateUser":    {each: 34.3},             // C1
+		"updateUser":    {each: 39.3},             // C1
 		"createPost":    {each: 19.2, copy: 5.3},  // C2
 		"updatePost":    {each: 33.5, copy: 10.3}, // C2
 		"deletePost":    {each: 34.4, copy: 10.3},

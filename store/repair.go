@@ -160,7 +160,7 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 }
 
 // repairReservation reserves the name that a user carries where there is no
-// reservation, or one that is going to expire, or one that somebody else has left
+// reservation, or one that is going to expire, or one that another user has left
 // over. Another reservation of the user's own stays as it is, also one that is made
 // meanwhile.
 func (s *Store) repairReservation(ctx context.Context, op string, u *User, have *usernameItem, etag azcore.ETag) error {

@@ -229,8 +229,8 @@ type rename struct {
 	at   uint32 // Unix seconds
 }
 
-// renameLag is how long copies may lag behind a rename: longer than projections do unless
-// they stand still.
+// renameLag is how long copies may lag behind a rename: longer than projections take, unless
+// they are stopped.
 const renameLag = time.Hour
 
 type sessionKey struct{}

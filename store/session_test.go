@@ -379,7 +379,6 @@ func mustDatabase(t testing.TB, c *azcosmos.Client) *azcosmos.DatabaseClient {
 	return db
 }
 
-// A cache's copy is good for a session that has written nothing newer where it was read.
 // A session's token tells whom the session has renamed within the last hour, also after
 // later writes, and also if the rename was only repeated.
 func TestSessionRenamed(t *testing.T) {
@@ -452,6 +451,7 @@ func TestSessionRenamed(t *testing.T) {
 	}
 }
 
+// A cache's copy is good for a session that has written nothing newer where it was read.
 func TestSessionAdmits(t *testing.T) {
 	one := newInstance(t, laggingEngine(t), &store.Sessions{})
 	ctx, session := one.within(t, "")

@@ -21,6 +21,8 @@ type userItem struct {
 	ItemID string `json:"id"` // == userId
 	User
 	InputDigest string `json:"inputDigest,omitempty"`
+
+	FormerUsernames []string `json:"formerUsernames,omitempty"` // that are kept for the user, the newest last
 }
 
 func (u *userItem) plain(p *plain, name string) bool {
@@ -63,6 +65,14 @@ func (s *Store) User(ctx context.Context, id string) (*User, error) {
 }
 
 func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id string) (*User, error) {
+	item, err := readUserItem(ctx, op, c, id)
+	if item == nil {
+		return nil, err
+	}
+	return &item.User, nil
+}
+
+func readUserItem(ctx context.Context, op string, c *azcosmos.ContainerClient, id string) (*userItem, error) {
 	if !validID(id) {
 		return nil, nil
 	}
@@ -70,7 +80,11 @@ func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id st
 	if raw == nil || err != nil {
 		return nil, err
 	}
-	return decodeUser(op, raw)
+	item, ok, err := decode[userItem](op, typeUser, raw)
+	if !ok {
+		return nil, err
+	}
+	return &item, nil
 }
 
 // Users reads many users in one request: result[i] is nil if ids[i] does not exist.

@@ -68,8 +68,12 @@ const (
 	sagaTimeout      = reservationGrace / 2
 )
 
-// releasedFor is how long a released name is kept for the user who had it.
-const releasedFor = 30 * 24 * time.Hour
+// A released name is kept for the user who had it for releasedFor, unless they release
+// maxFormer others after it: so nobody can hold many names.
+const (
+	releasedFor = 30 * 24 * time.Hour
+	maxFormer   = 5
+)
 
 // UserByUsername finds a user by name, without regard to case, or by a name that the
 // user has released and nobody may take yet: two point reads. It returns nil if there
@@ -189,28 +193,28 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 	session, _ := ctx.Value(sessionKey{}).(*Session)
 	session.noteWrite() // a repetition may find that nothing is left to write
 	for range 3 {
-		u, err := readUser(ctx, op, s.users, userID)
+		u, err := readUserItem(ctx, op, s.users, userID)
 		if err != nil {
 			return nil, err
 		}
 		if u == nil {
-			return nil, &Error{Code: NotFound, Op: op, Message: "there is no such user"}
+			return nil, &Error{Code: NotFound, Op: op, Message: "user not found"}
 		}
 		if u.Username == username {
 			session.noteRename(userID)
-			return u, nil
+			return &u.User, nil
 		}
 		renamed, err := s.rename(ctx, op, session, u, username)
 		if renamed != nil || err != nil {
 			return renamed, err
 		}
 	}
-	return nil, &Error{Code: Conflict, Op: op, Message: "the user is being renamed by somebody else; try again"}
+	return nil, &Error{Code: Conflict, Op: op, Message: "another request is renaming the user; try again"}
 }
 
 // rename takes the steps from one name to another. It returns nil if the user was
 // changed meanwhile.
-func (s *Store) rename(ctx context.Context, op string, session *Session, u *User, username string) (*User, error) {
+func (s *Store) rename(ctx context.Context, op string, session *Session, u *userItem, username string) (*User, error) {
 	var old *usernameItem
 	var etag azcore.ETag
 	if usernameKey(u.Username) != usernameKey(username) {
@@ -234,9 +238,13 @@ func (s *Store) rename(ctx context.Context, op string, session *Session, u *User
 		}
 	}
 	session.noteRename(u.ID)
+	former, freed := formerUsernames(u, username)
 	var p patch
 	p.condition = fmt.Sprintf("from c where c.revision = %d", u.Revision)
 	p.set("/username", username)
+	if !slices.Equal(former, u.FormerUsernames) {
+		p.set("/formerUsernames", former)
+	}
 	p.increment("/revision", 1)
 	r, err := patchItem(ctx, s.users, u.ID, u.ID, p, withContent)
 	if hasStatus(err, http.StatusPreconditionFailed) {
@@ -257,10 +265,44 @@ func (s *Store) rename(ctx context.Context, op string, session *Session, u *User
 			s.o.Logger.Warn("old username not released", logUser, u.ID, logError, err)
 		}
 	}
+	for _, name := range freed {
+		if err := s.free(ctx, op, u.ID, name); err != nil { // it expires all the same
+			s.o.Logger.Warn("former username not freed", logUser, u.ID, logError, err)
+		}
+	}
 	if renamed != nil {
 		return renamed, nil
 	}
 	return decodeUser(op, r.Value)
+}
+
+// formerUsernames returns the names to keep for a user who takes another name, and those
+// that are too many.
+func formerUsernames(u *userItem, username string) (kept, freed []string) {
+	taken := usernameKey(username)
+	if usernameKey(u.Username) == taken {
+		return u.FormerUsernames, nil
+	}
+	for _, name := range append(slices.Clone(u.FormerUsernames), u.Username) {
+		if k := usernameKey(name); k != taken && (k != usernameKey(u.Username) || name == u.Username) {
+			kept = append(kept, name)
+		}
+	}
+	extra := max(0, len(kept)-maxFormer)
+	return kept[extra:], kept[:extra]
+}
+
+// free removes the reservation of a name that is kept for a user.
+func (s *Store) free(ctx context.Context, op, userID, name string) error {
+	r, etag, err := s.reservation(ctx, op, name)
+	if r == nil || err != nil || r.OwnerID != userID || r.TTL == 0 {
+		return err
+	}
+	_, err = s.users.DeleteItem(ctx, key(r.ID), r.ID, ifMatch(etag))
+	if hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+		return nil
+	}
+	return cosmosError(op, err)
 }
 
 // release keeps a name that its owner has been seen without for releasedFor, or
@@ -281,7 +323,7 @@ func (s *Store) release(ctx context.Context, c *azcosmos.ContainerClient, r *use
 
 // sweepUsernames handles changes of the users container: it releases or removes
 // reservations that are older than the grace and whose owners do not carry the names.
-// What changes meanwhile comes by again.
+// What changes meanwhile is handled again.
 func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
 	var all []reservedName
 	for _, raw := range items {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -675,6 +676,34 @@ func TestReleasedUsername(t *testing.T) {
 		})
 		_, err = w.RenameUser(t.Context(), grace.ID, "ada")
 		wantCode(t, err, store.Conflict, "username")
+	})
+	t.Run("the sixth frees the first", func(t *testing.T) {
+		w, ada, grace := setup(t)
+		for i := range 5 {
+			if _, err := w.RenameUser(t.Context(), ada.ID, fmt.Sprint("name-", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := map[string]string{"countess": ada.ID + released, "name-0": ada.ID + released, "name-1": ada.ID + released, "name-2": ada.ID + released,
+			"name-3": ada.ID + released, "name-4": ada.ID, "grace": grace.ID}
+		if diff := cmp.Diff(want, w.reservations()); diff != "" {
+			t.Error(diff)
+		}
+		if _, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil {
+			t.Error(err)
+		}
+		_, err := w.RenameUser(t.Context(), grace.ID, "countess")
+		wantCode(t, err, store.Conflict, "username")
+
+		// A name that is taken back is not kept any more, and frees no other.
+		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+			t.Fatal(err)
+		}
+		delete(want, "countess")
+		maps.Copy(want, map[string]string{"countess": ada.ID, "name-4": ada.ID + released, "ada": grace.ID, "grace": grace.ID + released})
+		if diff := cmp.Diff(want, w.reservations()); diff != "" {
+			t.Error(diff)
+		}
 	})
 	t.Run("is no difference", func(t *testing.T) {
 		w, _, _ := setup(t)
