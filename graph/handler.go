@@ -229,6 +229,9 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission, origi
 	return e, nil
 }
 
+// inputTypes is a schema that has all input types.
+var inputTypes = sync.OnceValue(func() *ast.Schema { return servedSchema(false) })
+
 // servedSchema is the schema without what the generated code cannot keep: @defer,
 // which a single answer would get wrong without saying so. Outside development it
 // also lacks the introspection fields.

@@ -81,3 +81,34 @@ func TestInvalidInput_OtherRootFieldsOfTheMutationExecute(t *testing.T) {
 		t.Error(feed.body)
 	}
 }
+
+// Values of the wrong type in variables are found by the executor, one at a time; all are
+// reported.
+func TestInvalidVariables_EachInvalidValueIsAnErrorOfItsOwn(t *testing.T) {
+	b := smallBlog(t, Options{})
+	const create = `mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`
+	for name, tt := range map[string]struct {
+		query     string
+		variables map[string]any
+		fields    []string
+	}{
+		"wrong types":         {create, map[string]any{"i": map[string]any{"title": 1, "content": true}}, []string{"i.title", "i.content"}},
+		"missing and wrong":   {create, map[string]any{"i": map[string]any{"idempotencyKey": 5}}, []string{"i.title", "i.content", "i.idempotencyKey"}},
+		"null and unknown":    {create, map[string]any{"i": map[string]any{"title": nil, "content": "c", "tags": []string{}}}, []string{"i.title", "i.tags"}},
+		"not an object":       {create, map[string]any{"i": "post"}, []string{"i"}},
+		"missing":             {create, nil, []string{"i"}},
+		"of several":          {`query($n: Int, $ids: [ID!]!) { feed(first: $n) { edges { cursor } } nodes(ids: $ids) { id } }`, map[string]any{"n": 1 << 40, "ids": []any{"x", nil, 1.5}}, []string{"n", "ids[1]", "ids[2]"}},
+		"beside a rule of it": {`query($o: SortOrder, $n: Int) { feed(first: $n) { edges { node { comments(order: $o) { edges { cursor } } } } } }`, map[string]any{"o": "newest_first", "n": "5"}, []string{"o", "n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := post(t, b, "demo:ada", tt.query, tt.variables)
+			var want []string
+			for _, field := range tt.fields {
+				want = append(want, fmt.Sprintf("BAD_USER_INPUT %s []", field))
+			}
+			if diff := cmp.Diff(want, a.problems()); diff != "" {
+				t.Errorf("%s\n%s", diff, a.body)
+			}
+		})
+	}
+}

@@ -37,7 +37,7 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 // that is malformed is an error of its own, and null among the others.
 func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, error) {
 	if len(texts) > maxNodes {
-		return nil, refuse("ids", "ids must have at most %d ids", maxNodes)
+		return nil, refuse("ids", "ids must have at most %d entries", maxNodes)
 	}
 	ids := make([]globalid.ID, len(texts))
 	for i, text := range texts {

@@ -271,6 +271,11 @@ func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in
 // prepareOperation finds the operation that is asked for and checks it.
 func prepareOperation(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
 	op, errs := exec.CreateOperationContext(ctx, params)
+	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
+		if all := variableErrors(inputTypes(), op.Operation, params.Variables); all != nil {
+			return op, all
+		}
+	}
 	if op.Doc == nil || op.Operation != nil || params.OperationName != "" {
 		return op, errs
 	}
