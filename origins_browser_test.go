@@ -141,7 +141,7 @@ func TestOriginsInBrowser_OtherPageIsRefusedUntilTheFlagInTheLogIsSet(t *testing
 	if diff := cmp.Diff(allRefused, p.use(origin, s)); diff != "" {
 		t.Error(diff)
 	}
-	want := fmt.Sprintf(`level=WARN msg="origin refused" origin=%s fix="%s%[1]s"`, origin, fix)
+	want := fmt.Sprintf(`level=WARN msg="origin refused" origin=%s admit-with="%s%[1]s"`, origin, fix)
 	if n := strings.Count(s.log.String(), "origin refused"); n != 1 || !strings.Contains(s.log.String(), want) {
 		t.Errorf("%d lines, want one %s: %s", n, want, s.log)
 	}

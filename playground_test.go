@@ -23,11 +23,18 @@ import (
 func TestPlayground(t *testing.T) {
 	path := browserPath(t)
 	s := start(t, "--data", t.TempDir(), "--no-demo")
+	p := openPage(t, path, s.root)
+	p.tab("Post")
+	p.sees(p.query, `post(id: "POST_ID")`)
 	s.do("ada", createUser, map[string]any{"name": "ada"})
 	created := s.do("ada", createPost, map[string]any{"title": "Written before", "content": "x"})
 	id := at(t, created, "createPost.post.id").(string)
 	s.do("ada", `mutation($id: ID!) { createComment(input: {postId: $id, content: "First."}) { comment { id } } likePost(input: {postId: $id}) { like { id } } }`, map[string]any{"id": id})
-	p := openPage(t, path, s.root)
+	p.settled("POST_ID")
+	p.do("reload", chromedp.Reload()) // there is a post to name now
+	p.tab("Post")
+	p.sees(p.query, `post(id: "`+id+`")`)
+	p.tab("Feed")
 
 	// The first tab says who one is, and its response what it cost before the data.
 	p.sees(p.text, `"Bearer demo:ada"`, `"Byline-Cost": "summary"`)
@@ -47,9 +54,14 @@ func TestPlayground(t *testing.T) {
 	p.uncovered(1)
 	p.keys(kb.Escape)
 	p.uncovered(0)
-	p.keys("le ")
+	p.keys("le i")
+	p.uncovered(1)
+	p.do("run", chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(kb.ModifierCtrl)))
+	p.uncovered(0)
+	p.shows(`"GRAPHQL_VALIDATION_FAILED"`)
+	p.keys("d ")
 	p.keys(kb.Escape)
-	if text := p.query(); !strings.HasPrefix(text, "{ feed(first: 1) { edges { node { title ") {
+	if text := p.query(); !strings.HasPrefix(text, "{ feed(first: 1) { edges { node { title id ") {
 		t.Errorf("the editor has %q", text)
 	}
 	p.execute()
@@ -121,6 +133,12 @@ func TestPlayground(t *testing.T) {
 	p.execute()
 	p.shows(`"username": "countess"`)
 	p.uncovered(0)
+	p.tab("Post") // in the session of the rename
+	p.execute()
+	p.shows(`"content": "First."`, `"username": "countess"`)
+	if result := p.result(); strings.Contains(result, `"username": "ada"`) {
+		t.Errorf("after the rename the post has its old name: %s", result)
+	}
 
 	p.tab("Live")
 	p.execute()
@@ -145,7 +163,7 @@ func TestPlayground(t *testing.T) {
 	p.tab("Feed")
 	p.paste("{ viewer { username } } # mine")
 	p.uncovered(0)
-	p.settled()
+	p.settled("# mine")
 	p.do("resize", chromedp.EmulateViewport(600, 800))
 	p.do("reload", chromedp.Reload())
 	eventually(t, func() error {
@@ -273,10 +291,10 @@ func (p *page) frame() {
 	p.eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(""))))`)
 }
 
-// settled waits until the page has stored its state, which it does 300 ms after a change.
-func (p *page) settled() {
+// settled waits until the page has stored a text, which it does 300 ms after a change.
+func (p *page) settled(text string) {
 	p.t.Helper()
-	p.sees(func() string { return p.eval(`localStorage.getItem("graphql-playground") ?? ""`) }, "# mine")
+	p.sees(func() string { return p.eval(`localStorage.getItem("graphql-playground") ?? ""`) }, text)
 }
 
 // paste replaces what is in the editor at once, so that nothing is suggested.

@@ -35,7 +35,7 @@ func checkOrigins(origins []string) error {
 // maxRefused is how many refused origins are told apart in the log.
 const maxRefused = 100
 
-// maxOrigin is how much of an origin is remembered and logged, in bytes.
+// maxOrigin is how much of an origin is kept and logged, in bytes.
 const maxOrigin = 300
 
 // origins are those whose pages may use the edge, beside its own. It is safe for concurrent
@@ -84,7 +84,7 @@ func (o *origins) logRefused(r *http.Request) {
 	}
 	attrs := []slog.Attr{slog.String(logOrigin, known)}
 	if checkOrigins([]string{known}) == nil { // not "null", for instance
-		attrs = append(attrs, slog.String(logFix, "--cors-origins="+strings.Join(append(slices.Clip(o.named), known), ",")))
+		attrs = append(attrs, slog.String(logAdmit, "--cors-origins="+strings.Join(append(slices.Clip(o.named), known), ",")))
 	}
 	o.log.LogAttrs(r.Context(), slog.LevelWarn, "origin refused", attrs...)
 }
@@ -102,7 +102,7 @@ func isSameOrigin(r *http.Request, origin string) bool {
 // Keys of log attributes.
 const (
 	logOrigin = "origin"
-	logFix    = "fix"
+	logAdmit  = "admit-with"
 )
 
 // guard refuses what a page of another origin makes a browser send, except for reads; pages
@@ -111,7 +111,7 @@ func (o *origins) guard(next http.Handler, p presenter) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		prepare(w.Header(), r)
-		err := &refusal{code: forbidden, message: "requests from pages of this origin are not allowed: the server's --cors-origins does not name it"}
+		err := &refusal{code: forbidden, message: "requests from pages of this origin are not allowed"}
 		write(w, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 	}))
 	protected := protection.Handler(next)

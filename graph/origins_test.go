@@ -149,7 +149,7 @@ func TestLoopbackOrigins_AnyPortIsAdmittedAndNothingElse(t *testing.T) {
 func TestRefusedOrigin_IsLoggedOnceWithTheFlagThatAdmitsIt(t *testing.T) {
 	var log strings.Builder
 	h := deaf(t, Options{Logger: textLogger(&log), Origins: []string{app}, LoopbackOrigins: true})
-	const line = `level=WARN msg="origin refused" origin=` + stranger + ` fix="--cors-origins=` + app + "," + stranger + `"`
+	const line = `level=WARN msg="origin refused" origin=` + stranger + ` admit-with="--cors-origins=` + app + "," + stranger + `"`
 	upgrade := fromPage(stranger, http.MethodGet, "/graphql", "")
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 		upgrade.Header.Set(name, value)

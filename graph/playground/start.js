@@ -15,12 +15,24 @@ new MutationObserver((records) => {
 const asTyped = (text) => {
   const message = JSON.parse(text);
   const request = message.payload ?? message; // over WebSocket, or HTTP
-  const editor = document.querySelector(".CodeMirror"); // the first one is the query's
-  if (editor && request.query && request.operationName !== "IntrospectionQuery") request.query = editor.CodeMirror.getValue();
+  const editor = document.querySelector(".CodeMirror")?.CodeMirror; // the first one is the query's
+  if (editor && request.query && request.operationName !== "IntrospectionQuery") {
+    request.query = editor.getValue();
+    editor.state.completionActive?.close();
+  }
   return JSON.stringify(message);
 };
+
+// What one tab wrote, the others read: each request continues the session of the last write.
+let session;
 const originalFetch = window.fetch;
-window.fetch = (url, init) => originalFetch(url, init?.body ? { ...init, body: asTyped(init.body) } : init);
+window.fetch = async (url, init) => {
+  if (!init?.body) return originalFetch(url, init);
+  const headers = session ? { "Byline-Session": session, ...init.headers } : init.headers;
+  const response = await originalFetch(url, { ...init, headers, body: asTyped(init.body) });
+  session = response.headers.get("Byline-Session") ?? session;
+  return response;
+};
 const originalSend = WebSocket.prototype.send;
 WebSocket.prototype.send = function (text) {
   originalSend.call(this, asTyped(text));
@@ -30,8 +42,11 @@ addEventListener("load", () => {
   const endpoint = location.origin + "/graphql"; // absolute, as the playground stores its state by it
   const { version, tabs, settings } = prepared;
   const options = { endpoint, subscriptionEndpoint: endpoint.replace("http", "ws"), settings };
-  // Keep the user's tabs across a reload, unless the prepared ones have changed.
-  if (localStorage.getItem("byline-playground") !== version || !localStorage.getItem("graphql-playground")) {
+  // Keep the user's tabs across a reload, unless the prepared ones have changed, or have the id
+  // of a post now.
+  const stored = localStorage.getItem("graphql-playground");
+  const noPost = (text) => text.includes("POST_" + "ID");
+  if (localStorage.getItem("byline-playground") !== version || !stored || (noPost(stored) && !noPost(JSON.stringify(tabs)))) {
     options.tabs = tabs.map((tab) => ({ ...tab, endpoint }));
   }
   localStorage.setItem("byline-playground", version);
