@@ -1,15 +1,20 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 
 	"github.com/alecthomas/kong"
+
+	"byline/internal/console"
 )
 
-// Commands are the commands beside serve. They need a Listening and a Schema to be bound.
-type Commands struct {
+// commands are the commands of byline. The value of a flag is the one that is given, or that of
+// its environment variable, or the default.
+type commands struct {
+	Serve    serveCommand   `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Traces go to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set."`
 	Emulator Emulator       `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
 	Views    viewsCommands  `cmd:"" help:"Inspect and repair projections."`
 	Seed     seedCommand    `cmd:"" help:"Load a blog of any size. May be interrupted and run again."`
@@ -20,20 +25,17 @@ type Commands struct {
 // Listening is called with its address when a server accepts connections; nil calls nothing.
 type Listening func(net.Addr)
 
-// Schema is the GraphQL schema that is served.
-type Schema string
-
-type schemaCommand struct{}
-
-// Run prints the schema.
-func (schemaCommand) Run(k *kong.Context, schema Schema) error {
-	_, err := io.WriteString(k.Stdout, string(schema))
-	return err
+// Run parses args, runs the command that they name until it is done or ctx ends, and returns the
+// exit status. schema is the GraphQL schema that is served. listening, if it is not nil, is called
+// with the address when a server accepts connections.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer, schema string, listening Listening) int {
+	return console.Run(ctx, "byline", &commands{}, args, stdout, stderr, kong.Help(help), kong.Bind(listening, schemaText(schema)),
+		kong.Description("A GraphQL gateway for a blog on Azure Cosmos DB, with an embedded engine for development."))
 }
 
-// Help prints the help of a command; for the whole program, the commands and then the flags of
+// help prints the help of a command; for the whole program, the commands and then the flags of
 // serve, the default.
-func Help(o kong.HelpOptions, c *kong.Context) error {
+func help(o kong.HelpOptions, c *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(o, c); err != nil || c.Selected() != nil {
 		return err
 	}

@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"byline/internal/secrettest"
+	"byline/store/emulator"
+)
+
+// TestStoppedBeforeTheAccountAnswers: whoever is told to stop does, although azcosmos asks
+// for the account's properties for a minute, whether or not anybody waits for them.
+func TestStoppedBeforeTheAccountAnswers(t *testing.T) {
+	t.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey))
+	for command, want := range map[string]int{"serve --listen localhost:0": 0, "views status": 1, "seed --users 1": 1} {
+		t.Run(command, func(t *testing.T) {
+			asked := make(chan struct{}, 1)
+			account := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+				<-r.Context().Done()
+			}))
+			defer account.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var log output
+			ended := make(chan int, 1)
+			go func() {
+				ended <- run(ctx, append(strings.Fields(command), "--cosmos-endpoint", account.URL), io.Discard, &log, nil)
+			}()
+			<-asked
+			cancel()
+			select {
+			case status := <-ended:
+				if status != want {
+					t.Errorf("status %d: %s", status, &log)
+				}
+			case <-time.After(15 * time.Second):
+				t.Error("goes on")
+				<-ended
+			}
+		})
+	}
+}

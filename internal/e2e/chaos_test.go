@@ -1,0 +1,607 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"byline/internal/cli"
+	"byline/store/emulator"
+)
+
+// chaosDuration makes TestChaos long, and strict about the time that the copies
+// have to become true:
+//
+//	go test ./internal/e2e -run TestChaos -chaos.duration 60s -v
+var chaosDuration = flag.Duration("chaos.duration", 0, "how long each part of TestChaos goes on, and then 10 s are enough for the copies; 0: a few seconds, and as long as a busy machine needs")
+
+var chaosSeed = flag.Uint64("chaos.seed", 0, "what TestChaos's choices begin with; 0: at random")
+
+// chaosEngineArgs, in the environment, makes this test binary a `byline emulator`
+// that throttles 5% of the requests and splits partitions when it is told to. It
+// holds the directory and the address, separated by a line break.
+const chaosEngineArgs = "BYLINE_CHAOS_ENGINE"
+
+func chaosEngine() int {
+	dir, address, _ := strings.Cut(os.Getenv(chaosEngineArgs), "\n")
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	err := func() (err error) {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		engine, err := emulator.Open(dir, emulator.Options{Logger: log})
+		if err != nil {
+			return err
+		}
+		engine.Inject(func(emulator.Operation) emulator.Fault {
+			if rand.N(100) < 5 {
+				return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: 20 * time.Millisecond}
+			}
+			return emulator.Fault{}
+		})
+		go func() {
+			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+				container, id, _ := strings.Cut(lines.Text(), " ")
+				fmt.Println(engine.Split("blog", container, id))
+			}
+			os.Exit(0) // the test has ended
+		}()
+		return (&cli.Emulator{Data: dir, HTTP: true, Sync: true, Listen: address}).Serve(context.Background(), engine, listener, log, nil)
+	}()
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// engineProcess is the engine as a process of its own, always on one address.
+type engineProcess struct {
+	t            testing.TB
+	dir, address string
+	cmd          *exec.Cmd
+	log          *output
+	in           io.WriteCloser
+	out          *bufio.Reader
+}
+
+func startEngine(t testing.TB) *engineProcess {
+	t.Helper()
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	// A port that nobody is given for an outgoing connection while the engine is down.
+	for range 100 {
+		e := &engineProcess{t: t, dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", 20_000+rand.N(10_000))}
+		if l, err := net.Listen("tcp", e.address); err == nil {
+			l.Close()
+			e.start()
+			return e
+		}
+	}
+	t.Fatal("no free port")
+	return nil
+}
+
+func (e *engineProcess) start() {
+	e.t.Helper()
+	e.log = &output{}
+	e.cmd = exec.Command(os.Args[0])
+	e.cmd.Env = append(os.Environ(), chaosEngineArgs+"="+e.dir+"\n"+e.address)
+	e.cmd.Stderr = e.log
+	in, err := e.cmd.StdinPipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	out, err := e.cmd.StdoutPipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.in, e.out = in, bufio.NewReader(out)
+	if err := e.cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(e.kill)
+	eventually(e.t, func() error {
+		if !strings.Contains(e.log.String(), "msg=listening") {
+			return fmt.Errorf("the engine does not listen: %s", e.log)
+		}
+		return nil
+	})
+}
+
+// kill is kill -9.
+func (e *engineProcess) kill() {
+	_ = e.cmd.Process.Kill()
+	_ = e.cmd.Wait()
+}
+
+// split splits a physical partition.
+func (e *engineProcess) split(container, id string) {
+	e.t.Helper()
+	if _, err := fmt.Fprintln(e.in, container, id); err != nil {
+		e.t.Fatal(err)
+	}
+	if answer, err := e.out.ReadString('\n'); err != nil || answer != "<nil>\n" {
+		e.t.Fatalf("split %s %s: %v %s", container, id, err, answer)
+	}
+}
+
+// flags let another byline find the engine; startEngine has put its key into the
+// environment.
+func (e *engineProcess) flags() []string {
+	return []string{"--cosmos-endpoint", "http://" + e.address + "/"}
+}
+
+// TestChaos lets clients write to three instances on one engine, all of them
+// processes of their own, kills one of them every few seconds and starts it again,
+// while the engine throttles 5% of the requests and splits partitions. When the
+// load stops, every copy has become equal to its source within 10 s, and what was
+// acknowledged is there, once.
+func TestChaos(t *testing.T) {
+	t.Run("instances are killed", func(t *testing.T) { runChaos(t, false) })
+	t.Run("instances and the engine are killed", func(t *testing.T) { runChaos(t, true) })
+}
+
+func runChaos(t *testing.T, killEngine bool) {
+	duration, every, within := *chaosDuration, 3*time.Second, 10*time.Second
+	if duration == 0 {
+		duration, every, within = 5*time.Second, time.Second, time.Minute
+	}
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-chaos.seed=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+
+	engine := startEngine(t)
+	c := &cluster{engine: engine}
+	for i := range c.instances {
+		c.start(t, i)
+	}
+	var writers []*writer
+	for i := range 6 {
+		w := newWriter(t, c, fmt.Sprintf("writer%d", i), rand.New(rand.NewPCG(seed, uint64(i)+1)))
+		w.create()
+		writers = append(writers, w)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var load sync.WaitGroup
+	stop := func() { cancel(); load.Wait() }
+	defer stop()
+	for _, w := range writers {
+		load.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				w.step()
+				time.Sleep(time.Duration(w.random.Int64N(int64(20 * time.Millisecond))))
+			}
+		})
+	}
+
+	began := time.Now()
+	splits := []func(){func() { engine.split("posts", "0") }, func() { engine.split("users", "0") }, func() { engine.split("posts", "1") }}
+	instances, engines := 0, 0
+	for kill := 0; kill < 4 || time.Since(began) < duration; kill++ {
+		time.Sleep(every/2 + time.Duration(random.Int64N(int64(every/2))))
+		if len(splits) > 0 {
+			splits[0]()
+			splits = splits[1:]
+		}
+		// What is killed is in the middle of the split, or behind it.
+		time.Sleep(time.Duration(random.Int64N(int64(every / 4))))
+		if killEngine && kill%2 == 0 {
+			engine.kill()
+			time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
+			engine.start()
+			engines++
+			continue
+		}
+		i := random.IntN(len(c.instances))
+		c.at(i).Kill()
+		time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
+		c.start(t, i)
+		instances++
+	}
+	stop()
+	stopped := time.Now()
+	var out, log output
+	status := run(t.Context(), append([]string{"views", "verify", "--settle", within.String()}, engine.flags()...), &out, &log, nil)
+	took := time.Since(stopped)
+	if status != 0 {
+		t.Errorf("views verify: status %d after %v: %s%s", status, took, out.String(), log.String())
+	}
+	if took > within {
+		t.Errorf("the copies were true only after %v", took)
+	}
+	operations, retries := 0, 0
+	for _, w := range writers {
+		operations += w.operations
+		retries += w.retries
+		w.account()
+	}
+	accountAll(writers)
+	t.Logf("%d operations, of which %d had to be tried again; %d instances and %d engines killed; %d splits; copies verified %v after the load stopped",
+		operations, retries, instances, engines, 3-len(splits), took.Round(time.Millisecond))
+	if operations < 20 {
+		t.Error("that was not much of a test")
+	}
+	// One lease for each range is left, and somebody works on each.
+	eventually(t, func() error {
+		var out, log output
+		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {
+			return errors.New(log.String())
+		}
+		wanted := map[string]int{"projections-posts": 1, "projections-users": 1} // the sweep of usernames takes its time
+		for _, processor := range []string{"projections-posts", "projections-users", "projections-posts"}[:3-len(splits)] {
+			wanted[processor]++
+		}
+		for processor, n := range wanted {
+			if have := strings.Count(out.String(), "| "+processor+" "); have != n {
+				return fmt.Errorf("%d leases for %d ranges of %s:\n%s", have, n, processor, out.String())
+			}
+		}
+		if strings.Contains(out.String(), "nobody") {
+			return fmt.Errorf("nobody works on a range:\n%s", out.String())
+		}
+		return nil
+	})
+	if t.Failed() {
+		for i := range c.instances {
+			t.Logf("instance %d:\n%s", i, c.at(i).Log)
+		}
+	}
+}
+
+// cluster is three instances on one engine.
+type cluster struct {
+	engine *engineProcess
+
+	mu        sync.Mutex
+	instances [3]*process // guarded by mu
+	kept      []string    // guarded by mu; posts that everybody comments on and likes
+}
+
+func (c *cluster) start(t *testing.T, i int) {
+	t.Helper()
+	p := startProcess(t, c.engine.flags()...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.instances[i] = p
+}
+
+func (c *cluster) at(i int) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.instances[i]
+}
+
+func (c *cluster) keep(post string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = append(c.kept, post)
+}
+
+func (c *cluster) somePost(r *rand.Rand) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept[r.IntN(len(c.kept))]
+}
+
+// writer is somebody who writes, and remembers all that was acknowledged. What has
+// been tried more than once is left alone afterwards: an earlier attempt may still
+// be on its way.
+type writer struct {
+	t      *testing.T
+	c      *cluster
+	random *rand.Rand
+
+	subject, id, name  string
+	settled            bool // the name
+	renamed            time.Time
+	posts              map[string]*chaosPost
+	comments           map[string]*chaosComment
+	likes              map[string]*chaosLike // by post
+	operations, number int
+	retries            int
+}
+
+type chaosPost struct {
+	title                  string
+	kept, deleted, settled bool
+	version                float64
+}
+
+type chaosComment struct {
+	post, content string
+	deleted       bool
+}
+
+type chaosLike struct{ takenBack, settled bool }
+
+func newWriter(t *testing.T, c *cluster, name string, r *rand.Rand) *writer {
+	return &writer{t: t, c: c, random: r, subject: name, name: name, posts: map[string]*chaosPost{}, comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}}
+}
+
+// do sends an operation to one instance after the other until it is answered. An
+// answer with the code is passed on. again says whether it was tried before.
+func (w *writer) do(query string, variables map[string]any, code string) (data map[string]any, refused, again bool) {
+	w.operations++
+	for deadline := time.Now().Add(time.Minute); ; again = true {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		out, err := w.c.at(w.random.IntN(len(w.c.instances))).PostWithin(ctx, w.subject, query, variables)
+		cancel()
+		var got any
+		if err == nil && out.Errors == nil {
+			return out.Data, false, again
+		} else if err == nil {
+			if got = out.Errors[0].Extensions["code"]; got == code {
+				return nil, true, again
+			}
+			if got != "THROTTLED" && got != "UNAVAILABLE" && got != "CONFLICT" {
+				w.t.Errorf("%s: %v", query, out.Errors)
+				return nil, true, again
+			}
+		}
+		if time.Now().After(deadline) {
+			w.t.Errorf("%s is not answered: %v %v", query, err, out.Errors)
+			return nil, true, again
+		}
+		w.retries++
+		time.Sleep(time.Duration(5+w.random.IntN(20)) * time.Millisecond)
+	}
+}
+
+// key is a new idempotency key.
+func (w *writer) key() string {
+	w.number++
+	return fmt.Sprint(w.subject, "-", w.number)
+}
+
+// create makes the writer's user and first post.
+func (w *writer) create() {
+	data, refused, _ := w.do(`mutation($name: String!, $key: String) { createUser(input: {username: $name, idempotencyKey: $key}) { user { id } } }`,
+		map[string]any{"name": w.name, "key": w.key()}, "")
+	if refused {
+		return
+	}
+	w.id = at(w.t, data, "createUser.user.id").(string)
+	w.write(true)
+}
+
+// step does one thing.
+func (w *writer) step() {
+	switch n := w.random.IntN(100); {
+	case n < 40:
+		w.comment()
+	case n < 65:
+		w.like()
+	case n < 80:
+		w.write(w.random.IntN(3) == 0)
+	case n < 87:
+		w.edit()
+	case n < 91:
+		w.deletePost()
+	case n < 94:
+		w.deleteComment()
+	case n < 97:
+		w.unlike()
+	case n < 99:
+		w.rename()
+	default:
+		w.do(q6, nil, "")
+	}
+}
+
+func (w *writer) write(keep bool) {
+	key := w.key()
+	data, refused, again := w.do(`mutation($title: String!, $key: String) { createPost(input: {title: $title, content: "x", idempotencyKey: $key}) { post { id version } } }`,
+		map[string]any{"title": key, "key": key}, "")
+	if refused {
+		return
+	}
+	id := at(w.t, data, "createPost.post.id").(string)
+	w.posts[id] = &chaosPost{title: key, kept: keep, settled: again, version: at(w.t, data, "createPost.post.version").(float64)}
+	if keep {
+		w.c.keep(id)
+	}
+}
+
+// ownPost chooses a post that may be edited or deleted.
+func (w *writer) ownPost(keep bool) (string, *chaosPost) {
+	for id, p := range w.posts {
+		if !p.deleted && !p.settled && (keep || !p.kept) {
+			return id, p
+		}
+	}
+	return "", nil
+}
+
+func (w *writer) edit() {
+	id, p := w.ownPost(true)
+	if p == nil {
+		return
+	}
+	title := w.key()
+	data, refused, again := w.do(`mutation($id: ID!, $title: String!, $version: Int) { updatePost(input: {id: $id, title: $title, version: $version}) { post { version } } }`,
+		map[string]any{"id": id, "title": title, "version": p.version}, "CONFLICT")
+	if refused && !again {
+		w.t.Errorf("edit of %s at version %v is refused", id, p.version)
+	}
+	p.title, p.settled = title, again // the first attempt is what makes the second a conflict
+	if !refused {
+		p.version = at(w.t, data, "updatePost.post.version").(float64)
+	}
+}
+
+func (w *writer) deletePost() {
+	id, p := w.ownPost(false)
+	if p == nil {
+		return
+	}
+	if _, refused, again := w.do(`mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": id}, "NOT_FOUND"); refused && !again {
+		w.t.Errorf("post %s is lost", id)
+	}
+	p.deleted = true
+}
+
+func (w *writer) comment() {
+	post, key := w.c.somePost(w.random), w.key()
+	if own, p := w.ownPost(false); p != nil && w.random.IntN(3) == 0 {
+		post = own // which may be deleted with the comment
+	}
+	data, refused, _ := w.do(`mutation($post: ID!, $content: String!, $key: String) { createComment(input: {postId: $post, content: $content, idempotencyKey: $key}) { comment { id } } }`,
+		map[string]any{"post": post, "content": key, "key": key}, "")
+	if !refused {
+		w.comments[at(w.t, data, "createComment.comment.id").(string)] = &chaosComment{post: post, content: key}
+	}
+}
+
+func (w *writer) deleteComment() {
+	for id, c := range w.comments {
+		if p := w.posts[c.post]; c.deleted || p != nil && p.deleted {
+			continue
+		}
+		if _, refused, again := w.do(`mutation($id: ID!) { deleteComment(input: {id: $id}) { deletedCommentId } }`, map[string]any{"id": id}, "NOT_FOUND"); refused && !again {
+			w.t.Errorf("comment %s is lost", id)
+		}
+		c.deleted = true
+		return
+	}
+}
+
+func (w *writer) like() {
+	post := w.c.somePost(w.random)
+	if w.likes[post] != nil {
+		return
+	}
+	if _, refused, again := w.do(likePost, map[string]any{"post": post}, ""); !refused {
+		w.likes[post] = &chaosLike{settled: again}
+	}
+}
+
+func (w *writer) unlike() {
+	for post, l := range w.likes {
+		if l.takenBack || l.settled {
+			continue
+		}
+		if _, refused, _ := w.do(unlikePost, map[string]any{"post": post}, ""); !refused {
+			l.takenBack = true
+		}
+		return
+	}
+}
+
+func (w *writer) rename() {
+	if w.settled || time.Since(w.renamed) < 20*time.Second {
+		return
+	}
+	w.renamed = time.Now()
+	name := w.key()
+	if _, refused, again := w.do(updateUser, map[string]any{"name": name}, ""); !refused {
+		w.name, w.settled = name, again
+	}
+}
+
+// account compares what was acknowledged with what is there.
+func (w *writer) account() {
+	w.t.Helper()
+	if data, _, _ := w.do(q1, map[string]any{"id": w.id}, ""); find(data, "user.username") != w.name {
+		w.t.Errorf("%s is called %v, not %s", w.subject, find(data, "user.username"), w.name)
+	}
+	posts, comments, liked := w.nodes(maps.Keys(w.posts)), w.nodes(maps.Keys(w.comments)), w.nodes(maps.Keys(w.likes))
+	for id, p := range w.posts {
+		if got := find(posts[id], "title"); p.deleted && got != nil || !p.deleted && got != p.title {
+			w.t.Errorf("post %s: %v, should be %+v", id, got, *p)
+		}
+	}
+	for id, c := range w.comments {
+		got := find(comments[id], "content")
+		if gone := w.gone(c); gone && got != nil || !gone && got != c.content {
+			w.t.Errorf("comment %s: %v, should be %+v", id, got, *c)
+		}
+	}
+	for post, l := range w.likes {
+		if got := find(liked[post], "viewerHasLiked"); got != !l.takenBack {
+			w.t.Errorf("%s's like of %s is there: %v, should be %+v", w.subject, post, got, *l)
+		}
+	}
+}
+
+// nodes reads posts and comments, as the writer sees them.
+func (w *writer) nodes(ids iter.Seq[string]) map[string]any {
+	found := map[string]any{}
+	for chunk := range slices.Chunk(slices.Collect(ids), 100) {
+		data, _, _ := w.do(`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title commentCount likeCount viewerHasLiked } ... on Comment { content } } }`,
+			map[string]any{"ids": chunk}, "")
+		for i, id := range chunk {
+			found[id] = find(data, fmt.Sprint("nodes.", i))
+		}
+	}
+	return found
+}
+
+// gone says that a comment was deleted, or its post with it.
+func (w *writer) gone(c *chaosComment) bool {
+	p := w.posts[c.post]
+	return c.deleted || p != nil && p.deleted
+}
+
+// accountAll finds what is there more than once: it compares the counts of the
+// posts with what all writers did to them.
+func accountAll(writers []*writer) {
+	comments, likes := map[string]int{}, map[string]int{}
+	for _, w := range writers {
+		for _, c := range w.comments {
+			if !w.gone(c) {
+				comments[c.post]++
+			}
+		}
+		for post, l := range w.likes {
+			if !l.takenBack {
+				likes[post]++
+			}
+		}
+	}
+	for _, w := range writers {
+		there := w.nodes(maps.Keys(w.posts))
+		for id, p := range w.posts {
+			if p.deleted {
+				continue
+			}
+			if c, l := find(there[id], "commentCount"), find(there[id], "likeCount"); c != float64(comments[id]) || l != float64(likes[id]) {
+				w.t.Errorf("post %s has %v comments and %v likes, of which %d and %d were acknowledged", id, c, l, comments[id], likes[id])
+			}
+		}
+		n, after := 0, any(nil)
+		for {
+			data, _, _ := w.do(`query($id: ID!, $after: String) { user(id: $id) { posts(first: 100, after: $after) { edges { node { id } } pageInfo { endCursor hasNextPage } } } }`,
+				map[string]any{"id": w.id, "after": after}, "")
+			edges, _ := find(data, "user.posts.edges").([]any)
+			n += len(edges)
+			if after = find(data, "user.posts.pageInfo.endCursor"); find(data, "user.posts.pageInfo.hasNextPage") != true {
+				break
+			}
+		}
+		for _, p := range w.posts {
+			if !p.deleted {
+				n--
+			}
+		}
+		if n != 0 {
+			w.t.Errorf("%s has %d posts more than were acknowledged", w.subject, n)
+		}
+	}
+}

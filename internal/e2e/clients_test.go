@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"byline/internal/servertest"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clientsFolder has the programs of TestClients, and is where their packages are
+// looked for, unless the environment says where else: then they must be there, and so
+// must be a browser for TestPlayground.
+const (
+	clientsFolder = "graph/testdata/clients"
+	clientsEnv    = "BYLINE_CLIENTS"
+)
+
+// TestClients runs the clients and tools of single-page applications, which are
+// JavaScript, against the server and its schema.
+func TestClients(t *testing.T) {
+	packages, required := os.LookupEnv(clientsEnv)
+	if !required {
+		packages = servertest.Path(clientsFolder)
+	}
+	packages, err := filepath.Abs(filepath.Join(packages, "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := exec.LookPath("node")
+	if err == nil {
+		_, err = os.Stat(packages)
+	}
+	switch {
+	case err != nil && required:
+		t.Fatal(err)
+	case err != nil:
+		t.Skipf("needs Node and its packages, which `npm ci --prefix %s` installs: %v", clientsFolder, err)
+	}
+
+	// The tools write where they work.
+	folder := t.TempDir()
+	if err := os.Symlink(packages, filepath.Join(folder, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	programs, err := filepath.Glob(servertest.Path(clientsFolder + "/*.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range append(programs, servertest.Path("schema.graphqls")) {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, filepath.Base(from)), b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	s := start(t, "--data", t.TempDir(), "--no-demo")
+	for name, code := range documentedFiles(t, "docs/auth.md") {
+		code = strings.ReplaceAll(code, `"/graphql"`, `"`+s.Root+`/graphql"`) // there is no page here that it could be relative to
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(code), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Do("ada", createUser, map[string]any{"name": "ada"})
+	for _, program := range []string{"clients.test.mjs", "schema.test.mjs"} {
+		t.Run(program, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, node, "--test-reporter=spec", program)
+			cmd.Dir, cmd.WaitDelay = folder, 10*time.Second
+			cmd.Env = append(os.Environ(), "GRAPHQL_URL="+s.Root+"/graphql")
+			out, err := cmd.CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// documentedFiles returns the JavaScript of a page, by the names of files that it begins with.
+func documentedFiles(t testing.TB, page string) map[string]string {
+	t.Helper()
+	b, err := os.ReadFile(servertest.Path(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, m := range regexp.MustCompile("(?s)```js\n// ([a-z]+\\.js)\n(.*?)```").FindAllStringSubmatch(string(b), -1) {
+		files[m[1]] = m[2]
+	}
+	if len(files) == 0 {
+		t.Fatalf("%s has no files", page)
+	}
+	return files
+}
+
+// What the documentation tells readers to install is what TestClients runs with, and all that
+// the examples import.
+func TestDocumentedPackages_AreThoseThatAreTested(t *testing.T) {
+	var tested struct{ Dependencies, Overrides map[string]string }
+	b, err := os.ReadFile(servertest.Path(clientsFolder + "/package.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &tested)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tested.Overrides) > 0 {
+		t.Errorf("readers have no overrides: %v", tested.Overrides)
+	}
+	pages, err := filepath.Glob(servertest.Path("docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed := regexp.MustCompile(`(?m)^npm install (.*)$`)
+	imported := regexp.MustCompile(`from "((?:@[a-z-]+/)?[a-z][a-z-]*)`)
+	named := 0
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages := map[string]bool{}
+		for _, line := range installed.FindAllStringSubmatch(string(b), -1) {
+			for _, word := range strings.Fields(line[1]) {
+				if strings.HasPrefix(word, "--") {
+					continue
+				}
+				at := strings.LastIndex(word, "@")
+				name, version := word[:max(at, 0)], word[at+1:]
+				if want := tested.Dependencies[name]; version != want || want == "" {
+					t.Errorf("%s: %s is tested at version %q", page, word, want)
+				}
+				packages[name] = true
+				named++
+			}
+		}
+		for _, m := range imported.FindAllStringSubmatch(string(b), -1) {
+			if !packages[m[1]] {
+				t.Errorf("%s: nothing installs %s", page, m[1])
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d packages are named", named)
+	}
+}

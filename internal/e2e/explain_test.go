@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"byline/internal/servertest"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The example of docs/cost.md is what the command prints of the document that is shown with it.
+func TestExplainExample(t *testing.T) {
+	docs, err := os.ReadFile(servertest.Path("docs/cost.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(docs), "$ cat front.graphql\n")
+	document, rest, _ := strings.Cut(example, "$ byline explain front.graphql\n")
+	want, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("there is no example")
+	}
+	file := filepath.Join(t.TempDir(), "front.graphql")
+	if err := os.WriteFile(file, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, log output
+	if status := run(t.Context(), []string{"explain", file}, &out, &log, nil); status != 0 || out.String() != want {
+		t.Errorf("status %d, %s: prints\n%s", status, &log, &out)
+	}
+}
+
+// `byline explain` needs no database, and leaves none behind.
+func TestExplainCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("front.graphql", []byte("query Front($n: Int) { feed(first: $n) { edges { node { author { createdAt } } } } }\nquery Me { viewer { username } }"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	explain := func(args ...string) (status int, stdout, stderr string) {
+		var out, log output
+		status = run(t.Context(), append([]string{"explain"}, args...), &out, &log, nil)
+		return status, out.String(), log.String()
+	}
+	status, table, _ := explain("front.graphql")
+	for _, says := range []string{"query Front: 5.90 RU predicted", "| feed ", "| Q6 ", "| ReadMany ", "query Me: 1.00 RU predicted"} {
+		if status != 0 || !strings.Contains(table, says) {
+			t.Errorf("status %d, does not say %q:\n%s", status, says, table)
+		}
+	}
+	status, lines, _ := explain("--json", "--variables", `{"n": 100}`, "front.graphql")
+	decoder := json.NewDecoder(strings.NewReader(lines))
+	var all []map[string]any
+	for {
+		var e map[string]any
+		if err := decoder.Decode(&e); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	if status != 0 || len(all) != 2 || at(t, all[0], "predictedRU") != 11.14 || at(t, all[0], "fields.1.requests.0.container") != "users" {
+		t.Errorf("status %d: %s", status, lines)
+	}
+	status, table, _ = explain("--feed-partitions", "4", "front.graphql")
+	if status != 0 || !strings.Contains(table, "(one of post.0 to post.3)") {
+		t.Errorf("status %d, of a feed that is spread:\n%s", status, table)
+	}
+	status, table, _ = explain("--variables", `{"n": 1000}`, "front.graphql")
+	if status != 0 || !strings.Contains(table, "query Front: 0.00 RU predicted\nrefused for its page size or its ids: feed\n") {
+		t.Errorf("status %d, of too large a page:\n%s", status, table)
+	}
+	if status, _, says := explain("--feed-partitions", "65", "front.graphql"); status != 1 || !strings.Contains(says, "1 to 64") {
+		t.Error(status, says)
+	}
+	if status, _, says := explain("absent.graphql"); status != 1 || !strings.Contains(says, "absent.graphql") {
+		t.Error(status, says)
+	}
+	if status, _, says := explain("--variables", "n", "front.graphql"); status != 1 || !strings.Contains(says, "not a JSON object") {
+		t.Error(status, says)
+	}
+	if entries, err := filepath.Glob("*"); len(entries) != 1 || err != nil {
+		t.Errorf("%v %v", entries, err)
+	}
+}

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+
+	"byline/internal/secrettest"
+	"byline/internal/servertest"
+	"byline/store/emulator"
+)
+
+// TestMain lets the test binary be the byline program, for tests that kill it, and the other
+// processes that tests here need.
+func TestMain(m *testing.M) {
+	if servertest.IsProgram() {
+		if dir := os.Getenv(profiled); dir != "" {
+			go profileOnSignal(dir)
+		} else {
+			runtime.MemProfileRate = 0 // as in the program itself, where the linker sees that no profile is read
+		}
+		os.Exit(servertest.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr, nil))
+	}
+	if os.Getenv(chaosEngineArgs) != "" {
+		os.Exit(chaosEngine())
+	}
+	if os.Getenv(readyMade) != "" {
+		runtime.MemProfileRate = 0
+		fmt.Fprintln(os.Stderr, serveReadyMade())
+		os.Exit(1)
+	}
+	secrettest.Secret(emulator.WellKnownKey)
+	secrettest.Exit(m.Run())
+}
+
+// Short names of what nearly every test here uses.
+type (
+	instance = servertest.Instance
+	process  = servertest.Process
+	output   = servertest.Output
+	response = servertest.Response
+)
+
+var (
+	run          = servertest.Run
+	start        = servertest.Start
+	startProcess = servertest.StartProcess
+	find         = servertest.Find
+	at           = servertest.At
+	eventually   = servertest.Eventually
+)

@@ -1,0 +1,339 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// BenchmarkOverload sends a server of its own process, with the demo blog, the
+// article's reads and one comment in ten: as many as it can answer, to find its
+// capacity; then a tenth of that, four times that, and a tenth again, whether answers
+// come or not. The server reads everything anew. It reports how long answers took,
+// refusals aside, from when the request was sent, also after the first half second, in which
+// hundreds of connections are opened, and from when it was to be sent; and
+// the most memory that the server has had; and how busy the processor was that sent four times
+// the capacity: if it was always, the times are its own.
+//
+// The load comes from the same machine. So that what is measured is how the server
+// sheds load, and not how the machine shares its processors between the two, the
+// server has one processor for itself and the load another, where taskset can see to
+// that; it says so where it cannot.
+//
+//	go test -run '^$' -bench Overload -benchtime 1x .
+func BenchmarkOverload(b *testing.B) {
+	const short, long = 2 * time.Second, 12 * time.Second
+	b.Setenv("GOMAXPROCS", "1") // of the server
+	makeProfileDir(b)
+	for b.Loop() {
+		s := startProcess(b, "--data", b.TempDir(), "--cache", "0")
+		unpin := pin(b, s.Cmd.Process.Pid)
+		s.WaitReady()
+		l := newSenders(b, &s.Instance)
+		l.closed(4, time.Second) // warm
+		capacity := float64(len(l.closed(4, short).answered)) / short.Seconds()
+		idle := memory(b, s)
+
+		before := l.open(capacity/10, short)
+		var peak float64
+		done, watched := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(watched)
+			for tick := time.NewTicker(50 * time.Millisecond); ; {
+				select {
+				case <-done:
+					tick.Stop()
+					return
+				case <-tick.C:
+					peak = max(peak, memory(b, s))
+				}
+			}
+		}()
+		profiled := profileTo(s, "overload")
+		sentFrom := cpuOf(b, os.Getpid())
+		over := l.open(4*capacity, long)
+		sending := cpuOf(b, os.Getpid()) - sentFrom
+		profiled()
+		close(done)
+		<-watched
+		time.Sleep(200 * time.Millisecond) // it is overloaded until it is calm: docs/limits.md
+		after := l.open(capacity/10, short)
+
+		ms := func(d []time.Duration) float64 { return float64(percentile(d, 99).Microseconds()) / 1000 }
+		b.ReportMetric(capacity, "capacity/s")
+		b.ReportMetric(float64(len(over.answered))/long.Seconds(), "answered/s")
+		b.ReportMetric(float64(over.refused)/long.Seconds(), "refused/s")
+		b.ReportMetric(float64(over.unsent)/long.Seconds(), "unsent/s")
+		b.ReportMetric(100*sending.Seconds()/long.Seconds(), "%-busy-sending")
+		b.ReportMetric(ms(before.answered), "p99-ms-before")
+		b.ReportMetric(ms(over.answered), "p99-ms-overloaded")
+		b.ReportMetric(ms(over.later), "p99-ms-later")
+		b.ReportMetric(ms(over.answered)/ms(before.answered), "times-before")
+		b.ReportMetric(ms(over.later)/ms(before.later), "times-before-later")
+		b.ReportMetric(ms(after.answered), "p99-ms-after")
+		b.ReportMetric(ms(over.fromDue)/ms(before.fromDue), "times-before-from-due")
+		b.ReportMetric(idle, "MB-idle")
+		b.ReportMetric(peak, "MB-peak")
+		if before.refused+after.refused > 0 {
+			b.Errorf("%d requests are refused before the load, %d after it", before.refused, after.refused)
+		}
+		s.Kill()
+		unpin()
+	}
+}
+
+// pin gives a process the first processor, and this one the second, until the function
+// that it returns is called.
+func pin(b *testing.B, pid int) (unpin func()) {
+	taskset := func(cpus string, pid int) error {
+		out, err := exec.Command("taskset", "-acp", cpus, strconv.Itoa(pid)).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w %s", err, out)
+		}
+		return nil
+	}
+	if err := errors.Join(taskset("0", pid), taskset("1", os.Getpid())); err != nil {
+		b.Log("server and load share processors:", err)
+		return func() {}
+	}
+	procs := runtime.GOMAXPROCS(1)
+	return func() {
+		runtime.GOMAXPROCS(procs)
+		if err := taskset(fmt.Sprintf("0-%d", runtime.NumCPU()-1), os.Getpid()); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// memory is what the process has, in MB; 0 where there is no /proc.
+func memory(b *testing.B, p *process) float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	m := regexp.MustCompile(`VmRSS:\s*(\d+) kB`).FindSubmatch(status)
+	if err != nil || m == nil {
+		b.Errorf("%v %s", err, status)
+		return 0
+	}
+	kb, _ := strconv.ParseFloat(string(m[1]), 64)
+	return kb / 1024
+}
+
+// senders is what is sent to a server, and the connections it is sent over.
+type senders struct {
+	b        *testing.B
+	address  string
+	requests [][]byte
+
+	mu   sync.Mutex
+	idle []*loadConn // guarded by mu
+}
+
+type loadResult struct {
+	answered []time.Duration // since they were sent; sorted
+	fromDue  []time.Duration // since they were to be sent; sorted, of open loads
+	settled  time.Time       // half a second after the first
+	later    []time.Duration // as answered, of those that were to be sent after that
+	refused  int
+	unsent   int // because maxUnanswered were not answered yet
+}
+
+// maxUnanswered is how many requests wait for an answer at most: each takes a
+// connection, and a process may not have many.
+const maxUnanswered = 4000
+
+func percentile(sorted []time.Duration, n int) time.Duration { return sorted[len(sorted)*n/100] }
+
+// newSenders prepares the requests. A hundred different ones follow each other.
+func newSenders(b *testing.B, s *instance) *senders {
+	l := &senders{b: b, address: strings.TrimPrefix(s.Root, "http://")}
+	feed := at(b, s.Do("", `{ feed(first: 100) { edges { node { id author { id } } } } }`, nil), "feed.edges").([]any)
+	for n := range 100 {
+		node := find(feed[n%len(feed)], "node")
+		post, user := map[string]any{"id": find(node, "id")}, map[string]any{"id": find(node, "author.id")}
+		query, variables := q6, map[string]any(nil)
+		switch n % 10 {
+		case 0:
+			query, variables = createComment, map[string]any{"post": post["id"], "content": "Well put."}
+		case 1, 2:
+			query, variables = q1, user
+		case 3, 4, 5:
+			query, variables = q2, post
+		case 6:
+			query, variables = q3, user
+		case 7:
+			query, variables = q4, post
+		case 8:
+			query, variables = q5, post
+		}
+		body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.requests = append(l.requests, fmt.Appendf(nil, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	}
+	b.Cleanup(func() {
+		for _, c := range l.idle {
+			c.Close()
+		}
+	})
+	return l
+}
+
+// closed sends from so many clients, each of which waits for its answer.
+func (l *senders) closed(clients int, d time.Duration) loadResult {
+	results := make([]loadResult, clients)
+	var all sync.WaitGroup
+	end := time.Now().Add(d)
+	for i := range clients {
+		all.Go(func() {
+			for n := i; time.Now().Before(end); n++ {
+				l.send(n, time.Time{}, &results[i], nil)
+			}
+		})
+	}
+	all.Wait()
+	var sum loadResult
+	for _, r := range results {
+		sum.answered, sum.refused = append(sum.answered, r.answered...), sum.refused+r.refused
+	}
+	return sum
+}
+
+// open sends so many requests a second, whether answers come or not.
+func (l *senders) open(perSecond float64, d time.Duration) loadResult {
+	var result loadResult
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var unanswered atomic.Int64
+	began := time.Now()
+	result.settled = began.Add(time.Second / 2)
+	for n := 0; ; n++ {
+		due := time.Duration(float64(n) / perSecond * float64(time.Second))
+		if due > d {
+			break
+		}
+		if wait := due - time.Since(began); wait > 0 {
+			time.Sleep(wait)
+		}
+		if unanswered.Load() >= maxUnanswered {
+			result.unsent++
+			continue
+		}
+		unanswered.Add(1)
+		all.Go(func() {
+			defer unanswered.Add(-1)
+			l.send(n, began.Add(due), &result, &mu)
+		})
+	}
+	all.Wait()
+	slices.Sort(result.answered)
+	slices.Sort(result.fromDue)
+	slices.Sort(result.later)
+	return result
+}
+
+// send sends a request, which is due, and notes what becomes of it.
+func (l *senders) send(n int, due time.Time, result *loadResult, mu *sync.Mutex) {
+	c, err := l.connection()
+	if err != nil {
+		l.b.Error(err)
+		return
+	}
+	began := time.Now()
+	status, err := c.do(l.requests[n%len(l.requests)])
+	took, fromDue := time.Since(began), time.Since(due)
+	if err != nil {
+		l.b.Error(err)
+		c.Close()
+		return
+	}
+	l.mu.Lock()
+	l.idle = append(l.idle, c)
+	l.mu.Unlock()
+	if mu != nil {
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	switch status {
+	case http.StatusOK:
+		result.answered = append(result.answered, took)
+		result.fromDue = append(result.fromDue, fromDue)
+		if due.After(result.settled) {
+			result.later = append(result.later, took)
+		}
+	case http.StatusServiceUnavailable:
+		result.refused++
+	default:
+		l.b.Errorf("status %d", status)
+	}
+}
+
+// connection returns one that is idle, or a new one.
+func (l *senders) connection() (*loadConn, error) {
+	l.mu.Lock()
+	if last := len(l.idle) - 1; last >= 0 {
+		defer l.mu.Unlock()
+		c := l.idle[last]
+		l.idle = l.idle[:last]
+		return c, nil
+	}
+	l.mu.Unlock()
+	c, err := net.Dial("tcp", l.address)
+	if err != nil {
+		return nil, err
+	}
+	return &loadConn{c, bufio.NewReader(c)}, nil
+}
+
+// loadConn is a client that costs the machine little.
+type loadConn struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (c *loadConn) do(request []byte) (status int, err error) {
+	if _, err := c.Write(request); err != nil {
+		return 0, err
+	}
+	length := 0
+	for first := true; ; first = false {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil {
+			return 0, cmp.Or(err, io.ErrUnexpectedEOF)
+		}
+		switch text := bytes.TrimSpace(line); {
+		case first:
+			if len(text) < 12 {
+				return 0, fmt.Errorf("status line %q", text)
+			}
+			status, err = strconv.Atoi(string(text[9:12]))
+		case len(text) == 0:
+			_, err = c.r.Discard(length)
+			return status, err
+		case bytes.HasPrefix(text, []byte("Content-Length: ")):
+			length, err = strconv.Atoi(string(text[len("Content-Length: "):]))
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestFeedPartitions changes the number of the feed's partitions between starts: every
+// reader sees everything from the first request on, and the commands say what is left
+// to do.
+func TestFeedPartitions(t *testing.T) {
+	data := t.TempDir()
+	s := start(t, "--data", data, "--no-demo")
+	s.Do("ada", createUser, map[string]any{"name": "ada"})
+	s.Do("ada", createPost, map[string]any{"title": "Before", "content": "x"})
+	s.Stop()
+
+	s = start(t, "--data", data, "--no-demo", "--feed-partitions", "4")
+	shows := func(n int, title string) {
+		t.Helper()
+		for range 30 {
+			feed := s.Do("", `{ feed(first: 10) { edges { node { title } } } }`, nil)
+			if edges := at(t, feed, "feed.edges").([]any); len(edges) != n || at(t, feed, "feed.edges.0.node.title") != title {
+				t.Fatalf("the feed is %v", feed)
+			}
+		}
+	}
+	shows(1, "Before")
+	s.Do("ada", createPost, map[string]any{"title": "After", "content": "x"})
+	shows(2, "After")
+	s.Stop()
+
+	byline := func(want int, says string, args ...string) {
+		t.Helper()
+		var log output
+		status := run(t.Context(), append(args, "--data", data), &log, &log, nil)
+		if status != want || !strings.Contains(log.String(), says) {
+			t.Fatalf("%v: status %d: %s", args, status, log.String())
+		}
+	}
+	byline(1, "--feed-partitions 4", "serve", "--listen", "localhost:0")
+	byline(1, "--feed-partitions 4", "views", "verify")
+	byline(1, "--feed-partitions 4", "seed", "--users", "1")
+	t.Setenv("BYLINE_FEED_PARTITIONS", "4")
+	byline(1, "1 differences", "views", "verify", "--settle", "0s")
+	byline(0, "", "views", "repair")
+	byline(0, "", "views", "verify", "--settle", "0s")
+}

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// hold is a way to the engine that keeps one write of a copy back, and remembers
+// what becomes of every write.
+type hold struct {
+	mu       sync.Mutex
+	armed    bool          // guarded by mu; the next write of a copy is kept back
+	watching bool          // guarded by mu
+	held     chan struct{} // closed when there is a write that is kept back
+	release  chan struct{} // closed to let it go
+	released sync.Once
+	writes   []string // guarded by mu; with the status of the answer, while watching
+	lists    int      // guarded by mu; of leases, while watching
+}
+
+// through serves the engine at the address.
+func (h *hold) through(t *testing.T, address string) (root string) {
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // what is cut off when the test ends
+	proxy.ModifyResponse = func(r *http.Response) error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if !h.watching {
+			return nil
+		}
+		query := r.Request.Header.Get("x-ms-documentdb-query") != "" || strings.Contains(r.Request.Header.Get("Content-Type"), "query")
+		if strings.Contains(r.Request.URL.Path, "/colls/leases/docs/usernames.") {
+			return nil // the sweep of usernames has a longer life, and is still its own
+		}
+		if r.Request.Method != http.MethodGet && !query {
+			h.writes = append(h.writes, fmt.Sprint(r.Request.Method, " ", r.Request.URL.Path, " ", r.StatusCode))
+		} else if query && strings.Contains(r.Request.URL.Path, "/colls/leases/") {
+			h.lists++
+		}
+		return nil
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
+		keep := h.armed && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/users/docs/")
+		if keep {
+			h.armed = false
+		}
+		h.mu.Unlock()
+		if keep {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			close(h.held)
+			<-h.release
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	t.Cleanup(h.letGo) // before Close, which waits for what is held
+	return s.URL
+}
+
+// letGo lets the write go that is kept back.
+func (h *hold) letGo() { h.released.Do(func() { close(h.release) }) }
+
+func (h *hold) set(armed, watching bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.armed, h.watching = armed, watching
+}
+
+// TestPausedInstanceChangesNothing stops an instance (SIGSTOP) while its write of a
+// copy is on its way, lets another take its leases and go on, and then wakes it up.
+func TestPausedInstanceChangesNothing(t *testing.T) {
+	engine := startEngine(t)
+	h := &hold{held: make(chan struct{}), release: make(chan struct{})}
+	paused := startProcess(t, "--cosmos-endpoint", h.through(t, engine.address))
+	ada := at(t, paused.Do("ada", createUser, map[string]any{"name": "ada"}), "createUser.user.id")
+	post := at(t, paused.Do("ada", createPost, map[string]any{"title": "Notes", "content": "x"}), "createPost.post.id")
+	paused.Do("ada", likePost, map[string]any{"post": post})
+	status := func() string {
+		var out, log output
+		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {
+			t.Fatalf("%s\nthe engine: %s", log.String(), engine.log)
+		}
+		return out.String()
+	}
+	// column is what a column of the status says about each range.
+	column := func(n int) (all []string) {
+		for _, row := range strings.Split(status(), "\n") {
+			if cells := strings.Split(row, "|"); len(cells) > n && strings.Contains(cells[1], "projections-") {
+				all = append(all, strings.TrimSpace(cells[n]))
+			}
+		}
+		return all
+	}
+	const ownerColumn, generationColumn = 4, 5
+	likes := func(i *process, want float64) error {
+		copies := []any{find(i.Do("", q6, nil), "feed.edges.0.node.likeCount"), find(i.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.likeCount")}
+		if copies[0] != want || copies[1] != want {
+			return fmt.Errorf("the copies count %v likes, not %v", copies, want)
+		}
+		return nil
+	}
+	eventually(t, func() error { return likes(paused, 1) })
+	owners := column(ownerColumn)
+	if len(owners) != 2 || owners[0] != owners[1] {
+		t.Fatalf("the ranges have the owners %v", owners)
+	}
+
+	other := startProcess(t, engine.flags()...)
+	other.Do("grace", createUser, map[string]any{"name": "grace"})
+	h.set(true, false)
+	other.Do("grace", likePost, map[string]any{"post": post})
+	<-h.held
+	if err := paused.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	other.Do("grace", unlikePost, map[string]any{"post": post})
+	eventually(t, func() error {
+		for _, owner := range column(ownerColumn) {
+			if owner == owners[0] {
+				return errors.New("the leases are not taken")
+			}
+		}
+		return likes(other, 1)
+	})
+	before := fmt.Sprint(column(ownerColumn), column(generationColumn))
+
+	h.set(false, true)
+	h.letGo()
+	eventually(t, func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.writes) == 0 {
+			return errors.New("the write that was on its way is not answered")
+		}
+		return nil
+	})
+	if err := paused.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if n := strings.Count(paused.Log.String(), "lease lost"); n < 2 || h.lists < 6 {
+			return fmt.Errorf("%d of 2 leases lost, leases listed %d times: %s", n, h.lists, paused.Log)
+		}
+		return nil
+	})
+	h.mu.Lock()
+	t.Logf("what it wrote: %q", h.writes)
+	for _, w := range h.writes {
+		if strings.HasSuffix(w, " 200") || strings.HasSuffix(w, " 201") || strings.HasSuffix(w, " 204") {
+			t.Errorf("it changed something: %s", w)
+		}
+	}
+	h.mu.Unlock()
+	if after := fmt.Sprint(column(ownerColumn), column(generationColumn)); after != before {
+		t.Errorf("the leases were %s and are %s", before, after)
+	}
+	if err := likes(other, 1); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,283 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"image/color"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"byline/store/emulator"
+)
+
+// picturesEnv names the directory that the README's pictures are written to. See
+// .ci/pictures.
+const picturesEnv = "BYLINE_PICTURES"
+
+func picturesDir(t testing.TB) string {
+	dir := os.Getenv(picturesEnv)
+	if dir == "" {
+		t.Skip(".ci/pictures makes them")
+	}
+	return dir
+}
+
+// TestPictureOfThePlayground writes playground.png: a query has been executed, and what
+// it has cost is shown.
+func TestPictureOfThePlayground(t *testing.T) {
+	dir := picturesDir(t)
+	s := start(t, "--data", t.TempDir())
+	s.WaitReady()
+	p := openPage(t, "chromium", s.Root)
+	p.do("size", chromedp.EmulateViewport(1200, 830))
+	p.execute()
+	p.shows(`"predictedRU": `, `"actualRU": `, `"title": `)
+	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "playground.png"), shot, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const pictured = 60 * time.Second // of load
+
+// TestPictureOfTheDashboard writes dashboard.png: some panels of the dashboard, drawn
+// from what a Prometheus answers to their own expressions while a server is under load,
+// whose feed is read nine times as much from the middle on.
+func TestPictureOfTheDashboard(t *testing.T) {
+	dir := picturesDir(t)
+	s := startThrottled(t)
+	prometheus := startPrometheus(t, strings.TrimPrefix(s.Root, "http://"))
+	began := time.Now()
+	readAndWrite(t, s, began)
+	ended := time.Now()
+
+	picked := []string{"RU/s by access pattern", "RU/s by partition key range", "Predicted and actual RU/s", "Responses by type and code",
+		"Latency of operations, p50 and p99", "Throttles and errors by access pattern",
+		"Cache hits by access pattern", "Memory"}
+	const columns = 2
+	picture := vgimg.NewWith(vgimg.UseWH(13*vg.Inch, 11.5*vg.Inch), vgimg.UseDPI(86), vgimg.UseBackgroundColor(color.White))
+	canvas := draw.New(picture)
+	rows := (len(picked) + columns - 1) / columns
+	tiles := draw.Tiles{Cols: columns, Rows: rows, PadX: vg.Points(16), PadY: vg.Points(14), PadLeft: vg.Points(8), PadRight: vg.Points(8), PadTop: vg.Points(30), PadBottom: vg.Points(8)}
+	heading := plot.New().Title.TextStyle
+	heading.XAlign, heading.YAlign = draw.XLeft, draw.YTop
+	canvas.FillText(heading, vg.Point{X: vg.Points(12), Y: canvas.Max.Y - vg.Points(8)},
+		"Panels of docs/grafana-dashboard.json, their expressions evaluated by Prometheus over a minute of load; drawn by .ci/pictures, not by Grafana")
+	panels := map[string]panel{}
+	for _, p := range readDashboard(t).Panels {
+		panels[p.Title] = p
+	}
+	for n, title := range picked {
+		p, ok := panels[title]
+		if !ok {
+			t.Fatalf("there is no panel %q", title)
+		}
+		drawPanel(t, p, prometheus, began, ended, tiles.At(canvas, n%columns, n/columns))
+	}
+	f, err := os.Create(filepath.Join(dir, "dashboard.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (vgimg.PngCanvas{Canvas: picture}).WriteTo(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startThrottled starts a server on an engine of two partitions a container, each of
+// which has 1,000 RU a second to give.
+func startThrottled(t *testing.T) *process {
+	ctx, cancel := context.WithCancel(context.Background())
+	listening, ended, log := make(chan net.Addr, 1), make(chan int, 1), &output{}
+	go func() {
+		ended <- run(ctx, []string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--rus", "1000", "--partitions", "2"},
+			io.Discard, log, func(a net.Addr) { listening <- a })
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	return startProcess(t, "--cosmos-endpoint", "http://"+(<-listening).String()+"/")
+}
+
+// readAndWrite does what a blog's readers and writers do. Its readers of the feed become many
+// in the middle.
+func readAndWrite(t *testing.T, s *process, began time.Time) {
+	var posts, users []any
+	for n := range 20 {
+		name := fmt.Sprintf("user%d", n)
+		users = append(users, at(t, s.Do(name, createUser, map[string]any{"name": name}), "createUser.user.id"))
+		for range 6 {
+			posts = append(posts, at(t, s.Do(name, createPost, map[string]any{"title": "A post", "content": strings.Repeat("Words. ", 190)}), "createPost.post.id"))
+		}
+	}
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	every := func(pause time.Duration, from time.Duration, ask func() (user, query string, variables map[string]any)) {
+		clients.Go(func() {
+			time.Sleep(time.Until(began.Add(from)))
+			for time.Since(began) < pictured {
+				user, query, variables := ask()
+				_, _ = s.Post(user, query, variables) // refusals are what is to be seen
+				time.Sleep(pause)
+			}
+		})
+	}
+	of := func(query string, ids []any) func() (string, string, map[string]any) {
+		return func() (string, string, map[string]any) {
+			return "", query, map[string]any{"id": ids[rand.N(len(ids))]}
+		}
+	}
+	const ms = time.Millisecond
+	every(10*ms, 0, of(q2, posts))
+	every(20*ms, 0, of(q3, users))
+	every(20*ms, 0, of(q4, posts))
+	every(40*ms, 0, of(q5, posts))
+	every(300*ms, 0, func() (string, string, map[string]any) { return "", `{ nonsense }`, nil })
+	write := func(query string) func() (string, string, map[string]any) {
+		return func() (string, string, map[string]any) {
+			return fmt.Sprintf("user%d", rand.N(20)), query, map[string]any{"post": posts[rand.N(len(posts))], "content": "Well said.", "title": "Another"}
+		}
+	}
+	every(100*ms, 0, write(createComment))
+	every(100*ms, 0, write(likePost))
+	every(500*ms, 0, write(createPost))
+	every(20*ms, 0, func() (string, string, map[string]any) { return "", q6, nil })
+	for range 8 {
+		every(10*ms, pictured/2, func() (string, string, map[string]any) { return "", q6, nil })
+	}
+}
+
+// startPrometheus has a Prometheus of its own scrape the server every second.
+func startPrometheus(t *testing.T, target string) (root string) {
+	path, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, []byte("scrape_configs: [{job_name: byline, scrape_interval: 1s, scrape_timeout: 1s, static_configs: [{targets: ['"+target+"']}]}]\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	log := &output{}
+	cmd := exec.Command(path, "--config.file="+config, "--storage.tsdb.path="+dir, "--web.listen-address=127.0.0.1:0")
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	address := regexp.MustCompile(`msg="Listening on" address=(\S+)`)
+	eventually(t, func() error {
+		m := address.FindStringSubmatch(log.String())
+		if m == nil {
+			return fmt.Errorf("Prometheus does not listen: %s", log)
+		}
+		root = "http://" + m[1]
+		return nil
+	})
+	return root
+}
+
+// answered is a series as Prometheus answers it.
+type answered struct {
+	Metric map[string]string
+	Values [][2]any // seconds, and a number as text
+}
+
+func queryRange(t *testing.T, root, expr string, began, ended time.Time) []answered {
+	t.Helper()
+	expr = strings.NewReplacer("$__rate_interval", "5s", "$instance", ".*").Replace(expr)
+	r, err := http.Get(root + "/api/v1/query_range?" + url.Values{"query": {expr}, "step": {"1"},
+		"start": {strconv.FormatInt(began.Unix(), 10)}, "end": {strconv.FormatInt(ended.Unix(), 10)}}.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var out struct {
+		Status, Error string
+		Data          struct{ Result []answered }
+	}
+	if err := json.NewDecoder(r.Body).Decode(&out); err != nil || out.Status != "success" {
+		t.Fatalf("%s: %v %s", expr, err, out.Error)
+	}
+	return out.Data.Result
+}
+
+var lineColors = []color.Color{
+	color.RGBA{R: 0x2f, G: 0x6f, B: 0x9f, A: 0xff}, color.RGBA{R: 0xdd, G: 0x84, B: 0x2a, A: 0xff}, color.RGBA{R: 0x3f, G: 0x8f, B: 0x4f, A: 0xff},
+	color.RGBA{R: 0xc4, G: 0x3e, B: 0x42, A: 0xff}, color.RGBA{R: 0x81, G: 0x62, B: 0xb0, A: 0xff}, color.RGBA{R: 0x8c, G: 0x5f, B: 0x4a, A: 0xff},
+	color.RGBA{R: 0xd0, G: 0x70, B: 0xb0, A: 0xff}, color.RGBA{R: 0x77, G: 0x77, B: 0x77, A: 0xff}, color.RGBA{R: 0xa8, G: 0xa8, B: 0x22, A: 0xff},
+	color.RGBA{R: 0x22, G: 0xb0, B: 0xbf, A: 0xff},
+}
+
+// drawPanel draws a panel's targets, its legend at the right.
+func drawPanel(t *testing.T, p panel, root string, began, ended time.Time, to draw.Canvas) {
+	t.Helper()
+	chart, legend := plot.New(), plot.NewLegend()
+	chart.Title.Text, chart.X.Label.Text = p.Title, "seconds"
+	if chart.Y.Min = 0; p.FieldConfig.Defaults.Unit != "none" {
+		chart.Y.Label.Text = p.FieldConfig.Defaults.Unit
+	}
+	chart.Add(plotter.NewGrid())
+	legend.Top, legend.Left, legend.TextStyle.Font.Size, legend.Padding = true, true, vg.Points(8), vg.Points(2)
+	lines, scale := 0, 1.0
+	if p.FieldConfig.Defaults.Unit == "bytes" {
+		scale, chart.Y.Label.Text = 1<<20, "MiB"
+	}
+	for _, target := range p.Targets {
+		for _, l := range queryRange(t, root, target.Expr, began, ended) {
+			name := regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(target.LegendFormat, func(label string) string { return l.Metric[strings.Trim(label, "{}")] })
+			var points plotter.XYs
+			for _, v := range l.Values {
+				y, err := strconv.ParseFloat(v[1].(string), 64)
+				if err == nil && y == y {
+					points = append(points, plotter.XY{X: v[0].(float64) - float64(began.Unix()), Y: y / scale})
+				}
+			}
+			if len(points) == 0 {
+				continue
+			}
+			drawn, err := plotter.NewLine(points)
+			if err != nil {
+				t.Fatal(err)
+			}
+			drawn.Color, drawn.Width = lineColors[lines%len(lineColors)], vg.Points(1.5)
+			if lines >= len(lineColors) {
+				drawn.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
+			}
+			lines++
+			chart.Add(drawn)
+			legend.Add(name, drawn)
+		}
+	}
+	if lines == 0 {
+		t.Logf("%s: nothing to draw", p.Title)
+	}
+	chart.X.Min, chart.X.Max, chart.Y.Min = 0, pictured.Seconds(), 0
+	width := to.Max.X - to.Min.X
+	chart.Draw(draw.Crop(to, 0, -width*.38, 0, 0))
+	legend.Draw(draw.Crop(to, width*.635, 0, 0, -vg.Points(22)))
+}

@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"byline/internal/servertest"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSeedGoesOn kills a seed on its way, runs it again, and finds the data of one that
+// was left in peace, and true copies.
+func TestSeedGoesOn(t *testing.T) {
+	whole, killed := t.TempDir(), t.TempDir()
+	args := func(data string) []string {
+		return []string{"seed", "--users", "25", "--seed", "3", "--data", data, "--digest"}
+	}
+	seed := func(data string) string {
+		var out, log output
+		if status := run(t.Context(), args(data), &out, &log, nil); status != 0 {
+			t.Fatalf("status %d: %s", status, &log)
+		}
+		return out.String()
+	}
+	var log output
+	cmd := servertest.Command(args(killed)...)
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{Cmd: cmd}
+	defer p.Kill()
+	eventually(t, func() error {
+		if !strings.Contains(log.String(), "msg=posts") {
+			return errors.New("it loads nothing")
+		}
+		return nil
+	})
+	p.Kill()
+	want, resumed := seed(whole), seed(killed)
+	if want != resumed || !strings.Contains(want, "digest") {
+		t.Errorf("resumed: %s; in one go: %s", resumed, want)
+	}
+	if again := seed(killed); again != want {
+		t.Errorf("again: %s; before: %s", again, want)
+	}
+	var out output
+	if status := run(t.Context(), []string{"seed", "--users", "25", "--seed", "3", "--data", killed}, &out, io.Discard, nil); status != 0 || out.String() != "" {
+		t.Errorf("without --digest: status %d: %s", status, &out)
+	}
+	var refused output
+	if status := run(t.Context(), append(args(killed), "--users", "26"), io.Discard, &refused, nil); status != 1 || !strings.Contains(refused.String(), "--users") {
+		t.Errorf("another size over it: status %d: %s", status, &refused)
+	}
+	if status := run(t.Context(), []string{"views", "verify", "--data", killed}, io.Discard, &log, nil); status != 0 {
+		t.Errorf("status %d: %s", status, &log)
+	}
+}
+
+// TestSeedRefuses is what is found before a data directory is made.
+func TestSeedRefuses(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--seed=-1"}, {"--feed-partitions", "65"}} {
+		var log output
+		if status := run(t.Context(), append([]string{"seed", "--data", data}, args...), &log, &log, nil); status != 1 {
+			t.Errorf("%v: status %d: %s", args, status, &log)
+		}
+	}
+	if _, err := os.Stat(data); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"byline/store/emulator"
+)
+
+// A client reads its own writes on the instance that wrote and, with the session of
+// the response, on another one, while the replicas of the data lag; without the
+// session it does not. Over HTTP, as event streams, and over WebSocket.
+func TestSessions(t *testing.T) {
+	cosmos := startEmulator(t, "--replica-lag", "1h")
+	one, two := start(t, cosmos...), start(t, cosmos...)
+
+	viewer := func(i *instance, session string) string {
+		t.Helper()
+		return string(askAsAda(t, i, "application/json", session, `{ viewer { username } }`).body)
+	}
+	const nobody, ada, countess = `{"data":{"viewer":null}}`, `{"data":{"viewer":{"username":"ada"}}}`, `{"data":{"viewer":{"username":"countess"}}}`
+	expect := func(what, got, want string) {
+		t.Helper()
+		if got = strings.TrimSpace(got); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+
+	wrote := askAsAda(t, one, "application/json", "", `mutation { createUser(input: {username: "ada"}) { user { id } } }`)
+	first := wrote.header.Get("Byline-Session")
+	if first == "" || len(first) > 200 {
+		t.Fatalf("session %q of %s", first, wrote.body)
+	}
+	expect("on the same instance", viewer(one, ""), ada)
+	expect("on another, without the session", viewer(two, ""), nobody)
+	read := askAsAda(t, two, "application/json", first, `{ viewer { username } }`)
+	expect("on another, with it", string(read.body), ada)
+	if read.header.Get("Byline-Session") != "" {
+		t.Error("a response that did not write has a session")
+	}
+
+	// An event stream has no headers that could tell; the answer does.
+	stream := askAsAda(t, one, "text/event-stream", first, `mutation { updateUser(input: {username: "countess"}) { user { id } } }`)
+	second := sessionIn(t, strings.TrimPrefix(strings.Split(string(stream.body), "\n")[1], "data: "))
+	expect("after an event stream", viewer(two, second), countess)
+
+	// A third instance has not seen anything yet.
+	three := start(t, cosmos...)
+	expect("WebSocket, without the session", overWebSocket(t, three, "", `{ viewer { username } }`), nobody)
+	expect("WebSocket, with it", overWebSocket(t, three, second, `{ viewer { username } }`), countess)
+	third := sessionIn(t, overWebSocket(t, one, "", `mutation { updateUser(input: {username: "lovelace"}) { user { id } } }`))
+	expect("after a WebSocket", viewer(two, third), `{"data":{"viewer":{"username":"lovelace"}}}`)
+
+	bad := askAsAda(t, one, "application/json", "rubbish!", `{ viewer { username } }`)
+	if bad.status != http.StatusBadRequest || !strings.Contains(string(bad.body), `"code":"BAD_USER_INPUT","field":"Byline-Session"`) {
+		t.Errorf("rubbish: %d %s", bad.status, bad.body)
+	}
+	expect("WebSocket, rubbish", overWebSocket(t, one, "rubbish!", `{ viewer { username } }`), "status = StatusCode(4403)")
+	foreign := start(t, startEmulator(t, "--replica-lag", "1h")...)
+	expect("with the session of another account", viewer(foreign, third), nobody)
+}
+
+// startEmulator runs `byline emulator` in this process and returns the flags of who
+// uses it.
+func startEmulator(t testing.TB, args ...string) []string {
+	t.Helper()
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	ctx, stop := context.WithCancel(context.Background())
+	listening, exit := make(chan net.Addr, 1), make(chan int, 1)
+	log := &output{}
+	go func() {
+		exit <- run(ctx, append([]string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--sync=false"}, args...), io.Discard, log,
+			func(a net.Addr) { listening <- a })
+	}()
+	select {
+	case a := <-listening:
+		t.Cleanup(func() {
+			stop()
+			if status := <-exit; status != 0 {
+				t.Errorf("exit status %d: %s", status, log)
+			}
+		})
+		return []string{"--cosmos-endpoint", "http://" + a.String()}
+	case status := <-exit:
+		stop()
+		t.Fatalf("exit status %d: %s", status, log)
+	}
+	return nil
+}
+
+// answer is an HTTP answer that has been read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// askAsAda sends an operation as ada, with a session if there is one.
+func askAsAda(t testing.TB, i *instance, accept, session, query string) answer {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequest(http.MethodPost, i.Root+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": accept, "Authorization": "Bearer demo:ada", "Byline-Session": session, "Byline-Cost": "none"} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, b}
+}
+
+// sessionIn returns the session that an answer carries in itself.
+func sessionIn(t testing.TB, body string) string {
+	t.Helper()
+	var a struct{ Extensions struct{ Session string } }
+	if err := json.Unmarshal([]byte(body), &a); err != nil || a.Extensions.Session == "" {
+		t.Fatalf("no session in %s: %v", body, err)
+	}
+	return a.Extensions.Session
+}
+
+// overWebSocket executes an operation and returns its answer, or how the connection
+// was closed.
+func overWebSocket(t testing.TB, i *instance, session, query string) string {
+	t.Helper()
+	c, _, err := websocket.Dial(t.Context(), i.Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseNow()
+	hello := map[string]string{"Byline-Cost": "none", "authorization": "Bearer demo:ada"}
+	if session != "" {
+		hello["byline-session"] = session
+	}
+	for _, m := range []map[string]any{
+		{"type": "connection_init", "payload": hello},
+		{"type": "subscribe", "id": "1", "payload": map[string]string{"query": query}},
+	} {
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Write(t.Context(), websocket.MessageText, b); err != nil {
+			t.Fatal(err)
+		}
+		_, b, err = c.Read(t.Context())
+		if status := websocket.CloseStatus(err); status > 0 {
+			return fmt.Sprint("status = ", status)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Type    string
+			Payload json.RawMessage
+		}
+		if err := json.Unmarshal(b, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Type == "next" {
+			return string(got.Payload)
+		}
+	}
+	t.Fatal("no answer")
+	return ""
+}

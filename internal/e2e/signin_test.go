@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"byline/internal/secrettest"
+)
+
+// identityProvider publishes one key at a time.
+type identityProvider struct {
+	*httptest.Server
+	down atomic.Bool
+	key  atomic.Pointer[jose.JSONWebKey] // private
+}
+
+func startProvider(t testing.TB) *identityProvider {
+	t.Helper()
+	p := &identityProvider{}
+	p.rotate(t, "first")
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{p.key.Load().Public()}}
+		if strings.HasSuffix(r.URL.Path, "/.well-known/openid-configuration") {
+			answer = map[string]string{"issuer": p.URL, "jwks_uri": p.URL + "/keys"}
+		}
+		if p.down.Load() {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *identityProvider) rotate(t testing.TB, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.key.Store(&jose.JSONWebKey{Key: key, KeyID: name, Algorithm: "ES256"})
+}
+
+func (p *identityProvider) token(t testing.TB, subject string, roles ...string) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: p.key.Load()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(fmt.Appendf(nil, `{"iss":%q,"aud":"byline","sub":%q,"exp":%d,"app":{"roles":["%s"]}}`,
+		p.URL, subject, time.Now().Add(time.Hour).Unix(), strings.Join(roles, `","`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secrettest.Secret(token)
+}
+
+// withToken sends an operation with a bearer token, and returns the data and the code of the error.
+func withToken(i *instance, token, query string) (data, code string) {
+	i.T.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(i.T.Context(), http.MethodPost, i.Root+"/graphql", strings.NewReader(string(body)))
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	var answer struct {
+		Data   json.RawMessage
+		Errors []struct{ Extensions struct{ Code string } }
+	}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		i.T.Fatal(err)
+	}
+	if len(answer.Errors) > 0 {
+		return "", answer.Errors[0].Extensions.Code
+	}
+	return string(answer.Data), ""
+}
+
+// check is an element of what /readyz responds.
+type check struct {
+	Name   string
+	OK     bool
+	Detail string
+}
+
+// identityCheck returns the check of the identity provider.
+func identityCheck(i *instance) check {
+	i.T.Helper()
+	res, err := http.Get(i.Root + "/readyz")
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	var answer struct{ Checks []check }
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		i.T.Fatal(err)
+	}
+	for _, c := range answer.Checks {
+		if c.Name == "identity" {
+			if !c.OK && res.StatusCode != http.StatusServiceUnavailable {
+				i.T.Errorf("status %d", res.StatusCode)
+			}
+			return c
+		}
+	}
+	i.T.Fatal("no check of the provider")
+	return check{}
+}
+
+// With an issuer its tokens are good and demo tokens are not; its key is rotated, its
+// moderators moderate, and it may be down.
+func TestSignInWithAProvider(t *testing.T) {
+	p := startProvider(t)
+	s := start(t, "--data", t.TempDir(), "--no-demo", "--auth-issuer", p.URL, "--auth-audience", "byline",
+		"--auth-moderator-role", "moderator", "--auth-role-claim", "app.roles")
+	ready := func() error {
+		if c := identityCheck(s); c != (check{Name: "identity", OK: true}) {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	}
+	eventually(t, ready)
+	if _, code := withToken(s, "demo:ada", `{ viewer { id } }`); code != "UNAUTHENTICATED" {
+		t.Errorf("a demo token: %q", code)
+	}
+	ada := p.token(t, "ada")
+	if _, code := withToken(s, ada, `mutation { createUser(input: {username: "countess"}) { user { id } } }`); code != "" {
+		t.Fatal(code)
+	}
+	data, code := withToken(s, ada, `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`)
+	if code != "" {
+		t.Fatal(code)
+	}
+	_, id, _ := strings.Cut(strings.TrimSuffix(data, `"}}}`), `"id":"`)
+
+	p.rotate(t, "second")
+	if data, code := withToken(s, p.token(t, "ada"), `{ viewer { username } }`); data != `{"viewer":{"username":"countess"}}` {
+		t.Errorf("the rotated key: %s %s", data, code)
+	}
+	if _, code := withToken(s, ada, `{ viewer { username } }`); code != "UNAUTHENTICATED" {
+		t.Errorf("the old key: %q", code)
+	}
+	known := p.token(t, "grace", "writer")
+	moderator := p.token(t, "margaret", "writer", "moderator")
+
+	p.down.Store(true)
+	p.rotate(t, "third")
+	if _, code := withToken(s, p.token(t, "ada"), `{ viewer { id } }`); code != "UNAVAILABLE" {
+		t.Errorf("an unknown key while the provider is down: %q", code)
+	}
+	if c := identityCheck(s); !c.OK || !strings.Contains(c.Detail, "does not answer") {
+		t.Errorf("readiness says nothing of it: %+v", c)
+	}
+	remove := `mutation { deletePost(input: {id: "` + id + `"}) { deletedPostId } }`
+	if _, code := withToken(s, known, remove); code != "FORBIDDEN" {
+		t.Errorf("another user with a known key: %q", code)
+	}
+	if _, code := withToken(s, moderator, remove); code != "" {
+		t.Errorf("a moderator with a known key: %q", code)
+	}
+	p.down.Store(false)
+	eventually(t, ready)
+}
+
+// A server that has never reached its provider is not ready, and answers who has no token.
+func TestProviderDownAtTheStart(t *testing.T) {
+	p := startProvider(t)
+	p.down.Store(true)
+	s := start(t, "--data", t.TempDir(), "--no-demo", "--auth-issuer", p.URL, "--auth-audience", "byline")
+	if c := identityCheck(s); c.OK || !strings.Contains(c.Detail, "identity provider") {
+		t.Errorf("%+v", c)
+	}
+	if _, code := withToken(s, p.token(t, "ada"), `{ viewer { id } }`); code != "UNAVAILABLE" {
+		t.Errorf("with a token: %q", code)
+	}
+	if _, err := s.Post("", `{ __typename }`, nil); err != nil {
+		t.Error(err)
+	}
+	p.down.Store(false)
+	eventually(t, func() error {
+		if c := identityCheck(s); !c.OK {
+			return errors.New(c.Detail)
+		}
+		return nil
+	})
+}
+
+// With demo tokens, nobody is answered who asks for another host than this machine.
+func TestDemoTokensAreForThisMachine(t *testing.T) {
+	s := start(t, "--data", t.TempDir(), "--no-demo")
+	for host, want := range map[string]int{
+		"": 200, "localhost": 200, "localhost:1234": 200, "127.0.0.1": 200, "[::1]:8080": 200,
+		"evil.example": 421, "localhost.evil.example": 421, "192.0.2.1": 421, "0.0.0.0": 421,
+	} {
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.Root+"/graphql?query={__typename}", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if host != "" {
+			r.Host = host
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("host %q: status %d, want %d", host, res.StatusCode, want)
+		}
+	}
+}

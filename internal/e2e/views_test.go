@@ -1,0 +1,282 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/internal/account"
+	"byline/store"
+	"byline/store/emulator"
+)
+
+func TestViews(t *testing.T) {
+	data := t.TempDir()
+	s := start(t, "--data", data, "--no-demo")
+	likedPost(t, s)
+	s.Stop()
+	views := func(want int, args ...string) string {
+		var out, log output
+		if status := run(t.Context(), append(append([]string{"views"}, args...), "--data", data), &out, &log, nil); status != want {
+			t.Fatalf("%v: status %d: %s %s", args, status, out.String(), log.String())
+		}
+		return out.String()
+	}
+	views(0, "verify")
+	if out := views(0, "status"); !strings.Contains(out, "projections-posts") || !strings.Contains(out, "projections-users") || !strings.Contains(out, "usernames") {
+		t.Errorf("status prints %s", out)
+	} else {
+		t.Log(out)
+	}
+	db, err := account.Flags{Data: data}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, err := db.Client.NewContainer("blog", "feed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := feed.NewQueryItemsPager("SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(t.Context())
+	if err != nil || len(r.Items) != 1 {
+		t.Fatal(err, r.Items)
+	}
+	if _, err := feed.DeleteItem(t.Context(), azcosmos.NewPartitionKeyString("post"), strings.Trim(string(r.Items[0]), `"`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out := views(1, "verify", "--settle", "0s"); !strings.Contains(out, "feed entry") || !strings.Contains(out, "absent") {
+		t.Errorf("verify prints %s", out)
+	}
+	var d store.Difference
+	if out := views(1, "verify", "--settle", "0s", "--json"); json.Unmarshal([]byte(out), &d) != nil || d.Kind != store.FeedEntry {
+		t.Errorf("verify --json prints %s", out)
+	}
+	if out := views(0, "repair"); !strings.Contains(out, "feed entry") {
+		t.Errorf("repair prints %s", out)
+	}
+	views(0, "verify", "--settle", "0s")
+
+	// Behind the projections' back, and at the revision that they have written.
+	db, err = account.Flags{Data: data}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defile(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	views(1, "verify", "--settle", "0s")
+	out := views(0, "rebuild", "--json")
+	for line := range strings.Lines(out) {
+		var l struct {
+			Processor, Container  string
+			Generation, ToRebuild int64
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Container == "" || l.ToRebuild != 0 || l.Generation < 3 && l.Processor != "usernames" {
+			t.Errorf("rebuild prints %s", out)
+		}
+	}
+	views(0, "verify", "--settle", "0s")
+	if out := views(0, "status", "--json"); strings.Count(out, "\n") != 3 || !strings.Contains(out, `"behindChanges":0`) {
+		t.Errorf("status --json prints %s", out)
+	}
+	if out := views(0, "repair", "--json"); out != "" {
+		t.Errorf("repair --json of nothing prints %s", out)
+	}
+}
+
+// defile changes the title of the feed's only entry.
+func defile(t *testing.T, db *account.Account) {
+	t.Helper()
+	feed, err := db.Client.NewContainer("blog", "feed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := feed.NewQueryItemsPager("SELECT VALUE c.id FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(t.Context())
+	if err != nil || len(r.Items) != 1 {
+		t.Fatal(err, r.Items)
+	}
+	var p azcosmos.PatchOperations
+	p.AppendSet("/title", "not the title")
+	if _, err := feed.PatchItem(t.Context(), azcosmos.NewPartitionKeyString("post"), strings.Trim(string(r.Items[0]), `"`), p, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A directory that is not there has no copies, and does not come to be.
+func TestViewsOfNoData(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "typo")
+	for _, command := range []string{"status", "verify", "repair", "rebuild"} {
+		var out, log output
+		status := run(t.Context(), []string{"views", command, "--data", data}, &out, &log, nil)
+		if _, err := os.Stat(data); status != 1 || !strings.Contains(log.String(), "typo: no such file or directory") || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: status %d, %v: %s%s", command, status, err, &out, &log)
+		}
+	}
+}
+
+// TestRebuildBesideAnInstance rebuilds in one process what another one serves,
+// both on an emulator that is a third.
+func TestRebuildBesideAnInstance(t *testing.T) {
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	ctx, stop := context.WithCancel(context.Background())
+	addresses, ended := make(chan net.Addr, 1), make(chan int, 1)
+	var log output
+	go func() {
+		ended <- run(ctx, []string{"emulator", "--listen", "127.0.0.1:0", "--http", "--data", t.TempDir(), "--sync=false"}, io.Discard, &log,
+			func(a net.Addr) { addresses <- a })
+	}()
+	defer func() { stop(); <-ended }()
+	var cosmos []string
+	select {
+	case a := <-addresses:
+		cosmos = []string{"--cosmos-endpoint", "http://" + a.String()}
+	case <-ended:
+		t.Fatal(log.String())
+	}
+	s := start(t, cosmos...)
+	defer s.Stop()
+	id := likedPost(t, s)
+	db, err := account.Flags{CosmosEndpoint: cosmos[1]}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defile(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out, lines output
+	if status := run(t.Context(), append([]string{"views", "rebuild"}, cosmos...), &out, &lines, nil); status != 0 {
+		t.Fatalf("status %d: %s", status, lines.String())
+	}
+	if !strings.Contains(lines.String(), "msg=rebuilt") || !strings.Contains(out.String(), "posts") {
+		t.Errorf("it prints %s and %s", out.String(), lines.String())
+	}
+	if title := at(t, s.Do("", q6, nil), "feed.edges.0.node.title"); title != "Notes" {
+		t.Errorf("the feed shows %v", title)
+	}
+	s.Do("ada", likePost, map[string]any{"post": id})
+}
+
+// Whoever interrupts a rebuild is told what goes on without them.
+func TestInterruptedRebuild(t *testing.T) {
+	data := t.TempDir()
+	s := start(t, "--data", data, "--no-demo")
+	s.Do("ada", createUser, map[string]any{"name": "ada"})
+	for range 20 {
+		s.Do("ada", createPost, map[string]any{"title": "Notes", "content": "x"})
+	}
+	s.Stop()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out, log output
+	status := run(ctx, []string{"views", "rebuild", "--data", data}, &out, onFirst{&log, interrupt}, nil)
+	if status != 1 || !strings.Contains(log.String(), "byline: interrupted") || out.String() != "" {
+		t.Fatalf("status %d: %s %s", status, out.String(), log.String())
+	}
+	t.Log(log.String())
+	again := start(t, "--data", data, "--no-demo")
+	defer again.Stop()
+	if n := len(at(t, again.Do("", q6, nil), "feed.edges").([]any)); n != 20 {
+		t.Errorf("%d posts in the feed", n)
+	}
+}
+
+// onFirst calls what it is given when something is written about a rebuild.
+type onFirst struct {
+	io.Writer
+	call func()
+}
+
+func (o onFirst) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "rebuilding") {
+		o.call()
+	}
+	return o.Writer.Write(b)
+}
+
+// Background work leaves requests the precedence. What is refused again and again for
+// that goes on when it may; what fails otherwise, fails at once.
+func TestViewsWaitWhileThrottled(t *testing.T) {
+	engine, err := emulator.Open(t.TempDir(), emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Content-Type") == "application/query+json" && r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
+			t.Error("a query that looks at everything has no low priority")
+		}
+		engine.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	c := account.Flags{CosmosEndpoint: server.URL}
+	db, err := c.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blog, err := c.Store(db, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(blog.Provision(t.Context()), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	byline := func(command ...string) (int, string) {
+		var log output
+		status := run(t.Context(), append(command, "--cosmos-endpoint", c.CosmosEndpoint), io.Discard, &log, nil)
+		return status, log.String()
+	}
+	var refused atomic.Int32
+	engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if o.Kind == emulator.Query && refused.Add(1) <= 20 {
+			return emulator.Fault{Status: http.StatusTooManyRequests}
+		}
+		return emulator.Fault{}
+	})
+	if status, log := byline("views", "verify"); status != 0 || refused.Load() <= 20 {
+		t.Errorf("throttled %d times: status %d: %s", refused.Load(), status, log)
+	}
+	engine.Inject(func(o emulator.Operation) emulator.Fault {
+		if o.Kind == emulator.Query {
+			return emulator.Fault{Status: http.StatusServiceUnavailable}
+		}
+		return emulator.Fault{}
+	})
+	if status, log := byline("views", "verify"); status != 1 || !strings.Contains(log, "UNAVAILABLE") {
+		t.Errorf("unavailable: status %d: %s", status, log)
+	}
+}
+
+// likedPost creates a post with a like, and waits until the feed has it. It returns the
+// post's id.
+func likedPost(t *testing.T, s *instance) any {
+	t.Helper()
+	s.Do("ada", createUser, map[string]any{"name": "ada"})
+	id := at(t, s.Do("ada", createPost, map[string]any{"title": "Notes", "content": "x"}), "createPost.post.id")
+	s.Do("ada", likePost, map[string]any{"post": id})
+	eventually(t, func() error {
+		if at(t, s.Do("", q6, nil), "feed.edges.0.node.likeCount") != 1.0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	return id
+}

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"byline/graph"
+)
+
+// boundedListener accepts so many connections at a time, a tenth of them from one
+// address that is neither loopback nor a proxy's. One more is closed; over plain HTTP
+// it is told why.
+type boundedListener struct {
+	net.Listener
+	all, each int
+	plain     bool
+	trusted   []netip.Prefix
+
+	mu   sync.Mutex
+	open int            // guarded by mu
+	by   map[string]int // guarded by mu; by address
+}
+
+const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: text/plain; charset=utf-8\r\n" +
+	"Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n"
+
+// Accept implements net.Listener.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		key := l.key(c.RemoteAddr())
+		if l.add(key) {
+			return &countedConn{Conn: c, closed: sync.OnceFunc(func() { l.remove(key) })}, nil
+		}
+		if l.plain { // it fits into the socket's buffer
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = io.WriteString(c, tooManyConnections)
+		}
+		_ = c.Close()
+	}
+}
+
+// key is what a connection counts as; "" if it does not count by itself.
+func (l *boundedListener) key(a net.Addr) string {
+	peer, err := netip.ParseAddrPort(a.String())
+	address := peer.Addr().Unmap()
+	if err != nil || slices.ContainsFunc(l.trusted, func(p netip.Prefix) bool { return p.Contains(address) }) {
+		return ""
+	}
+	return graph.AddressKey(address)
+}
+
+// add reports whether there may be one more.
+func (l *boundedListener) add(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.all || key != "" && l.by[key] >= l.each {
+		return false
+	}
+	l.open++
+	l.by[key]++
+	return true
+}
+
+func (l *boundedListener) remove(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if l.by[key]--; l.by[key] == 0 {
+		delete(l.by, key)
+	}
+}
+
+// countedConn tells when it is closed.
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+)
+
+// An address has a tenth of the connections, and others have the rest.
+func TestConnectionsOfAnAddress(t *testing.T) {
+	l := &boundedListener{all: 20, each: 2, by: map[string]int{}}
+	key := func(s string) string { return l.key(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s))) }
+	for n := range 3 {
+		if ok := l.add(key("192.0.2.1:1")); ok != (n < 2) {
+			t.Errorf("connection %d: %t", n, ok)
+		}
+		if ok := l.add(key("[2001:db8::" + fmt.Sprint(n+1) + "]:1")); ok != (n < 2) {
+			t.Errorf("connection %d of a network: %t", n, ok)
+		}
+	}
+	l.trusted = []netip.Prefix{netip.MustParsePrefix("192.0.2.128/25")}
+	for n := range 16 {
+		if !l.add(key([]string{"127.0.0.1:1", "192.0.2.200:1"}[n%2])) {
+			t.Errorf("loopback or a proxy is refused connection %d", n)
+		}
+	}
+	if l.add(key("192.0.2.9:1")) {
+		t.Error("more than all")
+	}
+	l.remove(key("192.0.2.1:1"))
+	if !l.add(key("192.0.2.1:1")) {
+		t.Error("no room after one is closed")
+	}
+}

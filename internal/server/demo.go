@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"byline/graph"
+	"byline/store"
+	"byline/store/seed"
+)
+
+// demoBlog loads the demo blog into an empty store.
+type demoBlog struct {
+	blog   *store.Store
+	log    *slog.Logger
+	loaded atomic.Bool // or not needed
+	failed atomic.Bool
+}
+
+// load loads the demo blog if the store is empty, or resumes an interrupted load. It calls
+// ready when there is something to see, and in any case before it returns.
+func (d *demoBlog) load(ctx context.Context, ready func()) {
+	defer ready()
+	began := time.Now()
+	content := seed.Demo(graph.DemoUserID)
+	needed, err := seed.Needed(ctx, d.blog, content)
+	if err == nil && needed {
+		d.log.Info("loading the demo blog", "users", content.Users, "posts", content.TotalPosts())
+		err = seed.Load(ctx, content, d.blog, func(int) { ready() })
+	}
+	switch {
+	case err == nil:
+		d.loaded.Store(true)
+	case ctx.Err() == nil:
+		d.failed.Store(true)
+		d.log.Error("demo blog not loaded", logError, err)
+	}
+	if err != nil {
+		return
+	}
+	if needed {
+		d.log.Info("the demo blog is complete", logTook, time.Since(began).Round(time.Millisecond))
+	}
+	if first, err := d.blog.User(ctx, content.User(0).ID); err == nil && first != nil {
+		var names []string
+		for i := range content.Users {
+			names = append(names, content.User(i).Username)
+		}
+		d.log.Info("sign in as any of the demo users", "users", strings.Join(names, " "))
+	}
+}
+
+// check is OK once the demo blog is complete.
+func (d *demoBlog) check() check {
+	c := check{Name: "demo", OK: d.loaded.Load()}
+	switch {
+	case c.OK:
+	case d.failed.Load():
+		c.Detail = "the demo blog was not loaded; the log says why"
+	default:
+		c.Detail = "the demo blog is being loaded"
+	}
+	return c
+}

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/internal/secrettest"
+	"byline/store"
+	"byline/store/changefeed"
+	"byline/store/emulator"
+)
+
+// readiness is what /readyz answers.
+type readiness struct {
+	code   int
+	Status string
+	Checks []check
+}
+
+// failing are the names and details of the checks that are not well.
+func (r readiness) failing() map[string]string {
+	out := map[string]string{}
+	for _, c := range r.Checks {
+		if !c.OK {
+			out[c.Name] = c.Detail
+		}
+	}
+	return out
+}
+
+func askReady(t testing.TB, h http.Handler) readiness {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	r := readiness{code: w.Code}
+	if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("%s: %v", w.Body, err)
+	}
+	if body := w.Body.String(); strings.Contains(body, "http") || strings.Contains(body, "localhost") {
+		t.Errorf("names hosts: %s", body)
+	}
+	if (r.code == http.StatusOK) != (r.Status == "ready") || (r.code == http.StatusServiceUnavailable) != (r.Status == "unready") {
+		t.Errorf("%d %s", r.code, r.Status)
+	}
+	return r
+}
+
+// counting passes requests on to an engine and counts them.
+type counting struct {
+	policy.Transporter
+	n atomic.Int64
+}
+
+func (c *counting) Do(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.Transporter.Do(r)
+}
+
+func TestReadiness(t *testing.T) {
+	engine, err := emulator.Open("", emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire := &counting{Transporter: engine}
+	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}, PerRetryPolicies: []policy.Policy{store.Bodies{}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blog, err := store.New(client, client, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := func(want map[string]string) {
+		t.Helper()
+		if got := askReady(t, newHealth(blog, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
+			t.Error(cmp.Diff(want, got))
+		}
+	}
+
+	without(map[string]string{"cosmos": "the containers do not exist", "leases": "not known", "lag": "not known"})
+	if err := blog.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	without(map[string]string{"leases": "no instance has brought changes to the copies yet"})
+
+	running, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- blog.Run(running) }()
+	h := newHealth(blog, prometheus.NewRegistry())
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		r := askReady(t, h)
+		if r.code == http.StatusOK && slices.ContainsFunc(r.Checks, func(c check) bool { return strings.HasPrefix(c.Detail, "2 of 2 feed ranges") }) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %+v", r)
+		}
+	}
+	if r := askReady(t, h); len(r.Checks) != 3 {
+		t.Errorf("%+v", r.Checks)
+	}
+	demo := &demoBlog{blog: blog, log: secrettest.Logger()}
+	h.inquiries = append(h.inquiries, &inquiry{look: func(context.Context) []check { return []check{demo.check()} }})
+	if got, want := askReady(t, h).failing(), map[string]string{"demo": "the demo blog is being loaded"}; !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+	demo.load(t.Context(), func() {})
+	if c := demo.check(); !c.OK {
+		t.Errorf("after the load: %+v", c)
+	}
+	h.inquiries = h.inquiries[:len(h.inquiries)-1]
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+
+	// Probes do not each ask.
+	before := wire.n.Load()
+	for range 1000 {
+		askReady(t, h)
+	}
+	if asked := wire.n.Load() - before; asked > 100 {
+		t.Errorf("1000 probes made %d requests", asked)
+	}
+	without(map[string]string{"leases": "0 of 2 feed ranges have an instance that brings their changes to the copies"})
+
+	engine.Inject(func(emulator.Operation) emulator.Fault {
+		return emulator.Fault{Status: http.StatusTooManyRequests}
+	})
+	without(map[string]string{})
+	engine.Inject(func(emulator.Operation) emulator.Fault {
+		return emulator.Fault{Status: http.StatusServiceUnavailable}
+	})
+	without(map[string]string{"cosmos": "Cosmos DB does not answer", "leases": "not known", "lag": "not known"})
+	h.stop()
+	if got := askReady(t, h).failing(); got["process"] != "stopping" {
+		t.Error(got)
+	}
+}
+
+func TestChecksOfTheCopies(t *testing.T) {
+	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	one := func(owner string, renewed, since time.Time, replay int64) store.ProjectionStatus {
+		return store.ProjectionStatus{Container: "posts", RangeStatus: changefeed.RangeStatus{
+			Lease: changefeed.Lease{Owner: owner}, Renewed: renewed, Since: since, Replay: replay}}
+	}
+	well := one("a", ago(time.Second), time.Time{}, 0)
+	for name, tt := range map[string]struct {
+		status      []store.ProjectionStatus
+		leases, lag bool
+	}{
+		"all is well":                    {[]store.ProjectionStatus{well, well}, true, true},
+		"a range without an owner":       {[]store.ProjectionStatus{well, one("", ago(time.Second), time.Time{}, 0)}, false, true},
+		"a range whose owner has died":   {[]store.ProjectionStatus{well, one("b", ago(2*time.Minute), time.Time{}, 0)}, false, true},
+		"a clock that is behind":         {[]store.ProjectionStatus{one("a", ago(-time.Minute), ago(-time.Minute), 0)}, true, true},
+		"a range that is a little late":  {[]store.ProjectionStatus{well, one("b", now, ago(time.Minute), 0)}, true, true},
+		"a range that is far behind":     {[]store.ProjectionStatus{well, one("b", now, ago(10*time.Minute), 0)}, true, false},
+		"a range that is rebuilt":        {[]store.ProjectionStatus{well, one("b", now, ago(100*time.Hour), 7)}, true, true},
+		"a range that was never handled": {nil, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leases, lag := checkLeases(tt.status, now), checkLag(tt.status, now)
+			if leases.OK != tt.leases || lag.OK != tt.lag {
+				t.Errorf("%+v %+v", leases, lag)
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"byline/graph"
+	"byline/internal/account"
+)
+
+// ListenFlags says who may reach the server, how, and how much they may ask for.
+type ListenFlags struct {
+	Listen      string         `default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
+	TLSCert     string         `name:"tls-cert" env:"BYLINE_TLS_CERT" placeholder:"FILE" help:"Certificate chain, as PEM. A renewed one is picked up. Without one, plain HTTP: on loopback, or behind a proxy."`
+	TLSKey      string         `name:"tls-key" env:"BYLINE_TLS_KEY" placeholder:"FILE" help:"The certificate's key, as PEM."`
+	BehindProxy []addressRange `env:"BYLINE_BEHIND_PROXY" placeholder:"CIDR" help:"Networks of the proxies in front of this server, which speak TLS with clients and say where these are in X-Forwarded-For or Forwarded."`
+	CORSOrigins []string       `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN" help:"Origins whose pages may use this server, WebSockets included. Without, none but its own and, with demo tokens, those of this machine."`
+
+	RequestsPerViewer  *int `env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of somebody who is signed in; 0 for no limit. Default: 50, and no limit with demo tokens."`
+	RequestsPerAddress *int `env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address, but loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
+	MaxConnections     int  `default:"20000" env:"BYLINE_MAX_CONNECTIONS" help:"Connections at a time."`
+}
+
+// Requests a second where strangers can reach the server.
+const (
+	requestsPerViewer  = 50
+	requestsPerAddress = 200
+)
+
+// addressRange is a range of addresses, or one.
+type addressRange netip.Prefix
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *addressRange) UnmarshalText(text []byte) error {
+	p, err := netip.ParsePrefix(string(text))
+	if a, aerr := netip.ParseAddr(string(text)); aerr == nil {
+		p, err = a.Prefix(a.BitLen())
+	}
+	if err != nil {
+		return fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", text)
+	}
+	*n = addressRange(p.Masked())
+	return nil
+}
+
+// checkListen finds what is wrong before anything is opened.
+func (c ListenFlags) checkListen() error {
+	switch {
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return errors.New("--tls-cert and --tls-key are needed together")
+	case c.TLSCert == "" && c.BehindProxy == nil && !account.Loopback(c.Listen):
+		return errors.New("plain HTTP would let anybody on the way read tokens: without --tls-cert and --tls-key, " +
+			"--listen must be on loopback, or --behind-proxy name the proxies that speak TLS with clients")
+	case c.MaxConnections < 1:
+		return errors.New("--max-connections must be at least 1")
+	}
+	for _, rate := range []*int{c.RequestsPerViewer, c.RequestsPerAddress} {
+		if rate != nil && *rate < 0 {
+			return errors.New("--requests-per-viewer and --requests-per-address cannot be negative")
+		}
+	}
+	return nil
+}
+
+// limit sets what the edge is to know of it.
+func (c ListenFlags) limit(o *graph.Options, strangers bool) {
+	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, !strangers, true
+	o.TrustedProxies = c.proxies()
+	if strangers {
+		o.RequestsPerViewer, o.RequestsPerAddress = requestsPerViewer, requestsPerAddress
+	}
+	if c.RequestsPerViewer != nil {
+		o.RequestsPerViewer = *c.RequestsPerViewer
+	}
+	if c.RequestsPerAddress != nil {
+		o.RequestsPerAddress = *c.RequestsPerAddress
+	}
+}
+
+func (c ListenFlags) proxies() (all []netip.Prefix) {
+	for _, n := range c.BehindProxy {
+		all = append(all, netip.Prefix(n))
+	}
+	return all
+}
+
+// scheme is http or https.
+func (c ListenFlags) scheme() string {
+	if c.TLSCert != "" {
+		return "https"
+	}
+	return "http"
+}
+
+// strict has browsers use TLS from then on, where others than this machine's can come.
+func (c ListenFlags) strict(next http.Handler) http.Handler {
+	if c.TLSCert == "" || account.Loopback(c.Listen) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serve is server.Serve, with TLS if there is a certificate.
+func (c ListenFlags) serve(server *http.Server, l net.Listener) error {
+	l = &boundedListener{Listener: l, all: c.MaxConnections, each: max(c.MaxConnections/10, 1), by: map[string]int{},
+		plain: server.TLSConfig == nil, trusted: c.proxies()}
+	if server.TLSConfig != nil {
+		return server.ServeTLS(l, "", "")
+	}
+	return server.Serve(l)
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// tls returns what TLS needs, nil for plain HTTP.
+func (c ListenFlags) tls(log *slog.Logger) (*tls.Config, error) {
+	if c.TLSCert == "" {
+		return nil, nil
+	}
+	k := &keyPair{cert: c.TLSCert, key: c.TLSKey, log: log}
+	if _, err := k.current(nil); err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: k.current}, nil
+}
+
+// keyPair is a certificate and its key, which may be replaced while they are in use.
+type keyPair struct {
+	cert, key string // files
+	log       *slog.Logger
+
+	mu     sync.Mutex
+	loaded *tls.Certificate // guarded by mu
+	of     [2]time.Time     // guarded by mu; when the files that were last tried had changed
+}
+
+// current returns what is in the files. Where that is no good, it is what was in them
+// before: certificate and key are not replaced at the same moment.
+func (k *keyPair) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	of, err := k.changed()
+	if err == nil && k.loaded != nil && of == k.of {
+		return k.loaded, nil
+	}
+	if err == nil {
+		var pair tls.Certificate
+		if pair, err = tls.LoadX509KeyPair(k.cert, k.key); err == nil {
+			if k.loaded != nil {
+				k.log.Info("certificate renewed", logExpires, pair.Leaf.NotAfter)
+			}
+			k.loaded, k.of = &pair, of
+			return k.loaded, nil
+		}
+	}
+	if k.loaded == nil {
+		return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
+	}
+	if of != k.of {
+		k.log.Warn("certificate not renewed", logError, err, logExpires, k.loaded.Leaf.NotAfter)
+		k.of = of
+	}
+	return k.loaded, nil
+}
+
+// changed returns when the files changed.
+func (k *keyPair) changed() (of [2]time.Time, err error) {
+	for i, name := range []string{k.cert, k.key} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return [2]time.Time{}, err
+		}
+		of[i] = info.ModTime()
+	}
+	return of, nil
+}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// flushTimeout is for the last traces, when told to stop.
+const flushTimeout = 5 * time.Second
+
+// traces is what is recorded of requests, and where it goes.
+type traces struct {
+	provider trace.TracerProvider // nil if nothing is recorded
+	flush    func()
+}
+
+// openTraces follows OpenTelemetry's environment variables. Without an endpoint
+// nothing is recorded.
+func openTraces(ctx context.Context, log *slog.Logger) (traces, error) {
+	off := traces{flush: func() {}}
+	if first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") == "" ||
+		os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return off, nil
+	}
+	if p := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); p != "" && p != "http/protobuf" {
+		return off, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: traces go by http/protobuf alone", p)
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return off, fmt.Errorf("traces: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "byline")), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return off, fmt.Errorf("traces: %w", err)
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces", logError, err) }))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	return traces{provider, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		if err := provider.Shutdown(ctx); err != nil {
+			log.Warn("the last traces are lost", logError, err)
+		}
+	}}, nil
+}
+
+// first returns the first environment variable of some that is set.
+func first(names ...string) string {
+	for _, name := range names {
+		if v := os.Getenv(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// azure makes spans of what azcosmos does for a request that is recorded, and of
+// nothing else: what polls all the time has no request.
+func (t traces) azure() tracing.Provider {
+	if t.provider == nil {
+		return tracing.Provider{}
+	}
+	return tracing.NewProvider(func(module, version string) tracing.Tracer {
+		tracer := t.provider.Tracer(module, trace.WithInstrumentationVersion(version))
+		return tracing.NewTracer(func(ctx context.Context, name string, o *tracing.SpanOptions) (context.Context, tracing.Span) {
+			if !trace.SpanContextFromContext(ctx).IsSampled() {
+				return ctx, tracing.Span{}
+			}
+			ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(spanKinds[o.Kind]), trace.WithAttributes(azureAttributes(o.Attributes)...))
+			return ctx, azureSpan(span)
+		}, &tracing.TracerOptions{SpanFromContext: func(ctx context.Context) tracing.Span { return azureSpan(trace.SpanFromContext(ctx)) }})
+	}, nil)
+}
+
+func azureSpan(span trace.Span) tracing.Span {
+	return tracing.NewSpan(tracing.SpanImpl{
+		End:           func() { span.End() },
+		SetAttributes: func(all ...tracing.Attribute) { span.SetAttributes(azureAttributes(all)...) },
+		SetStatus: func(s tracing.SpanStatus, _ string) { // whose description quotes the answer
+			if s == tracing.SpanStatusError {
+				span.SetStatus(codes.Error, "")
+			}
+		},
+	})
+}
+
+var spanKinds = map[tracing.SpanKind]trace.SpanKind{
+	tracing.SpanKindInternal: trace.SpanKindInternal,
+	tracing.SpanKindClient:   trace.SpanKindClient,
+}
+
+// azureRecorded are the attributes that are recorded. Not among them is the URL, which
+// has ids, and so usernames, in it.
+var azureRecorded = map[string]bool{
+	"db.system": true, "db.namespace": true, "db.collection.name": true, "db.operation.name": true,
+	"db.cosmosdb.connection_mode": true, "db.cosmosdb.request_charge": true, "db.cosmosdb.status_code": true,
+	"server.address": true, "server.port": true, "net.peer.name": true, "az.namespace": true,
+	"http.method": true, "http.status_code": true,
+}
+
+func azureAttributes(all []tracing.Attribute) []attribute.KeyValue {
+	var recorded []attribute.KeyValue
+	for _, a := range all {
+		if !azureRecorded[a.Key] {
+			continue
+		}
+		key := attribute.Key(a.Key)
+		switch v := a.Value.(type) {
+		case string:
+			recorded = append(recorded, key.String(v))
+		case int:
+			recorded = append(recorded, key.Int(v))
+		case float32:
+			recorded = append(recorded, key.Float64(float64(v)))
+		default:
+			recorded = append(recorded, key.String(fmt.Sprint(v)))
+		}
+	}
+	return recorded
+}
+
+// logTrace is the key of the trace that a line of the log belongs to.
+const logTrace = "traceId"
+
+// traceHandler adds to each line the trace that it belongs to.
+type traceHandler struct{ slog.Handler }
+
+func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
+	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
+		r = r.Clone()
+		r.AddAttrs(slog.String(logTrace, span.TraceID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return traceHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h traceHandler) WithGroup(name string) slog.Handler {
+	return traceHandler{h.Handler.WithGroup(name)}
+}
