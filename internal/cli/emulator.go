@@ -57,9 +57,6 @@ func (c *Emulator) Run(ctx context.Context, log *slog.Logger, listening Listenin
 	return c.Serve(ctx, engine, listener, log, listening)
 }
 
-// shutdownTimeout is how long requests may take after the signal to stop.
-const shutdownTimeout = 10 * time.Second
-
 // Serve serves an open engine until ctx ends.
 func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger, listening Listening) (err error) {
 	if !c.Sync {
@@ -114,11 +111,7 @@ func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener 
 	case <-ctx.Done():
 		log.Info("stopping")
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	for _, s := range running {
-		err = errors.Join(err, server.ShutDown(grace, s, log))
-	}
+	err = errors.Join(err, server.ShutDown(ctx, log, running...))
 	for ; ended < len(running); ended++ {
 		if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
 			err = errors.Join(err, serr)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -8,17 +9,13 @@ import (
 	"byline/internal/account"
 )
 
-// Config is what serve is configured with. Its fields are flags of kong, with their environment
-// variables and defaults.
+// Config is the configuration of Run. Its fields are flags of kong, with their environment
+// variables and defaults; the zero value is not valid.
 type Config struct {
-	ListenFlags   `embed:""`
+	listenFlags   `embed:""`
 	account.Flags `embed:""`
-	Demo          bool   `default:"true" env:"BYLINE_DEMO" negatable:"" help:"Fill an empty embedded engine with a small demo blog."`
-	AuthIssuer    string `env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
-	AuthAudience  string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"The audience that the tokens must be for."`
-
-	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"The role of those who may delete what others wrote. Without one, nobody may."`
-	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"The claim of the tokens with the roles; one inside others, by their names joined by dots."`
+	Demo          bool `default:"true" env:"BYLINE_DEMO" negatable:"" help:"Fill an empty embedded engine with a small demo blog."`
+	authFlags     `embed:""`
 
 	RUPerRequest     int    `name:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" help:"Request units that an operation may be predicted to cost."`
 	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse what is over that (enforce), or only count and log it (measure)."`
@@ -37,7 +34,45 @@ const measure = "measure" // the mode of budgets that refuse nothing
 // maxCache is a terabyte, in megabytes.
 const maxCache = 1 << 20
 
-// trustedDocuments reads the manifest; nil if there is none.
+// check returns an error that names the flag that is wrong.
+func (c Config) check() error {
+	if err := c.Flags.Check(); err != nil {
+		return err
+	}
+	if err := c.checkAddress(); err != nil {
+		return err
+	}
+	if c.RUPerRequest < 1 || c.RUPerViewer < 0 {
+		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
+	}
+	if c.Cache < 0 || c.Cache > maxCache {
+		return fmt.Errorf("--cache %d: there can be 0 to %d megabytes", c.Cache, maxCache)
+	}
+	if err := c.checkAuth(); err != nil {
+		return err
+	}
+	if err := c.checkListen(); err != nil {
+		return err
+	}
+	if c.BehindProxy != nil && c.AuthIssuer == "" {
+		return errors.New("demo tokens would let anybody in: --behind-proxy needs --auth-issuer and --auth-audience")
+	}
+	return nil
+}
+
+// responseCache returns the bytes of the response cache, which is half of --cache.
+func (c Config) responseCache() int { return c.Cache << 20 / 2 }
+
+// itemCache returns the bytes of the item cache, which is the rest.
+func (c Config) itemCache() int { return c.Cache<<20 - c.responseCache() }
+
+// demoTokens reports whether demo tokens are accepted, by which anybody can sign in as anybody:
+// only where the server and the data can be reached by nobody but the user of this machine.
+func (c Config) demoTokens() bool {
+	return c.AuthIssuer == "" && account.Loopback(c.Listen) && c.Local()
+}
+
+// trustedDocuments reads the manifest of trusted documents. It returns nil if no flag names one.
 func (c Config) trustedDocuments() (*graph.TrustedDocuments, error) {
 	if c.TrustedDocuments == "" {
 		return nil, nil

@@ -11,9 +11,9 @@ import (
 	"byline/graph"
 )
 
-// boundedListener accepts so many connections at a time, a tenth of them from one
-// address that is neither loopback nor a proxy's. One more is closed; over plain HTTP
-// it is told why.
+// boundedListener limits the open connections: all of them to all, and those of one address that
+// is neither loopback nor a trusted proxy's to each. One more is closed, over plain HTTP after a
+// response 503.
 type boundedListener struct {
 	net.Listener
 	all, each int
@@ -47,7 +47,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// key is what a connection counts as; "" if it does not count by itself.
+// key returns what connections are counted by; "" if the address has no limit of its own.
 func (l *boundedListener) key(a net.Addr) string {
 	peer, err := netip.ParseAddrPort(a.String())
 	address := peer.Addr().Unmap()
@@ -57,7 +57,7 @@ func (l *boundedListener) key(a net.Addr) string {
 	return graph.AddressKey(address)
 }
 
-// add reports whether there may be one more.
+// add counts a connection. It returns false, and does not count, if that would be one too many.
 func (l *boundedListener) add(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *boundedListener) remove(key string) {
 	}
 }
 
-// countedConn tells when it is closed.
+// countedConn calls closed when it is closed.
 type countedConn struct {
 	net.Conn
 	closed func()

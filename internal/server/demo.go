@@ -20,8 +20,8 @@ type demoBlog struct {
 	failed atomic.Bool
 }
 
-// load loads the demo blog if the store is empty, or resumes an interrupted load. It calls
-// ready when there is something to see, and in any case before it returns.
+// load loads the demo blog if the store is empty, or resumes an interrupted load. It calls ready
+// when the first posts are there, and in any case before it returns.
 func (d *demoBlog) load(ctx context.Context, ready func()) {
 	defer ready()
 	began := time.Now()

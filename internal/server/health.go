@@ -16,71 +16,69 @@ import (
 )
 
 const (
-	readyTimeout = 2 * time.Second  // to find out how things are
-	checkedFor   = time.Second      // how long an answer holds
-	copiesFor    = 10 * time.Second // the same, if all is well with the copies: that costs more to find out
-	leaseAlive   = time.Minute      // after its last renewal; four times the longest expiry of a lease
-	maxLag       = 5 * time.Minute  // of the copies
+	readyTimeout   = 2 * time.Second  // of all checks of a probe
+	checkTTL       = time.Second      // how long a result is cached
+	projectionsTTL = 10 * time.Second // the same, of the projections while they are OK: reading their status costs more
+	leaseAlive     = time.Minute      // after its last renewal; four times the longest expiry of a lease
+	maxLag         = 5 * time.Minute  // of the projections
 )
 
-// health tells probes whether requests should be sent here, and if not, why. It finds
-// out when it is asked, and not more often than answers hold: any number of probes
-// cost about 1 RU a second, and a few more every ten seconds.
+// health is the handler of /readyz. It checks when it is probed and caches the results: any number
+// of probes cost about 1 RU a second, and a few more every ten seconds.
 type health struct {
-	inquiries []*inquiry
-	metric    *prometheus.GaugeVec // by check
+	checkers []*checker
+	metric   *prometheus.GaugeVec // by check
 
 	mu       sync.Mutex
 	stopping bool // guarded by mu
 }
 
-// check is the result of looking at one thing. Anybody may read the detail, which
-// names no hosts.
+// check is the result of one check. The detail is public and names no hosts.
 type check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// inquiry finds out about some things at once, and remembers it for a while.
-type inquiry struct {
-	holds time.Duration // if all is well; otherwise checkedFor
-	look  func(context.Context) []check
+// checker runs some checks at once and caches their results.
+type checker struct {
+	ttl time.Duration // of results that are all OK; checkTTL of others
+	run func(context.Context) []check
 
-	mu    sync.Mutex
-	until time.Time // guarded by mu
-	found []check   // guarded by mu
+	mu      sync.Mutex
+	expires time.Time // guarded by mu
+	cached  []check   // guarded by mu
 }
 
-func (i *inquiry) result(ctx context.Context) []check {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if time.Now().Before(i.until) {
-		return i.found
+func (c *checker) results(ctx context.Context) []check {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Now().Before(c.expires) {
+		return c.cached
 	}
-	i.found = i.look(ctx)
-	holds := i.holds
-	for _, c := range i.found {
-		if !c.OK {
-			holds = checkedFor
+	c.cached = c.run(ctx)
+	ttl := c.ttl
+	for _, one := range c.cached {
+		if !one.OK {
+			ttl = checkTTL
 		}
 	}
-	i.until = time.Now().Add(holds)
-	return i.found
+	c.expires = time.Now().Add(ttl)
+	return c.cached
 }
 
-// newHealth returns the health of an instance that serves a blog. What the last probe
-// was told is in the metric that docs/cost.md names.
+// newHealth returns the health of an instance that serves a blog. The results of the last probe
+// are in the metric byline_ready.
 func newHealth(blog *store.Store, r prometheus.Registerer) *health {
 	metric := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "byline_ready",
 		Help: "1 if a check of /readyz was well when it was probed last, and 0 if not."}, []string{"check"})
 	r.MustRegister(metric)
-	return &health{metric: metric, inquiries: []*inquiry{
-		{holds: checkedFor, look: func(ctx context.Context) []check { return []check{checkCosmos(blog.Ready(ctx))} }},
-		{holds: copiesFor, look: func(ctx context.Context) []check {
+	return &health{metric: metric, checkers: []*checker{
+		{ttl: checkTTL, run: func(ctx context.Context) []check { return []check{checkCosmos(blog.Ready(ctx))} }},
+		{ttl: projectionsTTL, run: func(ctx context.Context) []check {
 			status, err := blog.Projections(ctx)
 			if err != nil {
-				// What is known of the copies waits as long as it is throttled.
+				// While it is throttled, reading the status waits.
 				ok := checkCosmos(err).OK || errors.Is(err, context.DeadlineExceeded)
 				return []check{{"leases", ok, "not known"}, {"lag", ok, "not known"}}
 			}
@@ -90,8 +88,8 @@ func newHealth(blog *store.Store, r prometheus.Registerer) *health {
 	}}
 }
 
-// checkCosmos is what a request's error tells of Cosmos DB. Who is throttled reaches
-// it: to send the requests elsewhere would not help.
+// checkCosmos checks Cosmos DB by the error of a request. Throttling is OK: to send the requests
+// to other instances would not help.
 func checkCosmos(err error) check {
 	c := check{Name: "cosmos", OK: true}
 	var e *store.Error
@@ -107,7 +105,7 @@ func checkCosmos(err error) check {
 	return c
 }
 
-// checkLeases is well if somebody brings the changes of every feed range to the copies.
+// checkLeases is OK if every feed range has an owner that renews its lease.
 func checkLeases(status []store.ProjectionStatus, now time.Time) check {
 	held := 0
 	for _, r := range status {
@@ -121,8 +119,8 @@ func checkLeases(status []store.ProjectionStatus, now time.Time) check {
 	return check{Name: "leases", OK: held == len(status), Detail: fmt.Sprintf("%d of %d feed ranges have an instance that brings their changes to the copies", held, len(status))}
 }
 
-// checkLag is well if no copy is far behind its source. What a rebuild brings again is
-// old, and no copy waits for it.
+// checkLag is OK if no projection lags by more than maxLag. What a rebuild replays does not count:
+// no view waits for it.
 func checkLag(status []store.ProjectionStatus, now time.Time) check {
 	worst, rebuilding := time.Duration(0), false
 	for _, r := range status {
@@ -138,19 +136,24 @@ func checkLag(status []store.ProjectionStatus, now time.Time) check {
 	return c
 }
 
-// stop makes the instance unready for good.
+// add adds a check that makes no request.
+func (h *health) add(run func() check) {
+	h.checkers = append(h.checkers, &checker{run: func(context.Context) []check { return []check{run()} }})
+}
+
+// stop makes every later probe unready.
 func (h *health) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopping = true
 }
 
-// ServeHTTP answers 200 if all is well and 503 if not, with every check as JSON.
+// ServeHTTP responds 200 if every check is OK and 503 if not, with the checks as JSON.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// What is found out is for other probes, too.
+	// The results are cached for other probes, so they do not end with this one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
 	defer cancel()
-	answer := struct {
+	response := struct {
 		Status string  `json:"status"`
 		Checks []check `json:"checks"`
 	}{Status: "ready"}
@@ -158,22 +161,22 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stopping := h.stopping
 	h.mu.Unlock()
 	if stopping {
-		answer.Checks = []check{{Name: "process", Detail: "stopping"}}
+		response.Checks = []check{{Name: "process", Detail: "stopping"}}
 	} else {
-		for _, i := range h.inquiries {
-			answer.Checks = append(answer.Checks, i.result(ctx)...)
+		for _, c := range h.checkers {
+			response.Checks = append(response.Checks, c.results(ctx)...)
 		}
 	}
 	status := http.StatusOK
-	for _, c := range answer.Checks {
-		well := 1.0
+	for _, c := range response.Checks {
+		ok := 1.0
 		if !c.OK {
-			answer.Status, status, well = "unready", http.StatusServiceUnavailable, 0
+			response.Status, status, ok = "unready", http.StatusServiceUnavailable, 0
 		}
-		h.metric.WithLabelValues(c.Name).Set(well)
+		h.metric.WithLabelValues(c.Name).Set(ok)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // nobody is left to tell
+	_ = json.NewEncoder(w).Encode(response) // fails only when the client has gone
 }

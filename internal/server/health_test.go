@@ -119,7 +119,7 @@ func TestReadiness(t *testing.T) {
 		t.Errorf("%+v", r.Checks)
 	}
 	demo := &demoBlog{blog: blog, log: secrettest.Logger()}
-	h.inquiries = append(h.inquiries, &inquiry{look: func(context.Context) []check { return []check{demo.check()} }})
+	h.add(demo.check)
 	if got, want := askReady(t, h).failing(), map[string]string{"demo": "the demo blog is being loaded"}; !cmp.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
 	}
@@ -127,7 +127,7 @@ func TestReadiness(t *testing.T) {
 	if c := demo.check(); !c.OK {
 		t.Errorf("after the load: %+v", c)
 	}
-	h.inquiries = h.inquiries[:len(h.inquiries)-1]
+	h.checkers = h.checkers[:len(h.checkers)-1]
 	stop()
 	if err := <-done; err != nil {
 		t.Fatal(err)

@@ -1,5 +1,3 @@
-// Package server has what HTTP servers of this program share: how they stop, and the address
-// that is shown for them.
 package server
 
 import (
@@ -8,14 +6,44 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 )
 
-// ShutDown stops a server. Active requests may finish until grace ends, and are cut off then.
-func ShutDown(grace context.Context, server *http.Server, log *slog.Logger) error {
-	err := server.Shutdown(grace)
-	if errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("requests were cut off")
-		return server.Close()
+// How long clients may take; variables so that a test need not wait for it.
+var (
+	readHeaderTimeout = 10 * time.Second // for a request's header to arrive
+	readTimeout       = 30 * time.Second // for all of a request to arrive
+	writeTimeout      = 90 * time.Second // for a request to arrive and execute, and its response to be read
+	idleTimeout       = 2 * time.Minute  // between requests
+	shutdownTimeout   = 10 * time.Second // for active requests, once the server is told to stop
+)
+
+// newServer returns the server of GraphQL, with its limits.
+func (g *gateway) newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           g.strictTransport(handler),
+		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
+		TLSConfig:         g.certificates,
+		MaxHeaderBytes:    64 << 10,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+	}
+}
+
+// ShutDown stops servers, also after ctx has ended. Active requests have ten seconds to finish
+// and are then cut off, which is no error.
+func ShutDown(ctx context.Context, log *slog.Logger, servers ...*http.Server) (err error) {
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	for _, s := range servers {
+		serr := s.Shutdown(grace)
+		if errors.Is(serr, context.DeadlineExceeded) {
+			log.Warn("requests were cut off")
+			serr = s.Close()
+		}
+		err = errors.Join(err, serr)
 	}
 	return err
 }

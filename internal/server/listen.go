@@ -11,8 +11,8 @@ import (
 	"byline/internal/account"
 )
 
-// ListenFlags says who may reach the server, how, and how much they may ask for.
-type ListenFlags struct {
+// listenFlags say where the server listens, for whom, and the limits of its clients.
+type listenFlags struct {
 	Listen      string         `default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
 	TLSCert     string         `name:"tls-cert" env:"BYLINE_TLS_CERT" placeholder:"FILE" help:"Certificate chain, as PEM. A renewed one is picked up. Without one, plain HTTP: on loopback, or behind a proxy."`
 	TLSKey      string         `name:"tls-key" env:"BYLINE_TLS_KEY" placeholder:"FILE" help:"The certificate's key, as PEM."`
@@ -24,7 +24,7 @@ type ListenFlags struct {
 	MaxConnections     int  `default:"20000" env:"BYLINE_MAX_CONNECTIONS" help:"Connections at a time."`
 }
 
-// Requests a second where strangers can reach the server.
+// Defaults without demo tokens, in requests a second.
 const (
 	requestsPerViewer  = 50
 	requestsPerAddress = 200
@@ -46,8 +46,16 @@ func (n *addressRange) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// checkListen finds what is wrong before anything is opened.
-func (c ListenFlags) checkListen() error {
+// checkAddress checks --listen.
+func (c listenFlags) checkAddress() error {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	return nil
+}
+
+// checkListen checks the other flags.
+func (c listenFlags) checkListen() error {
 	switch {
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("--tls-cert and --tls-key are needed together")
@@ -65,8 +73,9 @@ func (c ListenFlags) checkListen() error {
 	return nil
 }
 
-// limit sets what the edge is to know of it.
-func (c ListenFlags) limit(o *graph.Options, strangers bool) {
+// limit sets the options of the handler. strangers reports whether others than the user of this
+// machine can reach the server.
+func (c listenFlags) limit(o *graph.Options, strangers bool) {
 	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, !strangers, true
 	o.TrustedProxies = c.proxies()
 	if strangers {
@@ -80,7 +89,7 @@ func (c ListenFlags) limit(o *graph.Options, strangers bool) {
 	}
 }
 
-func (c ListenFlags) proxies() (all []netip.Prefix) {
+func (c listenFlags) proxies() (all []netip.Prefix) {
 	for _, n := range c.BehindProxy {
 		all = append(all, netip.Prefix(n))
 	}
@@ -88,15 +97,15 @@ func (c ListenFlags) proxies() (all []netip.Prefix) {
 }
 
 // scheme is http or https.
-func (c ListenFlags) scheme() string {
+func (c listenFlags) scheme() string {
 	if c.TLSCert != "" {
 		return "https"
 	}
 	return "http"
 }
 
-// strict has browsers use TLS from then on, where others than this machine's can come.
-func (c ListenFlags) strict(next http.Handler) http.Handler {
+// strictTransport adds Strict-Transport-Security where TLS is served beyond loopback.
+func (c listenFlags) strictTransport(next http.Handler) http.Handler {
 	if c.TLSCert == "" || account.Loopback(c.Listen) {
 		return next
 	}
@@ -106,8 +115,8 @@ func (c ListenFlags) strict(next http.Handler) http.Handler {
 	})
 }
 
-// serve is server.Serve, with TLS if there is a certificate.
-func (c ListenFlags) serve(server *http.Server, l net.Listener) error {
+// accept is server.Serve with a limit of connections, and with TLS if there is a certificate.
+func (c listenFlags) accept(server *http.Server, l net.Listener) error {
 	l = &boundedListener{Listener: l, all: c.MaxConnections, each: max(c.MaxConnections/10, 1), by: map[string]int{},
 		plain: server.TLSConfig == nil, trusted: c.proxies()}
 	if server.TLSConfig != nil {

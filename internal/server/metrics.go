@@ -2,8 +2,6 @@ package server
 
 import (
 	"errors"
-	"log/slog"
-	"net"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,28 +11,19 @@ import (
 	"byline/internal/account"
 )
 
-// metricsHandler serves what the registry holds, and what the Go runtime and the
-// operating system know of the process.
+// metricsHandler serves the metrics of a registry, of the Go runtime and of the process.
 func metricsHandler(registry *prometheus.Registry) http.Handler {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
-// listenForMetrics opens the listener that is for metrics alone; nil if there is none.
-func (c Config) listenForMetrics() (net.Listener, error) {
-	if c.MetricsListen == "" {
-		return nil, nil
-	}
-	return net.Listen("tcp", c.MetricsListen)
-}
-
-// serveMetrics serves them on a listener of their own until the returned function is
-// called, or else beside everything else, which is at an address, if nobody but this
-// machine can reach that, be it through a proxy.
-func (c Config) serveMetrics(metrics http.Handler, listener net.Listener, beside *http.ServeMux, at net.Addr, log *slog.Logger) (stop func()) {
+// serveMetrics serves /metrics until the returned function is called: on the metrics listener, or
+// without one on beside, if only this machine can reach that, and not through a proxy.
+func (g *gateway) serveMetrics(beside *http.ServeMux) (stop func()) {
+	metrics, listener := metricsHandler(g.account.Metrics), g.metricsListener
 	if listener == nil {
-		if account.Loopback(at.String()) && c.BehindProxy == nil {
-			beside.Handle("GET /metrics", c.hosts(metrics))
+		if account.Loopback(g.listener.Addr().String()) && g.BehindProxy == nil {
+			beside.Handle("GET /metrics", g.hosts(metrics))
 		}
 		return func() {}
 	}
@@ -45,12 +34,12 @@ func (c Config) serveMetrics(metrics http.Handler, listener net.Listener, beside
 	go func() {
 		defer close(served)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are not served any more", logError, err)
+			g.log.Error("metrics are not served any more", logError, err)
 		}
 	}()
-	log.Info("metrics", logURL, "http://"+Address(c.MetricsListen, listener.Addr())+"/metrics")
+	g.log.Info("metrics", logURL, "http://"+Address(g.MetricsListen, listener.Addr())+"/metrics")
 	return func() {
-		_ = server.Close() // whoever is reading them can do without the rest
+		_ = server.Close() // a scrape under way may fail
 		<-served
 	}
 }

@@ -2,18 +2,21 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"byline/graph"
 	"byline/internal/account"
 	"byline/internal/collector"
+	"byline/store"
 )
 
 // Names of log attributes.
@@ -29,18 +32,6 @@ const (
 // startTimeout is for reaching and provisioning Cosmos DB.
 const startTimeout = 30 * time.Second
 
-// shutdownTimeout is for requests under way when told to stop; a variable so that a test
-// need not wait for it.
-var shutdownTimeout = 10 * time.Second
-
-// How long clients may take; variables so that a test need not wait for it.
-var (
-	readHeaderTimeout = 10 * time.Second // for a request's header to arrive
-	readTimeout       = 30 * time.Second // for all of a request to arrive
-	writeTimeout      = 90 * time.Second // for a request to arrive, execute, and its answer to be taken
-	idleTimeout       = 2 * time.Minute  // between requests
-)
-
 // collectLater makes the garbage collector wait for some more memory to be in use, until
 // the returned function is called: a gateway whose heap is small would be gone through many
 // times a second. What it adds to the heap is never touched, so that it takes no memory of
@@ -53,183 +44,231 @@ func collectLater() (asBefore func()) {
 	return func() { runtime.KeepAlive(unused) }
 }
 
-// Run runs the gateway until ctx ends. listening, if set, is called with the address once the
-// server accepts connections.
+// gateway is what Run starts. Its steps run in the order of Run and set the fields below them.
+type gateway struct {
+	Config
+	log       *slog.Logger
+	listening func(net.Addr) // may be nil
+	closers   []func()       // called by close, the last first
+	closeErr  error          // of the account
+
+	// configure
+	certificates *tls.Config             // nil for plain HTTP
+	provider     *graph.OIDC             // nil with demo tokens
+	trusted      *graph.TrustedDocuments // nil if every document is executed
+
+	// listen
+	listener        net.Listener
+	metricsListener net.Listener // nil if metrics have no address of their own
+
+	// open
+	traces     traces
+	account    *account.Account
+	blog       *store.Store
+	handler    *graph.Handler
+	endStreams context.CancelFunc // ends subscriptions
+
+	// start
+	health *health
+}
+
+// Run serves until ctx ends, and then stops as the package comment says. It returns nil if ctx
+// ended it. listening, if it is not nil, is called with the address when connections are
+// accepted.
 func Run(ctx context.Context, c Config, log *slog.Logger, listening func(net.Addr)) (err error) {
-	if err := c.Check(); err != nil {
+	g := &gateway{Config: c, log: log, listening: listening}
+	defer collectLater()()
+	defer func() { err = errors.Join(err, g.close()) }()
+	for _, step := range []func(context.Context) error{
+		g.configure,
+		g.listen,
+		g.openTraces,
+		g.openBlog,
+		g.openHandler,
+		g.provision,
+		g.start,
+		g.serve,
+	} {
+		if err := step(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onClose registers what close does.
+func (g *gateway) onClose(f func()) { g.closers = append(g.closers, f) }
+
+// close undoes the steps, the last first.
+func (g *gateway) close() error {
+	for _, f := range slices.Backward(g.closers) {
+		f()
+	}
+	return g.closeErr
+}
+
+// configure checks the flags and reads the files that they name.
+func (g *gateway) configure(context.Context) (err error) {
+	if err := g.Config.check(); err != nil {
 		return err
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
-	if c.RUPerRequest < 1 || c.RUPerViewer < 0 {
-		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
-	}
-	if c.Cache < 0 || c.Cache > maxCache {
-		return fmt.Errorf("--cache %d: there can be 0 to %d megabytes", c.Cache, maxCache)
-	}
-	provider, err := c.provider()
-	if err != nil {
+	if g.provider, err = g.newProvider(); err != nil {
 		return err
 	}
-	if err := c.checkListen(); err != nil {
+	if g.certificates, err = g.loadTLS(g.log); err != nil {
 		return err
 	}
-	if c.BehindProxy != nil && c.AuthIssuer == "" {
-		return errors.New("demo tokens would let anybody in: --behind-proxy needs --auth-issuer and --auth-audience")
-	}
-	certificates, err := c.tls(log)
-	if err != nil {
+	g.trusted, err = g.trustedDocuments()
+	return err
+}
+
+// listen opens the listeners. Connections wait in their backlog until serve.
+func (g *gateway) listen(context.Context) (err error) {
+	if g.listener, err = net.Listen("tcp", g.Listen); err != nil {
 		return err
 	}
-	trusted, err := c.trustedDocuments()
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	if c.demoTokens() && !account.Loopback(listener.Addr().String()) { // whatever the name resolves to
+	g.onClose(func() { _ = g.listener.Close() })                         // its server may have closed it
+	if g.demoTokens() && !account.Loopback(g.listener.Addr().String()) { // whatever the name resolves to
 		return errDemoTokens
 	}
-	forMetrics, err := c.listenForMetrics()
-	if err != nil {
+	if g.MetricsListen == "" {
+		return nil
+	}
+	if g.metricsListener, err = net.Listen("tcp", g.MetricsListen); err != nil {
 		return fmt.Errorf("--metrics-listen: %w", err)
 	}
-	if forMetrics != nil {
-		defer forMetrics.Close()
-	}
-	defer collectLater()()
-	log.Info("data is in "+c.Location(), logDatabase, c.CosmosDatabase)
-	recorded, err := openTraces(ctx, log)
-	if err != nil {
-		return err
-	}
-	defer recorded.flush()
-	if recorded.provider != nil {
-		log = slog.New(traceHandler{log.Handler()})
-	}
-	forAnswers := c.Cache << 20 / 2
-	db, err := c.Open(ctx, log, account.Options{Cache: c.Cache<<20 - forAnswers, Tracing: recorded.azure()})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	blog, err := c.Store(db, log, time.Now)
-	if err != nil {
-		return err
-	}
-	verifier := graph.DemoVerifier()
-	if provider != nil {
-		verifier = provider
-	}
-	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
-	defer endStreams()
-	edge := graph.Options{Store: blog, Verifier: verifier, Streams: streams, Tracing: recorded.provider, Logger: log, Metrics: db.Metrics,
-		RUPerRequest: graph.Budget{RU: c.RUPerRequest, Measure: c.RUPerRequestMode == measure},
-		RUPerViewer:  graph.Budget{RU: c.RUPerViewer, Measure: c.RUPerViewerMode == measure},
-		AnswerBytes:  forAnswers, Development: c.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: trusted}
-	c.limit(&edge, !c.demoTokens())
-	handler, err := graph.NewHandler(edge)
-	if err != nil {
-		return err
-	}
-	start, cancel := context.WithTimeout(ctx, startTimeout)
-	if err = blog.Provision(start); err == nil {
-		err = blog.FillFeed(start)
-	}
-	cancel()
-	switch {
-	case ctx.Err() != nil: // told to stop before it served
-		return nil
-	case err != nil:
-		return fmt.Errorf("%s: %w", db.Where, err)
-	}
+	g.onClose(func() { _ = g.metricsListener.Close() })
+	return nil
+}
 
-	// Behind the requests: the copies, and the demo blog.
+// openBlog opens the account and the blog on it, without a request.
+func (g *gateway) openBlog(ctx context.Context) (err error) {
+	g.log.Info("data is in "+g.Location(), logDatabase, g.CosmosDatabase)
+	g.account, err = g.Open(ctx, g.log, account.Options{Cache: g.itemCache(), Tracing: g.traces.azure()})
+	if err != nil {
+		return err
+	}
+	g.onClose(func() { g.closeErr = g.account.Close() })
+	g.blog, err = g.Store(g.account, g.log, time.Now)
+	return err
+}
+
+// openHandler makes the GraphQL handler.
+func (g *gateway) openHandler(ctx context.Context) (err error) {
+	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	g.endStreams = endStreams
+	g.onClose(endStreams)
+	o := graph.Options{Store: g.blog, Verifier: graph.DemoVerifier(), Streams: streams, Tracing: g.traces.provider, Logger: g.log, Metrics: g.account.Metrics,
+		RUPerRequest: graph.Budget{RU: g.RUPerRequest, Measure: g.RUPerRequestMode == measure},
+		RUPerViewer:  graph.Budget{RU: g.RUPerViewer, Measure: g.RUPerViewerMode == measure},
+		AnswerBytes:  g.responseCache(), Development: g.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: g.trusted}
+	if g.provider != nil {
+		o.Verifier = g.provider
+	}
+	g.limit(&o, !g.demoTokens())
+	g.handler, err = graph.NewHandler(o)
+	return err
+}
+
+// provision creates the containers and fills the feed, unless they are there.
+func (g *gateway) provision(ctx context.Context) error {
+	start, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err := g.blog.Provision(start)
+	if err == nil {
+		err = g.blog.FillFeed(start)
+	}
+	if err == nil || ctx.Err() != nil { // stopped before it served
+		return nil
+	}
+	return fmt.Errorf("%s: %w", g.account.Where, err)
+}
+
+// start starts what runs beside requests: the projections, the load of the demo blog, whose
+// first posts it waits for, and the refresh of the identity provider's keys.
+func (g *gateway) start(ctx context.Context) error {
+	g.health = newHealth(g.blog, g.account.Metrics)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
-	defer background.Wait()
-	behind, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopBackground()
+	g.onClose(func() {
+		stop()
+		background.Wait()
+	})
 	background.Go(func() {
-		if err := blog.Run(behind); err != nil {
-			log.Error("projections stopped", logError, err)
+		if err := g.blog.Run(running); err != nil {
+			g.log.Error("projections stopped", logError, err)
 		}
 	})
-	health := newHealth(blog, db.Metrics)
-	if c.Demo && c.Embedded() {
-		demo := &demoBlog{blog: blog, log: log}
-		health.inquiries = append(health.inquiries, &inquiry{look: func(context.Context) []check { return []check{demo.check()} }})
+	if g.Demo && g.Embedded() {
+		demo := &demoBlog{blog: g.blog, log: g.log}
+		g.health.add(demo.check)
 		firstPosts := make(chan struct{})
-		background.Go(func() { demo.load(behind, sync.OnceFunc(func() { close(firstPosts) })) })
+		background.Go(func() { demo.load(running, sync.OnceFunc(func() { close(firstPosts) })) })
 		select {
 		case <-firstPosts: // so that the first query finds something
 		case <-ctx.Done():
 			return nil
 		}
 	}
-
-	if provider != nil {
-		background.Go(func() { _ = provider.Run(behind) }) // it ends with its context alone
+	if g.provider != nil {
+		background.Go(func() { _ = g.provider.Run(running) }) // its only error is that of its context
+		g.health.add(func() check { return checkProvider(g.provider.Ready()) })
 	}
+	return nil
+}
 
-	if provider != nil {
-		health.inquiries = append(health.inquiries, &inquiry{look: func(context.Context) []check { return []check{checkProvider(provider.Ready())} }})
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/", c.hosts(handler))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.Handle("GET /readyz", health)
-	stopMetrics := c.serveMetrics(metricsHandler(db.Metrics), forMetrics, mux, listener.Addr(), log)
-	defer stopMetrics()
-	base, endRequests := context.WithCancel(context.WithoutCancel(ctx))
+// serve serves requests until ctx ends, and then stops the servers.
+func (g *gateway) serve(ctx context.Context) error {
+	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
-	server := &http.Server{
-		Handler:           c.strict(mux),
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		TLSConfig:         certificates,
-		MaxHeaderBytes:    64 << 10,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-	}
-	root := c.scheme() + "://" + Address(c.Listen, listener.Addr())
-	log.Info("listening", logURL, root+"/graphql", logAddress, listener.Addr().String())
-	if c.demoTokens() {
-		log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
-		if trusted == nil {
-			log.Info("open the playground in a browser", logURL, root+"/")
-		}
-	} else {
-		log.Info("requests without a token are anonymous; to sign in, send a bearer token", "issuer", c.AuthIssuer, "audience", c.AuthAudience)
-	}
-	if listening != nil {
-		listening(listener.Addr())
-	}
-
+	mux := g.routes()
+	stopMetrics := g.serveMetrics(mux)
+	defer stopMetrics()
+	server := g.newServer(mux)
+	server.BaseContext = func(net.Listener) context.Context { return requests }
+	g.announce()
 	served := make(chan error, 1)
-	go func() { served <- c.serve(server, listener) }()
+	go func() { served <- g.accept(server, g.listener) }()
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
-	log.Info("stopping")
-	health.stop()
-	// Subscribers are told to go; requests under way may finish, and what is left then
-	// is cut off.
-	endStreams()
-	grace, cancel := context.WithTimeout(base, shutdownTimeout)
-	defer cancel()
-	err = ShutDown(grace, server, log)
-	endRequests()
-	handler.Wait()
+	g.log.Info("stopping")
+	g.health.stop()
+	g.endStreams()
+	err := ShutDown(ctx, g.log, server)
+	endRequests() // of those that were cut off
+	g.handler.Wait()
 	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
 		err = errors.Join(err, serr)
 	}
-	return err // then, by the defers: the projections let go of their leases, and the engine closes
+	return err
+}
+
+// routes returns the handler of every path but /metrics.
+func (g *gateway) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("/", g.hosts(g.handler))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.Handle("GET /readyz", g.health)
+	return mux
+}
+
+// announce tells where the server listens and how clients sign in.
+func (g *gateway) announce() {
+	address := g.listener.Addr()
+	root := g.scheme() + "://" + Address(g.Listen, address)
+	g.log.Info("listening", logURL, root+"/graphql", logAddress, address.String())
+	if g.demoTokens() {
+		g.log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
+		if g.trusted == nil {
+			g.log.Info("open the playground in a browser", logURL, root+"/")
+		}
+	} else {
+		g.log.Info("requests without a token are anonymous; to sign in, send a bearer token", "issuer", g.AuthIssuer, "audience", g.AuthAudience)
+	}
+	if g.listening != nil {
+		g.listening(address)
+	}
 }

@@ -10,23 +10,38 @@ import (
 	"byline/internal/account"
 )
 
+// authFlags say whose tokens sign in.
+type authFlags struct {
+	AuthIssuer   string `env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
+	AuthAudience string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"The audience that the tokens must be for."`
+
+	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"The role of those who may delete what others wrote. Without one, nobody may."`
+	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"The claim of the tokens with the roles; one inside others, by their names joined by dots."`
+}
+
 var errDemoTokens = errors.New("demo tokens would let anybody in: without --auth-issuer and --auth-audience, both --listen and --cosmos-endpoint must be on loopback")
 
-// provider returns who can tell whom a bearer token belongs to; nil where demo tokens
-// are good.
-func (c Config) provider() (*graph.OIDC, error) {
+// checkAuth checks authFlags.
+func (c Config) checkAuth() error {
 	switch {
 	case (c.AuthIssuer == "") != (c.AuthAudience == ""):
-		return nil, errors.New("--auth-issuer and --auth-audience are needed together")
+		return errors.New("--auth-issuer and --auth-audience are needed together")
 	case c.AuthIssuer == "" && c.AuthModeratorRole != "":
-		return nil, errors.New("--auth-moderator-role needs --auth-issuer: without, the tokens of moderators are demo-moderator:<name>")
+		return errors.New("--auth-moderator-role needs --auth-issuer: without, the tokens of moderators are demo-moderator:<name>")
 	case c.AuthIssuer == "" && !c.demoTokens():
-		return nil, errDemoTokens
-	case c.AuthIssuer == "":
-		return nil, nil
+		return errDemoTokens
 	}
-	if u, err := url.Parse(c.AuthIssuer); err == nil && u.Scheme != "https" && !(u.Scheme == "http" && account.Loopback(u.Host)) {
-		return nil, errors.New("--auth-issuer must be an https address: who can change the provider's answers can sign in as anybody")
+	if u, err := url.Parse(c.AuthIssuer); err == nil && c.AuthIssuer != "" && u.Scheme != "https" && !(u.Scheme == "http" && account.Loopback(u.Host)) {
+		return errors.New("--auth-issuer must be an https address: who can change the provider's answers can sign in as anybody")
+	}
+	return nil
+}
+
+// newProvider returns the verifier of the identity provider's tokens; nil without an issuer. It
+// makes no request.
+func (c authFlags) newProvider() (*graph.OIDC, error) {
+	if c.AuthIssuer == "" {
+		return nil, nil
 	}
 	provider, err := graph.NewOIDC(graph.OIDCOptions{Issuer: c.AuthIssuer, Audience: c.AuthAudience, ModeratorRole: c.AuthModeratorRole, RoleClaim: c.AuthRoleClaim})
 	if err != nil {
@@ -35,15 +50,8 @@ func (c Config) provider() (*graph.OIDC, error) {
 	return provider, nil
 }
 
-// demoTokens reports whether anybody may sign in as anybody: only where nobody
-// but this machine's user can reach the server and the data.
-func (c Config) demoTokens() bool {
-	return c.AuthIssuer == "" && account.Loopback(c.Listen) && c.Local()
-}
-
-// hosts refuses, where demo tokens are good, requests for hosts that are not this
-// machine: a page of elsewhere whose name leads here all of a sudden, or a proxy that
-// lets others in.
+// hosts refuses, with demo tokens, requests for other hosts than this machine: those of a page
+// that rebinds its DNS name to loopback, or of a proxy that lets others in.
 func (c Config) hosts(next http.Handler) http.Handler {
 	if !c.demoTokens() {
 		return next
@@ -57,8 +65,8 @@ func (c Config) hosts(next http.Handler) http.Handler {
 	})
 }
 
-// checkProvider is well while keys of the provider are known: without new ones most
-// requests are answered, and elsewhere it is the same.
+// checkProvider is OK while keys of the provider are known: most tokens can be verified without
+// new ones, and other instances are no better off.
 func checkProvider(known bool, err error) check {
 	c := check{Name: "identity", OK: known}
 	if err != nil {

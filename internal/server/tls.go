@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// tls returns what TLS needs, nil for plain HTTP.
-func (c ListenFlags) tls(log *slog.Logger) (*tls.Config, error) {
+// loadTLS loads the certificate and returns the configuration of TLS; nil for plain HTTP.
+func (c listenFlags) loadTLS(log *slog.Logger) (*tls.Config, error) {
 	if c.TLSCert == "" {
 		return nil, nil
 	}
@@ -21,18 +21,19 @@ func (c ListenFlags) tls(log *slog.Logger) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: k.current}, nil
 }
 
-// keyPair is a certificate and its key, which may be replaced while they are in use.
+// keyPair is a certificate and its key, whose files may be replaced while it is in use. It is safe
+// for concurrent use.
 type keyPair struct {
 	cert, key string // files
 	log       *slog.Logger
 
 	mu     sync.Mutex
 	loaded *tls.Certificate // guarded by mu
-	of     [2]time.Time     // guarded by mu; when the files that were last tried had changed
+	of     [2]time.Time     // guarded by mu; modification times of the files that were tried last
 }
 
-// current returns what is in the files. Where that is no good, it is what was in them
-// before: certificate and key are not replaced at the same moment.
+// current implements tls.Config.GetCertificate. While the files are not a pair, it returns the
+// last pair: certificate and key are not replaced at the same moment.
 func (k *keyPair) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +61,7 @@ func (k *keyPair) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return k.loaded, nil
 }
 
-// changed returns when the files changed.
+// changed returns the modification times of the files.
 func (k *keyPair) changed() (of [2]time.Time, err error) {
 	for i, name := range []string{k.cert, k.key} {
 		info, err := os.Stat(name)

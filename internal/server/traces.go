@@ -21,16 +21,26 @@ import (
 // flushTimeout is for the last traces, when told to stop.
 const flushTimeout = 5 * time.Second
 
-// traces is what is recorded of requests, and where it goes.
+// traces are recorded by provider, nil if there are none, until flush has sent the last ones.
 type traces struct {
-	provider trace.TracerProvider // nil if nothing is recorded
+	provider trace.TracerProvider
 	flush    func()
 }
 
-// openTraces follows OpenTelemetry's environment variables. Without an endpoint
-// nothing is recorded.
-func openTraces(ctx context.Context, log *slog.Logger) (traces, error) {
-	off := traces{flush: func() {}}
+// openTraces makes g.traces, and has the log name the trace of each line.
+func (g *gateway) openTraces(ctx context.Context) (err error) {
+	if g.traces, err = newTraces(ctx, g.log); err != nil || g.traces.provider == nil {
+		return err
+	}
+	g.onClose(g.traces.flush)
+	g.log = slog.New(traceHandler{g.log.Handler()})
+	return nil
+}
+
+// newTraces follows the environment variables of OpenTelemetry. Without an endpoint there are no
+// traces.
+func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
+	off := traces{}
 	if first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") == "" ||
 		os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return off, nil
@@ -57,7 +67,7 @@ func openTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 	}}, nil
 }
 
-// first returns the first environment variable of some that is set.
+// first returns the value of the first of some environment variables that is set.
 func first(names ...string) string {
 	for _, name := range names {
 		if v := os.Getenv(name); v != "" {
@@ -67,8 +77,8 @@ func first(names ...string) string {
 	return ""
 }
 
-// azure makes spans of what azcosmos does for a request that is recorded, and of
-// nothing else: what polls all the time has no request.
+// azure returns the tracing of azcosmos: spans of what it does for a sampled request, and none of
+// background work, which polls all the time.
 func (t traces) azure() tracing.Provider {
 	if t.provider == nil {
 		return tracing.Provider{}
@@ -89,7 +99,7 @@ func azureSpan(span trace.Span) tracing.Span {
 	return tracing.NewSpan(tracing.SpanImpl{
 		End:           func() { span.End() },
 		SetAttributes: func(all ...tracing.Attribute) { span.SetAttributes(azureAttributes(all)...) },
-		SetStatus: func(s tracing.SpanStatus, _ string) { // whose description quotes the answer
+		SetStatus: func(s tracing.SpanStatus, _ string) { // whose description quotes the response
 			if s == tracing.SpanStatusError {
 				span.SetStatus(codes.Error, "")
 			}
@@ -102,8 +112,8 @@ var spanKinds = map[tracing.SpanKind]trace.SpanKind{
 	tracing.SpanKindClient:   trace.SpanKindClient,
 }
 
-// azureRecorded are the attributes that are recorded. Not among them is the URL, which
-// has ids, and so usernames, in it.
+// azureRecorded are the attributes that are recorded. The URL is not one of them: it contains
+// ids, and so usernames.
 var azureRecorded = map[string]bool{
 	"db.system": true, "db.namespace": true, "db.collection.name": true, "db.operation.name": true,
 	"db.cosmosdb.connection_mode": true, "db.cosmosdb.request_charge": true, "db.cosmosdb.status_code": true,
@@ -132,10 +142,10 @@ func azureAttributes(all []tracing.Attribute) []attribute.KeyValue {
 	return recorded
 }
 
-// logTrace is the key of the trace that a line of the log belongs to.
+// logTrace is the attribute of a record with the id of its trace.
 const logTrace = "traceId"
 
-// traceHandler adds to each line the trace that it belongs to.
+// traceHandler adds the id of its trace to each record.
 type traceHandler struct{ slog.Handler }
 
 func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
