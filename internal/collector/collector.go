@@ -6,14 +6,17 @@ import (
 	"runtime/debug"
 )
 
-// Configured reports whether the environment sets when Go collects garbage.
-func Configured() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
+// percent is the GOGC of Rarely: garbage may grow to four times what is in use.
+const percent = 400
 
-// Rarely makes collections rarer until the returned function is called. It is for loads, which
-// allocate much and keep little: their heap is small and would be collected all the time.
+// configured reports whether the environment sets when Go collects garbage.
+func configured() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
+
+// Rarely makes collections rarer (debug.SetGCPercent, 400 instead of Go's 100) until the returned
+// function is called. It is for processes that allocate much and keep little: their heap is small
+// and would be collected many times a second.
 func Rarely() (restore func()) {
-	const percent = 400
-	if Configured() {
+	if configured() {
 		return func() {}
 	}
 	before := debug.SetGCPercent(percent)

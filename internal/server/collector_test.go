@@ -1,16 +1,22 @@
-package server
+package server_test
 
 import (
-	"runtime"
 	"runtime/debug"
 	"testing"
 
 	"byline/internal/collector"
+	"byline/internal/servertest"
 )
 
-// Who has told Go when to collect garbage is obeyed.
+// TestCollector: the server, and a load, collect garbage later than Go does by default, unless
+// GOGC or GOMEMLIMIT is set; and as before once they have ended.
 func TestCollector(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	percent := func() int {
+		now := debug.SetGCPercent(100)
+		debug.SetGCPercent(now)
+		return now
+	}
 	for name, tt := range map[string]struct {
 		variable string
 		later    bool
@@ -21,21 +27,21 @@ func TestCollector(t *testing.T) {
 			if tt.variable != "" {
 				t.Setenv(tt.variable, "100")
 			}
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			asBefore := collectLater()
-			runtime.ReadMemStats(&after)
-			asBefore()
-			if later := after.HeapAlloc >= before.HeapAlloc+32<<20; later != tt.later {
-				t.Errorf("the heap grows from %d to %d", before.HeapAlloc, after.HeapAlloc)
-			}
-			asBefore = collector.Rarely()
-			percent := debug.SetGCPercent(100)
-			asBefore()
-			debug.SetGCPercent(100)
-			if less := percent != 100; less != tt.later {
-				t.Errorf("a load collects at %d%%", percent)
+			for what, begin := range map[string]func() (end func()){
+				"a server": func() func() {
+					s := servertest.Start(t, "--data", t.TempDir(), "--no-demo")
+					return func() { s.Stop() }
+				},
+				"a load": collector.Rarely,
+			} {
+				end := begin()
+				if got := percent(); (got > 100) != tt.later || got < 100 {
+					t.Errorf("%s collects at %d%%", what, got)
+				}
+				end()
+				if got := percent(); got != 100 {
+					t.Errorf("after %s: %d%%", what, got)
+				}
 			}
 		})
 	}

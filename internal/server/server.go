@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -31,18 +30,6 @@ const (
 
 // startTimeout is for reaching and provisioning Cosmos DB.
 const startTimeout = 30 * time.Second
-
-// collectLater makes the garbage collector wait for some more memory to be in use, until
-// the returned function is called: a gateway whose heap is small would be gone through many
-// times a second. What it adds to the heap is never touched, so that it takes no memory of
-// the machine; the garbage does that it lets lie.
-func collectLater() (asBefore func()) {
-	if collector.Configured() {
-		return func() {}
-	}
-	unused := make([]byte, 64<<20)
-	return func() { runtime.KeepAlive(unused) }
-}
 
 // gateway is what Run starts. Its steps run in the order of Run and set the fields below them.
 type gateway struct {
@@ -77,7 +64,7 @@ type gateway struct {
 // accepted.
 func Run(ctx context.Context, c Config, log *slog.Logger, listening func(net.Addr)) (err error) {
 	g := &gateway{Config: c, log: log, listening: listening}
-	defer collectLater()()
+	defer collector.Rarely()()
 	defer func() { err = errors.Join(err, g.close()) }()
 	for _, step := range []func(context.Context) error{
 		g.configure,
