@@ -27,6 +27,17 @@ func TestMain(m *testing.M) {
 	secrettest.Exit(m.Run())
 }
 
+// TestMain_ImportsCLIAlone: what the program does is in internal/cli and below.
+func TestMain_ImportsCLIAlone(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := regexp.MustCompile(`(?m)^(?:byline/|[^/\n]+\.[^/\n]+/).*$`).FindAllString(string(out), -1), []string{"byline/internal/cli"}; !slices.Equal(got, want) {
+		t.Errorf("main imports %q, want %q", got, want)
+	}
+}
+
 func TestStopsOnASignal(t *testing.T) {
 	p := servertest.StartProcess(t, "--data", t.TempDir(), "--no-demo")
 	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -37,8 +48,7 @@ func TestStopsOnASignal(t *testing.T) {
 	}
 }
 
-// A request under way is waited for when the process is told to stop, but not when it is
-// told again.
+// TestEndsOnASecondSignal: the first signal waits for an active request, the second does not.
 func TestEndsOnASecondSignal(t *testing.T) {
 	p := servertest.StartProcess(t, "--data", t.TempDir(), "--no-demo")
 	servertest.BeginRequest(t, p.Root)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An address has a tenth of the connections, and others have the rest.
+// TestConnectionsOfAnAddress: one address has its share of the connections, and not more.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	l := &boundedListener{all: 20, each: 2, by: map[string]int{}}
 	key := func(s string) string { return l.key(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s))) }

@@ -23,14 +23,14 @@ import (
 	"byline/store/emulator"
 )
 
-// readiness is what /readyz answers.
+// readiness is a response of /readyz.
 type readiness struct {
 	code   int
 	Status string
 	Checks []check
 }
 
-// failing are the names and details of the checks that are not well.
+// failing returns the details of the checks that are not OK, by name.
 func (r readiness) failing() map[string]string {
 	out := map[string]string{}
 	for _, c := range r.Checks {
@@ -157,7 +157,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-func TestChecksOfTheCopies(t *testing.T) {
+func TestHealth_ProjectionsLagOrHaveNoOwner(t *testing.T) {
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	one := func(owner string, renewed, since time.Time, replay int64) store.ProjectionStatus {

@@ -23,8 +23,8 @@ const (
 	createPost = `mutation($title: String!, $content: String!) { createPost(input: {title: $title, content: $content}) { post { id } } }`
 )
 
-// TestRequestsAreCutOff: what is still under way when there is no more time is cut off,
-// and that is a stop in good order.
+// TestRequestsAreCutOff: requests that are active when the grace period ends are cut off, and the
+// exit status is 0.
 func TestRequestsAreCutOff(t *testing.T) {
 	before := *server.ShutdownTimeout
 	*server.ShutdownTimeout = 10 * time.Millisecond
@@ -43,8 +43,8 @@ func TestRequestsAreCutOff(t *testing.T) {
 	}
 }
 
-// TestSlowBodies opens connections on which a body arrives a byte at a time, and never
-// ends. They are cut off, with an answer; others are answered all the while.
+// TestSlowBodies opens connections on which a body arrives a byte at a time, and never ends. They
+// get a response 408 and are closed; other clients are served meanwhile.
 func TestSlowBodies(t *testing.T) {
 	before := *server.ReadTimeout
 	*server.ReadTimeout = 2 * time.Second
@@ -87,8 +87,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// cutOff waits for the connection's end. Before it there is an answer, which the end
-// may overtake.
+// cutOff waits for the end of the connection, before which there is a response, unless a reset
+// overtakes it.
 func cutOff(c net.Conn) error {
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
@@ -103,8 +103,8 @@ func cutOff(c net.Conn) error {
 	return nil
 }
 
-// Clients that take their time are cut off: with the header, between requests, and with
-// the answer. Others are answered all the while.
+// TestSlowClients: connections are closed whose client is slow to send a header or the next
+// request, or to read a response. Other clients are served meanwhile.
 func TestSlowClients(t *testing.T) {
 	before := []time.Duration{*server.ReadHeaderTimeout, *server.WriteTimeout, *server.IdleTimeout}
 	t.Cleanup(func() {
