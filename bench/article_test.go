@@ -121,7 +121,7 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 	}
 	defer db.Close()
 	databases := func() []azcosmos.DatabaseProperties {
-		page, err := db.Client.NewQueryDatabasesPager("SELECT * FROM c", nil).NextPage(t.Context())
+		page, err := db.Client().NewQueryDatabasesPager("SELECT * FROM c", nil).NextPage(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

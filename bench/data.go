@@ -79,7 +79,7 @@ func (f dataFlags) withSuite(ctx context.Context, p *console.Progress, o article
 	loading.Engine.NoSync = true
 	err = withAccount(ctx, p.Log, flags, loading, func(a *account.Account) error {
 		defer collector.Rarely()()
-		suite, err := article.New(a.Background, o) // waits while throttled
+		suite, err := article.New(a.Background(), o) // waits while throttled
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (f dataFlags) withSuite(ctx context.Context, p *console.Progress, o article
 	}
 	// --remove has to reach the account after an interrupt, too.
 	return withAccount(context.WithoutCancel(ctx), p.Log, flags, options, func(a *account.Account) error {
-		suite, err := article.New(a.Client, o)
+		suite, err := article.New(a.Account, o)
 		if err != nil {
 			return err
 		}

@@ -15,14 +15,14 @@ import (
 //
 //	go test -run '^$' -bench Accounting ./graph
 func BenchmarkAccounting(b *testing.B) {
-	for name, cache := range map[string]*store.Cache{"cache=none": nil, "cache=hit": store.NewCache(1 << 20)} {
+	for name, cache := range map[string]int{"cache=none": 0, "cache=hit": 1 << 20} {
 		b.Run(name, func(b *testing.B) {
-			blog := newBlogOf(b, Options{}, store.Options{Cache: cache})
+			blog := newBlogOf(b, Options{}, store.Options{}, cache)
 			blog.user(b, "ada")
 			blog.post(b, "ada", "engines", "Of the analytical engine, and all that it weaves.")
 			query := blog.fill(`{ post(id: "<post:engines>") { id title content commentCount likeCount createdAt author { id username } } }`)
 			read := func(int) (string, string) { return "", query }
-			if cache != nil {
+			if cache > 0 {
 				running, stop := context.WithCancel(b.Context())
 				var background sync.WaitGroup
 				background.Go(func() { _ = blog.store.Run(running) }) // it ends with its context alone

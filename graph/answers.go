@@ -10,6 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 // answers keeps what queries over HTTP were answered, and gives it again, before the
@@ -36,8 +37,7 @@ func askerOnly(viewer string) string { return "viewer " + viewer }
 // keptAnswer is an answer that went well.
 type keptAnswer struct {
 	body      []byte
-	basis     *store.Basis
-	store     *store.Store
+	readSet   *cosmos.ReadSet
 	tag       string  // if caches may have it; "" if they may not
 	operation string  // its name
 	predicted float64 // RU
@@ -55,7 +55,7 @@ func newAnswers(o Options, m metrics, t tracing) *answers {
 		a.kept = otter.Must(&otter.Options[question, *keptAnswer]{
 			MaximumWeight: uint64(o.AnswerBytes),
 			Weigher: func(q question, k *keptAnswer) uint32 {
-				return uint32(len(q.asker) + len(q.text) + len(k.operation) + cap(k.body) + answerBytes + answerReadBytes*k.basis.Reads())
+				return uint32(len(q.asker) + len(q.text) + len(k.operation) + cap(k.body) + answerBytes + answerReadBytes*k.readSet.Reads())
 			},
 		})
 	}
@@ -66,7 +66,7 @@ func newAnswers(o Options, m metrics, t tracing) *answers {
 // or it may have changed.
 func (a *answers) recall(r *http.Request, in received) *keptAnswer {
 	asker := requestFrom(r.Context())
-	if a.kept == nil || asker.tally.detail != costUntold || len(in.text) > maxQuestion || asker.session.Renamed() != "" {
+	if a.kept == nil || asker.tally.detail != costUntold || len(in.text) > maxQuestion || a.store.Renamed(asker.session) != "" {
 		return nil // or it may have an old name
 	}
 	if r.Method == http.MethodPost && strings.HasPrefix(in.text, "?") {
@@ -90,9 +90,9 @@ func (a *answers) observe(r *http.Request, k *keptAnswer) {
 }
 
 // find returns what was answered to a question, nil if nothing was or it may have changed.
-func (a *answers) find(q question, s *store.Session) *keptAnswer {
+func (a *answers) find(q question, s *cosmos.Session) *keptAnswer {
 	k, ok := a.kept.GetIfPresent(q)
-	if !ok || !a.store.Holds(k.basis, s) {
+	if !ok || !k.readSet.Valid(s) {
 		return nil
 	}
 	return k
@@ -102,12 +102,12 @@ func (a *answers) find(q question, s *store.Session) *keptAnswer {
 // that went well.
 func (a *answers) keep(r *http.Request, in received, response *graphql.Response) *keptAnswer {
 	asker := requestFrom(r.Context())
-	if asker.basis == nil || response.Data == nil || len(response.Errors) > 0 {
+	if asker.readSet == nil || response.Data == nil || len(response.Errors) > 0 {
 		return nil
 	}
 	personal := asker.personal.Load()
 	public := !personal && r.Method == http.MethodGet && r.URL.Query().Get("query") == "" // it named its document by hash or id
-	k := &keptAnswer{body: encode(response), basis: asker.basis, store: a.store}
+	k := &keptAnswer{body: encode(response), readSet: asker.readSet}
 	if public {
 		k.tag = tagOf(k.body)
 	}
@@ -126,7 +126,7 @@ func (a *answers) keep(r *http.Request, in received, response *graphql.Response)
 // write answers with it.
 func (k *keptAnswer) write(w http.ResponseWriter, r *http.Request) {
 	if k.tag != "" && asksInPublic(r) {
-		if maxAge := publicMaxAge - k.store.Age(k.basis); maxAge >= time.Second {
+		if maxAge := publicMaxAge - k.readSet.Age(); maxAge >= time.Second {
 			writePublic(w, r, k.body, k.tag, maxAge)
 			return
 		}

@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"pgregory.net/rapid"
 
+	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -52,18 +52,8 @@ func (c countingExecutor) CreateOperationContext(ctx context.Context, params *gr
 
 func newInstance(t testing.TB, b *blog, name string, poll time.Duration) *instance {
 	t.Helper()
-	credential, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, cache := b.wire.engine.(*emulator.Engine), store.NewCache(8<<20)
-	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: engine, Retry: policy.RetryOptions{MaxRetries: -1},
-		PerCallPolicies: []policy.Policy{cache}, PerRetryPolicies: []policy.Policy{&store.Sessions{}, store.Bodies{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.New(client, client, store.Options{PollInterval: poll, Instance: name, Logger: secrettest.Logger(), Cache: cache})
+	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
+	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}

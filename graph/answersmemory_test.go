@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/internal/heaptest"
-	"byline/store"
+	"byline/store/cosmos"
 )
 
 var distinctAnswers = flag.Int("distinct", 50_000, "how many distinct queries TestAnswerMemory has answered")
@@ -26,7 +26,7 @@ func TestAnswerMemory(t *testing.T) {
 				a := newAnswers(Options{AnswerBytes: limit}, newMetrics(prometheus.NewRegistry()), tracing{})
 				for n := range *distinctAnswers {
 					r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
-					asker := &request{basis: &store.Basis{}}
+					asker := &request{readSet: &cosmos.ReadSet{}}
 					text := fmt.Sprintf(`{"query":"query Post($id: ID!) { post(id: $id) { id title content } }","variables":{"id":"%d"}}`, n)
 					a.keep(r.WithContext(withRequest(r.Context(), asker)), received{text: text}, &graphql.Response{Data: []byte(`"` + strings.Repeat("x", body+n%7) + `"`)})
 				}

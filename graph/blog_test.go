@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -159,10 +159,20 @@ func (w *wire) checkPartitions(t testing.TB) {
 }
 
 // newBlog makes an empty blog. Its clock ticks a second with each look at it.
-func newBlog(t testing.TB, o Options) *blog { return newBlogOf(t, o, store.Options{}) }
+func newBlog(t testing.TB, o Options) *blog { return newBlogOf(t, o, store.Options{}, 0) }
 
-// newBlogOf is newBlog with some options of the store.
-func newBlogOf(t testing.TB, o Options, so store.Options) *blog {
+// byPriority sends requests to one transport, and those of low priority to another.
+type byPriority struct{ requests, background policy.Transporter }
+
+func (b byPriority) Do(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("X-Ms-Cosmos-Priority-Level") == "Low" {
+		return b.background.Do(r)
+	}
+	return b.requests.Do(r)
+}
+
+// newBlogOf is newBlog with some options of the store, and an item cache.
+func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *blog {
 	t.Helper()
 	epoch := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }, Logger: secrettest.Logger()})
@@ -175,36 +185,22 @@ func newBlogOf(t testing.TB, o Options, so store.Options) *blog {
 		}
 	})
 	w, registry := &wire{engine: engine}, prometheus.NewRegistry()
-	meter := store.NewMeter(registry)
-	client := func(transport policy.Transporter) *azcosmos.Client {
-		credential, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: transport, Retry: policy.RetryOptions{MaxRetries: -1}, PerRetryPolicies: []policy.Policy{store.Bodies{}}}}
-		if so.Cache != nil {
-			o.PerCallPolicies = append(o.PerCallPolicies, so.Cache)
-		}
-		meter.Attach(&o.ClientOptions)
-		c, err := azcosmos.NewClientWithKey(engine.Endpoint(), credential, &o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+	account := func(transport policy.Transporter, cacheBytes int) *cosmos.Account {
+		return enginetest.Account(t, engine, cosmos.Options{Transport: transport, CacheBytes: cacheBytes, Metrics: registry, Retry: policy.RetryOptions{MaxRetries: -1}})
 	}
 	now := atomic.Int64{}
 	now.Store(epoch.Unix())
-	so.PollInterval, so.Instance, so.Logger, so.Meter = 5*time.Millisecond, "test", secrettest.Logger(), meter
-	open := func(c *azcosmos.Client, so store.Options) *store.Store {
-		s, err := store.New(c, client(engine), so)
+	so.PollInterval, so.Instance, so.Logger = 5*time.Millisecond, "test", secrettest.Logger()
+	open := func(account *cosmos.Account, so store.Options) *store.Store {
+		s, err := store.New(account, so)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	so.Clock = func() time.Time { return time.Unix(now.Add(1), 0) }
-	s := open(client(w), so)
-	so.Clock, so.Cache = func() time.Time { return epoch }, nil
+	s := open(account(byPriority{w, engine}, cacheBytes), so)
+	so.Clock = func() time.Time { return epoch }
 	if err := s.Provision(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -219,9 +215,11 @@ func newBlogOf(t testing.TB, o Options, so store.Options) *blog {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &blog{Handler: h, store: s, wire: w, metrics: registry, projector: open(client(engine), so), names: map[string]string{}}
-	// The first ReadMany of a client reads what a container is made of.
+	b := &blog{Handler: h, store: s, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
+	// The first ReadMany of a client reads what a container is made of, and the first request of
+	// background work the account.
 	for _, warm := range []func() error{
+		func() error { _, err := s.Empty(t.Context()); return err },
 		func() error { _, err := s.Users(t.Context(), []string{"a", "b"}); return err },
 		func() error { _, err := s.Posts(t.Context(), []string{"a", "b"}); return err },
 	} {

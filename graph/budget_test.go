@@ -58,7 +58,7 @@ func TestMutationsOverBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			newBlogOf(t, Options{RUPerRequest: Budget{RU: tt.limit}, Logger: textLogger(&log)}, store.Options{FeedPartitions: tt.partitions})
+			newBlogOf(t, Options{RUPerRequest: Budget{RU: tt.limit}, Logger: textLogger(&log)}, store.Options{FeedPartitions: tt.partitions}, 0)
 			var got []string
 			for _, m := range regexp.MustCompile(`always over budget" mutation=(\w+)`).FindAllStringSubmatch(log.String(), -1) {
 				got = append(got, m[1])

@@ -85,7 +85,7 @@ func TestPredictedCost(t *testing.T) {
 // predictions know, and so does what is explained.
 func TestCostOfASpreadFeed(t *testing.T) {
 	const partitions = 4
-	b := newBlogOf(t, Options{}, store.Options{FeedPartitions: partitions})
+	b := newBlogOf(t, Options{}, store.Options{FeedPartitions: partitions}, 0)
 	b.user(t, "ada")
 	text := strings.Repeat("Every read of the front page is one request. ", 30)
 	for _, title := range []string{"one", "two"} {

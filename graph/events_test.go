@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,10 +57,15 @@ func (e *events) next() string {
 	return ""
 }
 
+// withoutSession is a message without the token of a session that has written.
+func withoutSession(message string) string { return sessionToken.ReplaceAllString(message, "") }
+
+var sessionToken = regexp.MustCompile(`"extensions":\{"session":"[\w-]+"\},`)
+
 func (e *events) expect(t testing.TB, want ...string) {
 	t.Helper()
 	for _, w := range want {
-		if got := e.next(); got != w {
+		if got := withoutSession(e.next()); got != w {
 			t.Fatalf("got %q, want %q", got, w)
 		}
 	}

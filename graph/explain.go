@@ -15,6 +15,7 @@ import (
 
 	"byline/graph/globalid"
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 // Explanation is what an operation is going to do, or each event of a subscription: the
@@ -47,12 +48,12 @@ type ExplainedRequest struct {
 
 // access is what a field does, each time.
 type access struct {
-	pattern  store.Pattern
+	pattern  cosmos.Pattern
 	requests []accessRequest
 }
 
 type accessRequest struct {
-	kind      store.OperationKind
+	kind      cosmos.Kind
 	container string
 	partition partitionSource
 }
@@ -74,32 +75,32 @@ const (
 // accesses are those of the fields that have prices, but for node and nodes, whose
 // depend on the ids.
 var accesses = map[string]access{
-	"Query.user":           {store.Q1, []accessRequest{{store.PointRead, "users", "id"}}},
-	"Query.viewer":         {store.Q1, []accessRequest{{store.PointRead, "users", ofViewer}}},
-	"Query.userByUsername": {store.ByUsername, []accessRequest{{store.PointRead, "users", "username"}, {store.PointRead, "users", ofOwner}}},
-	"Query.post":           {store.Q2, []accessRequest{{store.PointRead, "posts", "id"}}},
-	"Query.feed":           {store.Q6, []accessRequest{{store.Query, "feed", ofFeed}}},
-	"User.posts":           {store.Q3, []accessRequest{{store.Query, "users", ofObject}}},
-	"User.createdAt":       {store.ManyUsers, []accessRequest{{store.ReadMany, "users", ofObject}}},
-	"Post.comments":        {store.Q4, []accessRequest{{store.Query, "posts", ofObject}}},
-	"Post.likes":           {store.Q5, []accessRequest{{store.Query, "posts", ofObject}}},
-	"Post.content":         {store.ManyPosts, []accessRequest{{store.ReadMany, "posts", ofObject}}},
-	"Post.viewerHasLiked":  {store.ManyLikes, []accessRequest{{store.ReadMany, "posts", ofObject}}},
-	"Comment.post":         {store.ManyPosts, []accessRequest{{store.ReadMany, "posts", ofObject}}},
-	"Like.post":            {store.ManyPosts, []accessRequest{{store.ReadMany, "posts", ofObject}}},
+	"Query.user":           {store.Q1, []accessRequest{{cosmos.KindPointRead, "users", "id"}}},
+	"Query.viewer":         {store.Q1, []accessRequest{{cosmos.KindPointRead, "users", ofViewer}}},
+	"Query.userByUsername": {store.ByUsername, []accessRequest{{cosmos.KindPointRead, "users", "username"}, {cosmos.KindPointRead, "users", ofOwner}}},
+	"Query.post":           {store.Q2, []accessRequest{{cosmos.KindPointRead, "posts", "id"}}},
+	"Query.feed":           {store.Q6, []accessRequest{{cosmos.KindQuery, "feed", ofFeed}}},
+	"User.posts":           {store.Q3, []accessRequest{{cosmos.KindQuery, "users", ofObject}}},
+	"User.createdAt":       {store.ManyUsers, []accessRequest{{cosmos.KindReadMany, "users", ofObject}}},
+	"Post.comments":        {store.Q4, []accessRequest{{cosmos.KindQuery, "posts", ofObject}}},
+	"Post.likes":           {store.Q5, []accessRequest{{cosmos.KindQuery, "posts", ofObject}}},
+	"Post.content":         {store.ManyPosts, []accessRequest{{cosmos.KindReadMany, "posts", ofObject}}},
+	"Post.viewerHasLiked":  {store.ManyLikes, []accessRequest{{cosmos.KindReadMany, "posts", ofObject}}},
+	"Comment.post":         {store.ManyPosts, []accessRequest{{cosmos.KindReadMany, "posts", ofObject}}},
+	"Like.post":            {store.ManyPosts, []accessRequest{{cosmos.KindReadMany, "posts", ofObject}}},
 
-	"Mutation.createUser": {store.C1, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "users", "input.username"}, {store.Create, "users", ofViewer}}},
-	"Mutation.updateUser": {store.C1, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "users", "input.username"}, {store.PointRead, "users", oldName},
-		{store.Replace, "users", oldName}, {store.Patch, "users", ofViewer}, {store.Replace, "users", oldName}}},
-	"Mutation.createPost": {store.C2, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Create, "posts", ofNew}, {store.Create, "users", ofViewer}, {store.Create, "feed", inFeed}}},
-	"Mutation.updatePost": {store.C2, []accessRequest{{store.Patch, "posts", "input.id"}, {store.Patch, "users", ofViewer}, {store.Patch, "feed", inFeed}}},
-	"Mutation.deletePost": {store.DeletePost, []accessRequest{{store.Patch, "posts", "input.id"}, {store.Patch, "users", ofViewer}, {store.Patch, "feed", inFeed},
-		{store.Query, "posts", "input.id"}, {store.Batch, "posts", "input.id"}}},
-	"Mutation.createComment": {store.C3, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Batch, "posts", "input.postId"}}},
-	"Mutation.updateComment": {store.EditComment, []accessRequest{{store.Patch, "posts", "input.id"}}},
-	"Mutation.deleteComment": {store.DeleteComment, []accessRequest{{store.Batch, "posts", "input.id"}}},
-	"Mutation.likePost":      {store.C4, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Batch, "posts", "input.postId"}}},
-	"Mutation.unlikePost":    {store.UnlikePost, []accessRequest{{store.PointRead, "users", ofViewer}, {store.Batch, "posts", "input.postId"}}},
+	"Mutation.createUser": {store.C1, []accessRequest{{cosmos.KindPointRead, "users", ofViewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindCreate, "users", ofViewer}}},
+	"Mutation.updateUser": {store.C1, []accessRequest{{cosmos.KindPointRead, "users", ofViewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", oldName},
+		{cosmos.KindReplace, "users", oldName}, {cosmos.KindPatch, "users", ofViewer}, {cosmos.KindReplace, "users", oldName}}},
+	"Mutation.createPost": {store.C2, []accessRequest{{cosmos.KindPointRead, "users", ofViewer}, {cosmos.KindCreate, "posts", ofNew}, {cosmos.KindCreate, "users", ofViewer}, {cosmos.KindCreate, "feed", inFeed}}},
+	"Mutation.updatePost": {store.C2, []accessRequest{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", ofViewer}, {cosmos.KindPatch, "feed", inFeed}}},
+	"Mutation.deletePost": {store.DeletePost, []accessRequest{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", ofViewer}, {cosmos.KindPatch, "feed", inFeed},
+		{cosmos.KindQuery, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
+	"Mutation.createComment": {store.C3, []accessRequest{{cosmos.KindPointRead, "users", ofViewer}, {cosmos.KindBatch, "posts", "input.postId"}}},
+	"Mutation.updateComment": {store.EditComment, []accessRequest{{cosmos.KindPatch, "posts", "input.id"}}},
+	"Mutation.deleteComment": {store.DeleteComment, []accessRequest{{cosmos.KindBatch, "posts", "input.id"}}},
+	"Mutation.likePost":      {store.C4, []accessRequest{{cosmos.KindPointRead, "users", ofViewer}, {cosmos.KindBatch, "posts", "input.postId"}}},
+	"Mutation.unlikePost":    {store.UnlikePost, []accessRequest{{cosmos.KindPointRead, "users", ofViewer}, {cosmos.KindBatch, "posts", "input.postId"}}},
 }
 
 // Explain says what the operations of a document are going to do, given variables as
@@ -197,11 +198,11 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 		return out
 	}
 	a := accesses[name]
-	out.Pattern = a.pattern.String()
+	out.Pattern = string(a.pattern)
 	for _, r := range a.requests {
 		kind := r.kind
-		if kind == store.ReadMany && f.times == 1 {
-			kind = store.PointRead // which is what a batch of one is
+		if kind == cosmos.KindReadMany && f.times == 1 {
+			kind = cosmos.KindPointRead // which is what a batch of one is
 		}
 		out.Requests = append(out.Requests, ExplainedRequest{string(kind), r.container, e.partition(f, r.partition)})
 	}
@@ -209,13 +210,13 @@ func (e explainer) field(f *fieldCost) ExplainedField {
 }
 
 // objects explains node and nodes, which read whatever the ids are of.
-func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts store.Pattern, ids ...any) {
+func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmos.Pattern, ids ...any) {
 	of := map[globalid.Kind][]globalid.ID{}
 	for _, v := range ids {
 		text, given := v.(string)
 		if !given { // a variable has no value
 			out.Pattern = "Q1, Q2, oneComment or oneLike"
-			out.Requests = []ExplainedRequest{{string(store.PointRead), "users or posts", e.argument(f.field, "id")}}
+			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users or posts", e.argument(f.field, "id")}}
 			return
 		}
 		if id, err := globalid.Parse(text); err == nil {
@@ -225,21 +226,21 @@ func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts store
 	var patterns []string
 	for _, k := range []struct {
 		kind      globalid.Kind
-		pattern   store.Pattern
+		pattern   cosmos.Pattern
 		container string
 	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"}, {globalid.Like, store.OneLike, "posts"}} {
 		found := of[k.kind]
 		if len(found) == 0 {
 			continue
 		}
-		r := ExplainedRequest{string(store.PointRead), k.container, partitionOf(found[0])}
+		r := ExplainedRequest{string(cosmos.KindPointRead), k.container, partitionOf(found[0])}
 		if len(found) > 1 {
 			r.PartitionKey = fmt.Sprintf("(each of %d ids)", len(found))
 			if k.pattern == users || k.pattern == posts {
-				r.Kind = string(store.ReadMany)
+				r.Kind = string(cosmos.KindReadMany)
 			}
 		}
-		patterns, out.Requests = append(patterns, k.pattern.String()), append(out.Requests, r)
+		patterns, out.Requests = append(patterns, string(k.pattern)), append(out.Requests, r)
 	}
 	out.Pattern = strings.Join(patterns, ", ")
 }

@@ -84,12 +84,12 @@ func (freshLoaders) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (f freshLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	requestFrom(ctx).errors.Store(0)
-	return next(withNames(f.fresh(ctx)))
+	return next(f.withNames(f.fresh(ctx)))
 }
 
 // withNames returns a context in which the response shows one name for each user.
-func withNames(ctx context.Context) context.Context {
-	return names.With(ctx, names.New(requestFrom(ctx).session.Renamed(), func(ids []string) ([]*store.User, error) {
+func (f freshLoaders) withNames(ctx context.Context) context.Context {
+	return names.With(ctx, names.New(f.store.Renamed(requestFrom(ctx).session), func(ids []string) ([]*store.User, error) {
 		return loadersOf(ctx).users.loadMany(ctx, ids)
 	}))
 }

@@ -304,7 +304,7 @@ func TestLargeAnswersThatAreKept(t *testing.T) {
 	t.Cleanup(func() { largeAnswers = before })
 	const length = 200_000 // bytes
 	largeAnswers = length * 3 / 2
-	b := newBlogOf(t, Options{AnswerBytes: 1 << 20}, store.Options{Cache: store.NewCache(1 << 20)})
+	b := newBlogOf(t, Options{AnswerBytes: 1 << 20}, store.Options{}, 1<<20)
 	running, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
 	background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone

@@ -14,6 +14,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/generated"
+	"byline/store"
 )
 
 // crashing is an executor that panics where no resolver is around it.
@@ -47,7 +48,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 			log.Reset()
 			var sockets sync.WaitGroup
 			admission := newAdmission(slog.New(slog.DiscardHandler))
-			ws := webSocketTransport{streams: t.Context(), open: &sockets, bodies: newBodies(), origins: &origins{}, admission: admission}
+			ws := webSocketTransport{store: &store.Store{}, streams: t.Context(), open: &sockets, bodies: newBodies(), origins: &origins{}, admission: admission}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if ws.Supports(r) {
 					ws.Do(w, r, crashing{exec, where})
@@ -56,7 +57,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 					if where == "before execution" { // that is below the server's recover
 						where = "while executing"
 					}
-					httpTransport{streams: t.Context(), bodies: newBodies(), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, where})
+					httpTransport{store: &store.Store{}, streams: t.Context(), bodies: newBodies(), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, where})
 				}
 			}))
 			p := dial(t, server, modern, nil).init()
@@ -102,7 +103,7 @@ func TestAPanicTakesNothingAlong(t *testing.T) {
 	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
 	for _, accept := range []string{mediaJSON, mediaEvents} {
 		t.Run(accept, func(t *testing.T) {
-			transport := httpTransport{streams: t.Context(), bodies: newBodies(), admission: newAdmission(slog.New(slog.DiscardHandler)), answers: &answers{}}
+			transport := httpTransport{store: &store.Store{}, streams: t.Context(), bodies: newBodies(), admission: newAdmission(slog.New(slog.DiscardHandler)), answers: &answers{}}
 			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", smallBody)+"}"))
 			r.Header.Set("Content-Type", mediaJSON)
 			r.Header.Set("Accept", accept)

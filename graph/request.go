@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 const requestIDHeader = "X-Request-Id"
@@ -22,14 +23,14 @@ type request struct {
 	viewer  string // the user id of whoever is signed in; "" for nobody
 	address string // what limits count its address as; "" if they do not
 
-	session   *store.Session // nil before it is opened
-	basis     *store.Basis   // what the answer to a query over HTTP rests on; nil for all others
-	operation string         // the name of such a query
-	given     func()         // takes note of the answer that was made, once there is room for it; nil if that is done
-	registers bool           // it brings a document to be known by its hash
-	size      int            // bytes that the operation came in
-	moderator bool           // whether the viewer moderates
-	expires   time.Time      // when the viewer is no longer signed in; zero: never
+	session   *cosmos.Session // nil before it is opened
+	readSet   *cosmos.ReadSet // what the answer to a query over HTTP rests on; nil for all others
+	operation string          // the name of such a query
+	given     func()          // takes note of the answer that was made, once there is room for it; nil if that is done
+	registers bool            // it brings a document to be known by its hash
+	size      int             // bytes that the operation came in
+	moderator bool            // whether the viewer moderates
+	expires   time.Time       // when the viewer is no longer signed in; zero: never
 
 	personal atomic.Bool  // somebody asked who the viewer is
 	errors   atomic.Int32 // of the answer that is being made
@@ -50,7 +51,7 @@ type requestKey struct{}
 // withRequest makes ctx belong to r, which takes note of what is charged in it.
 func withRequest(ctx context.Context, r *request) context.Context {
 	r.tally.began = time.Now()
-	return store.WithRecorder(context.WithValue(ctx, requestKey{}, r), r.tally.record)
+	return cosmos.WithRecorder(context.WithValue(ctx, requestKey{}, r), r.tally.record)
 }
 
 // requestFrom returns the request that ctx belongs to, an anonymous one if it

@@ -8,6 +8,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 // sessionHeader carries the token of a session, both ways: a response that wrote has
@@ -21,7 +22,7 @@ const (
 )
 
 // openSession opens the session that the client goes on with, or a new one.
-func openSession(h http.Header, s *store.Store) (*store.Session, error) {
+func openSession(h http.Header, s *store.Store) (*cosmos.Session, error) {
 	values := h.Values(sessionHeader)
 	if len(values) > 1 {
 		return nil, refuse(sessionHeader, "there must be at most one %s header", sessionHeader)
@@ -44,10 +45,10 @@ func (inSession) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	r := requestFrom(ctx)
-	if r.basis != nil {
-		ctx = store.WithBasis(ctx, r.basis)
+	if r.readSet != nil {
+		ctx = cosmos.WithReadSet(ctx, r.readSet)
 	}
-	return next(store.WithSession(ctx, r.session))
+	return next(cosmos.WithSession(ctx, r.session))
 }
 
 // tellSession puts the session's token into the response of a mutation.

@@ -16,7 +16,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"go.opentelemetry.io/otel/trace"
 
-	"byline/store"
+	"byline/store/cosmos"
 )
 
 // costHeader asks for what an operation costs to be told in extensions.cost.
@@ -88,11 +88,11 @@ func (r rounded) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, math.Round(float64(r)*100)/100, 'f', -1, 64), nil
 }
 
-// record takes note of an operation on Cosmos DB. See store.WithRecorder.
-func (t *tally) record(ctx context.Context, o *store.Operation) {
+// record takes note of an operation on Cosmos DB. See cosmos.WithRecorder.
+func (t *tally) record(ctx context.Context, o *cosmos.Operation) {
 	var told costOperation
 	if t.detail == costInDetail {
-		told = costOperation{Path: fieldPath(ctx), Pattern: o.Pattern.String(), Container: o.Container, Kind: string(o.Kind),
+		told = costOperation{Path: fieldPath(ctx), Pattern: string(o.Pattern), Container: o.Container, Kind: string(o.Kind),
 			PartitionKey: json.RawMessage(o.PartitionKey), Range: o.Range,
 			RU: rounded(o.RU), Ms: rounded(o.Took.Seconds() * 1000), Retries: max(0, o.Tries-1)}
 	}

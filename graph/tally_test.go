@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -128,7 +129,7 @@ func TestCostsAddUp(t *testing.T) {
 // What is answered from memory is told as such and costs nothing: with a cache, too, what
 // answers tell is what the engine has charged and what the metrics say.
 func TestCostsAddUpWithACache(t *testing.T) {
-	b := newBlogOf(t, Options{}, store.Options{Cache: store.NewCache(1 << 20)})
+	b := newBlogOf(t, Options{}, store.Options{}, 1<<20)
 	b.user(t, "ada")
 	id := b.post(t, "ada", "engines", "Of the analytical engine.")
 	b.comment(t, "ada", id, "How many wheels?")
@@ -139,7 +140,7 @@ func TestCostsAddUpWithACache(t *testing.T) {
 		b.fill(`{ node(id: "<comment:How many wheels?>") { ... on Comment { content post { title } } } userByUsername(username: "ada") { createdAt } }`),
 	}
 	ofRequests := func() float64 {
-		return metricOf(t, b.metrics, "byline_cosmos_request_units_total", store.ProjectPosts, store.ProjectUsers, store.ProjectUsernames, store.ChangeFeed, store.Leases, store.Metadata)
+		return metricOf(t, b.metrics, "byline_cosmos_request_units_total", store.ProjectPosts, store.ProjectUsers, store.ProjectUsernames, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata)
 	}
 	var mu sync.Mutex
 	charged := 0.0

@@ -20,6 +20,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 // The media types of answers.
@@ -81,7 +82,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 		return
 	}
 	asker := requestFrom(r.Context())
-	taken, ok := t.hold(w, r, exec, media, len(response.Data), asker.basis == nil)
+	taken, ok := t.hold(w, r, exec, media, len(response.Data), asker.readSet == nil)
 	if !ok {
 		return
 	}
@@ -216,7 +217,7 @@ func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in r
 		return nil, &httpError{status: http.StatusNotAcceptable, err: refuse("", "subscribe over WebSocket, or with %s as the first media type in the Accept header", mediaEvents)}
 	case ast.Query:
 		asker := requestFrom(ctx)
-		asker.basis, asker.operation = &store.Basis{}, strings.Clone(op.Operation.Name) // which is part of the document
+		asker.readSet, asker.operation = &cosmos.ReadSet{}, strings.Clone(op.Operation.Name) // which is part of the document
 	}
 	all := dispatch(ctx, exec, op, leave)
 	response := all.next(all.ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 const (
@@ -216,7 +217,7 @@ type socket struct {
 	// Of the reading goroutine.
 	acknowledged bool
 	viewer       string
-	session      *store.Session
+	session      *cosmos.Session
 	moderator    bool
 	expiry       *time.Timer // closes the connection when its token ends; nil: it does not
 	cost         costDetail

@@ -117,9 +117,10 @@ func (p *peer) receive() string {
 	return string(b)
 }
 
+// expect receives a message, and compares it but for the token of a session that has written.
 func (p *peer) expect(want string) {
 	p.t.Helper()
-	if got := p.receive(); got != want {
+	if got := withoutSession(p.receive()); got != want {
 		p.t.Fatalf("got %s\nwant %s", got, want)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/enginetest"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -28,19 +28,9 @@ type remembering struct {
 
 func newRemembering(t testing.TB, engine *emulator.Engine, bytes int) *remembering {
 	t.Helper()
-	cache := store.NewCache(bytes)
-	cred, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: engine, Retry: policy.RetryOptions{MaxRetries: -1},
-		PerCallPolicies: []policy.Policy{cache}, PerRetryPolicies: []policy.Policy{&store.Sessions{}, store.Bodies{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	s, err := store.New(client, client, store.Options{PollInterval: 5 * time.Millisecond, Cache: cache})
+	account := enginetest.Account(t, engine, cosmos.Options{CacheBytes: bytes, Retry: policy.RetryOptions{MaxRetries: -1}})
+	t.Cleanup(account.Close)
+	s, err := store.New(account, store.Options{PollInterval: 5 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,14 +186,14 @@ func TestCacheAndSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		title := fmt.Sprint("title ", i)
-		if _, err := a.EditPost(store.WithSession(t.Context(), writing), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+		if _, err := a.EditPost(cosmos.WithSession(t.Context(), writing), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
 			t.Fatal(err)
 		}
 		reading, err := b.NewSession(writing.Token())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := b.Post(store.WithSession(t.Context(), reading), post.ID); err != nil || p.Title != title {
+		if p, err := b.Post(cosmos.WithSession(t.Context(), reading), post.ID); err != nil || p.Title != title {
 			t.Fatalf("%v after %q was written: %v", p, title, err)
 		}
 	}
@@ -319,7 +309,7 @@ func TestCacheBesideAForgedSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.CreatePost(store.WithSession(t.Context(), genuine), store.NewPost{AuthorID: ada.ID, Title: "x", Content: "x"}); err != nil {
+	if _, err := a.CreatePost(cosmos.WithSession(t.Context(), genuine), store.NewPost{AuthorID: ada.ID, Title: "x", Content: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	token, err := base64.RawURLEncoding.DecodeString(genuine.Token())
@@ -343,7 +333,7 @@ func TestCacheBesideAForgedSession(t *testing.T) {
 	})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := a.Post(store.WithSession(t.Context(), forged), id); store.CodeOf(err) != store.Unavailable {
+		if _, err := a.Post(cosmos.WithSession(t.Context(), forged), id); store.CodeOf(err) != store.Unavailable {
 			t.Errorf("with the forged token: %v", err)
 		}
 	})

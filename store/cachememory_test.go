@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"byline/internal/heaptest"
+	"byline/store/cosmos"
 )
 
 // cacheReads is a million where it matters:
@@ -40,7 +39,7 @@ func TestCacheMemory(t *testing.T) {
 		"pages": {reads / 10, len(likes), func(ctx context.Context, n int) any {
 			p := &Page[*Like]{Items: make([]*Like, 0, 100)}
 			items, _ := plainItems([]byte(likes), Like{PostID: id(n)}, plainLike)
-			made[Like](ctx, len(items), len(likes))
+			cosmos.Weigh(ctx, weight[Like](len(items), len(likes)))
 			for i := range items {
 				p.Items = append(p.Items, &items[i])
 			}
@@ -50,19 +49,25 @@ func TestCacheMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			heaptest.Bounded(t, limit, func() any {
-				c := NewCache(limit)
-				c.meter = NewMeter(prometheus.NewRegistry())
+				account, err := cosmos.Open(cosmos.Options{Endpoint: "https://localhost", Key: "a2V5", CacheBytes: limit})
+				if err != nil {
+					t.Fatal(err)
+				}
+				posts, err := account.Container("blog", postsContainer)
+				if err != nil {
+					t.Fatal(err)
+				}
 				for n := range tt.reads {
-					_, err := recall(t.Context(), c, postsContainer, id(n), id(n), func(ctx context.Context) (any, error) {
-						ctx.Value(readingKey{}).(*reading).bytes = tt.bytes
+					_, err := cosmos.Get(t.Context(), posts, id(n), id(n), func(ctx context.Context) (any, error) {
+						cosmos.Weigh(ctx, tt.bytes)
 						return tt.value(ctx, n), nil
 					})
 					if err != nil {
 						t.Fatal(err)
 					}
 				}
-				c.entries.CleanUp()
-				return c
+				account.CachedBytes()
+				return account
 			})
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+
+	"byline/store/cosmos"
 )
 
 // Comment is what somebody says under a post.
@@ -34,8 +36,8 @@ func decodeComment(op string, raw []byte) (*Comment, error) {
 
 // Comment reads a comment: one point read. It returns nil if there is none.
 func (s *Store) Comment(ctx context.Context, postID, id string) (*Comment, error) {
-	ctx = s.begin(ctx, OneComment)
-	return recall(ctx, s.o.Cache, postsContainer, postID, "comment "+id, func(ctx context.Context) (*Comment, error) { return s.readComment(ctx, postID, id) })
+	ctx = s.account.Begin(ctx, OneComment)
+	return cached(ctx, s.posts, postID, "comment "+id, func(ctx context.Context) (*Comment, error) { return s.readComment(ctx, postID, id) })
 }
 
 // readComment is Comment, never from memory.
@@ -44,7 +46,7 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*Comment, e
 	if !validID(postID) || !validID(id) {
 		return nil, nil
 	}
-	raw, err := readItem(ctx, op, s.posts, key(postID), id)
+	raw, err := readItem(ctx, op, s.posts, key(postID, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -54,7 +56,7 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*Comment, e
 // Comments is Q4: a post's comments, by one query of the post's partition. A post
 // that does not exist has none.
 func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*Comment], error) {
-	ctx = s.begin(ctx, Q4)
+	ctx = s.account.Begin(ctx, Q4)
 	switch p.Order {
 	case "":
 		p.Order = NewestFirst
@@ -62,7 +64,7 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*C
 	default:
 		return nil, invalid("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
-	l := list[Comment]{op: "list comments", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeComment,
+	l := list[Comment]{op: "list comments", container: s.posts, partition: postID, typ: typeComment,
 		fields: commentFields, blank: Comment{PostID: postID}, plain: plainComment,
 		place: func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
@@ -97,7 +99,7 @@ func (n NewComment) Validate() error {
 // yet, Conflict if the idempotency key was used for another comment on the post.
 func (s *Store) CreateComment(ctx context.Context, n NewComment) (*Comment, *Post, error) {
 	const op = "create comment"
-	ctx = s.begin(ctx, C3)
+	ctx = s.account.Begin(ctx, C3)
 	if err := n.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -115,7 +117,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*Comment, *Pos
 	if exists {
 		return s.firstComment(ctx, op, item)
 	}
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		if comment, post, readErr := s.firstComment(ctx, op, item); readErr == nil {
 			return comment, post, nil
 		}
@@ -151,23 +153,24 @@ func (s *Store) firstComment(ctx context.Context, op string, item commentItem) (
 // else's.
 func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*Comment, error) {
 	const op = "edit comment"
-	ctx = s.begin(ctx, EditComment)
+	ctx = s.account.Begin(ctx, EditComment)
 	if err := ValidateComment(content); err != nil {
 		return nil, err
 	}
 	if !validID(postID) || !validID(id) {
 		return nil, noComment(op)
 	}
-	var p patch
-	p.condition = by(userID).live(typeComment)
-	p.set("/content", content)
+	var p cosmos.Patch
+	p.Condition = by(userID).live(typeComment)
+	p.ReturnItem = true
+	p.Set("/content", content)
 	date := s.now()
-	p.set("/editDate", date)
-	r, err := patchItem(ctx, s.posts, postID, id, p, withContent)
-	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+	p.Set("/editDate", date)
+	r, err := s.posts.Patch(ctx, key(postID, id), p)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.whyNotChanged(ctx, op, by(userID), postID, id)
 	}
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		if c, readErr := s.readComment(ctx, postID, id); readErr == nil && c != nil && c.UpdatedAt != nil && *c.UpdatedAt == date && c.Content == content {
 			return c, nil
 		}
@@ -192,20 +195,20 @@ func (s *Store) RemoveComment(ctx context.Context, postID, id string) (*Post, er
 }
 
 func (s *Store) deleteComment(ctx context.Context, op string, who authorship, postID, id string) (*Post, error) {
-	ctx = s.begin(ctx, DeleteComment)
+	ctx = s.account.Begin(ctx, DeleteComment)
 	if !validID(postID) || !validID(id) {
 		return nil, noComment(op)
 	}
-	var p patch
-	p.condition = who.live(typeComment)
-	p.set("/deleted", true)
-	p.set("/ttl", tombstoneLife)
-	p.set("/content", "")
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *operations) {
-		b.patch(id, p)
-		b.patch(postID, count("/commentCount", -1))
+	var p cosmos.Patch
+	p.Condition = who.live(typeComment)
+	p.Set("/deleted", true)
+	p.Set("/ttl", tombstoneLife)
+	p.Set("/content", "")
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+		b.Patch(id, p)
+		b.Patch(postID, count("/commentCount", -1))
 	})
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
 		var c authored
 		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"byline/store/cosmos"
 )
 
 // compare looks at one suspect as things are now. It returns nil if all is well.
@@ -52,7 +51,7 @@ func (s *Store) compareAs(ctx context.Context, d Difference) (*Difference, error
 
 // sourceOf reads a post, also a tombstone; nil if there is none.
 func (s *Store) sourceOf(ctx context.Context, id string) (*Post, error) {
-	raw, err := readItem(ctx, "verify", s.background.posts, key(id), id)
+	raw, err := readItem(ctx, "verify", s.background.posts, key(id, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -67,13 +66,13 @@ const (
 
 // readCopy describes a copy, and returns its revision and the ETag of what is in its
 // place, "" if that is nothing.
-func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id string) (have string, revision int64, etag azcore.ETag, err error) {
-	r, err := c.ReadItem(ctx, key(partition), id, nil)
-	if isMissing(err) {
-		return absent, 0, "", nil
-	}
+func readCopy(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
+	r, err := c.Read(ctx, key(partition, id))
 	if err != nil {
 		return "", 0, "", cosmosError("verify", err)
+	}
+	if r.Value == nil {
+		return absent, 0, "", nil
 	}
 	item, ok, err := decode[shortItem]("verify", typeOfCopies(c, partition), r.Value)
 	switch {
@@ -86,14 +85,14 @@ func readCopy(ctx context.Context, c *azcosmos.ContainerClient, partition, id st
 }
 
 // belongs reports whether a post's copy, or its tombstone, may be in a partition.
-func (s *Store) belongs(source *Post, c *azcosmos.ContainerClient, partition string) bool {
+func (s *Store) belongs(source *Post, c *cosmos.Container, partition string) bool {
 	if c == s.background.feed {
 		return source != nil && slices.Contains(s.feedPartitions, partition)
 	}
 	return source != nil && source.AuthorID == partition
 }
 
-func (s *Store) compareCopy(ctx context.Context, c *azcosmos.ContainerClient, d Difference) (*Difference, error) {
+func (s *Store) compareCopy(ctx context.Context, c *cosmos.Container, d Difference) (*Difference, error) {
 	have, revision, _, err := readCopy(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return nil, err
@@ -154,8 +153,8 @@ func (s *Store) countOf(ctx context.Context, id string) (post *Post, comments, l
 		if before == nil || err != nil {
 			return nil, 0, 0, err
 		}
-		types, err := readPages[envelope](ctx, op, s.background.posts.NewQueryItemsPager(
-			"SELECT c.type FROM c WHERE c.type IN ('comment', 'like') AND NOT IS_DEFINED(c.deleted)", key(id), nil))
+		types, err := readPages[envelope](ctx, op, s.background.posts, cosmos.Query{Partition: id,
+			Text: "SELECT c.type FROM c WHERE c.type IN ('comment', 'like') AND NOT IS_DEFINED(c.deleted)"})
 		if err != nil {
 			return nil, 0, 0, err
 		}
@@ -195,7 +194,7 @@ func (s *Store) compareCount(ctx context.Context, d Difference) (*Difference, er
 
 // readAuthored reads an item of a post's partition; nil if it is not there.
 func (s *Store) readAuthored(ctx context.Context, d Difference) (*authored, error) {
-	raw, err := readItem(ctx, "verify", s.background.posts, key(d.Partition), d.ID)
+	raw, err := readItem(ctx, "verify", s.background.posts, key(d.Partition, d.ID))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -229,7 +228,7 @@ const released = ", released"
 // difference's ID. One that somebody may be about to use is left alone, and so is
 // one that was released.
 func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference, error) {
-	raw, err := readItem(ctx, "verify", s.background.users, key(d.Partition), d.Partition)
+	raw, err := readItem(ctx, "verify", s.background.users, key(d.Partition, d.Partition))
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,13 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
+
+	"byline/store/cosmos"
 )
 
 // Code says what kind of failure an Error is. The set is closed.
@@ -66,4 +70,52 @@ func CodeOf(err error) Code {
 
 func invalid(op, field, format string, args ...any) error {
 	return &Error{Code: Invalid, Op: op, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// cosmosError turns what cosmos returned into an Error. Statuses that mean something to the
+// operation (404, 409, 412) are for the caller to handle first; what is left of them here is
+// a surprise.
+func cosmosError(op string, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	e, answer := &Error{Code: Internal, Op: op, Err: err}, cosmos.ErrorOf(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		e.Code = Canceled
+	case answer.Unavailable():
+		e.Code = Unavailable
+	default:
+		e.Code = codeOfStatus(answer.Status)
+		if e.Code == Throttled {
+			e.RetryAfter = answer.RetryAfter
+		}
+	}
+	return e
+}
+
+// codeOfStatus is the meaning of a status that no operation expects.
+func codeOfStatus(status int) Code {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return Throttled
+	case status == http.StatusConflict, status == http.StatusPreconditionFailed:
+		return Conflict
+	case (&cosmos.Error{Status: status}).Unavailable():
+		return Unavailable
+	}
+	return Internal
+}
+
+// ambiguous reports whether a write ended with an error that does not tell if it was done.
+func ambiguous(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil {
+		return false // a caller that has gone is not told either way
+	}
+	var known *Error
+	if errors.As(err, &known) && known.Err == nil {
+		return false // what the Store says by itself rests on an answer
+	}
+	return cosmos.ErrorOf(err).Ambiguous()
 }

@@ -261,7 +261,7 @@ func openStream[T any](ctx context.Context, s *Store, t *topics[T], subject stri
 // openOfPost opens a stream about a post, which must exist: one point read.
 func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID string) (*Stream[T], error) {
 	const op = "follow post"
-	ctx = s.begin(ctx, Subscribe)
+	ctx = s.account.Begin(ctx, Subscribe)
 	stream, err := openStream(ctx, s, t, postID) // before the read, so that a delete after it is noticed
 	if err != nil {
 		return nil, err
@@ -297,7 +297,7 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 // a cache, that wants to hear of changes.
 func (s *Store) runEvents(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if s.o.Cache == nil && !s.events.awaitListener(ctx) {
+		if !s.posts.Caches() && !s.events.awaitListener(ctx) {
 			return nil
 		}
 		if err := s.followEvents(ctx); err != nil {
@@ -315,14 +315,14 @@ func (s *Store) followEvents(ctx context.Context) error {
 	watch.Go(func() {
 		select {
 		case <-tail.Ready():
-			if s.o.Cache == nil { // nobody has listened until now
+			if !s.posts.Caches() { // nobody has listened until now
 				s.events.listenSince(s.o.Clock())
 			}
 			close(s.events.placeKnown())
 		case <-ctx.Done():
 			return
 		}
-		for s.o.Cache == nil {
+		for !s.posts.Caches() {
 			select {
 			case <-time.After(streamRest * s.o.PollInterval):
 				if s.events.rest() {

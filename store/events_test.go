@@ -129,7 +129,7 @@ func TestStreams(t *testing.T) {
 
 func TestStreamsSeeOtherProcesses(t *testing.T) {
 	w := newWorld(t)
-	other, err := store.New(w.client, w.client, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "other"})
+	other, err := store.New(w.account, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "other"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func TestStreamsOpenedAtAnyMoment(t *testing.T) {
 func TestPostsUnderWay(t *testing.T) {
 	w := newWorld(t)
 	behind := func() time.Time { return w.clock.now().Add(-2 * time.Second) }
-	other, err := store.New(w.client, w.client, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
+	other, err := store.New(w.account, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
 	if err != nil {
 		t.Fatal(err)
 	}

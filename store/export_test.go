@@ -22,8 +22,7 @@ func (s *Store) RefillFeed(ctx context.Context) error {
 
 // CacheBytes is how many bytes a store's cache has counted.
 func CacheBytes(s *Store) int {
-	s.o.Cache.entries.CleanUp()
-	return int(s.o.Cache.entries.WeightedSize())
+	return s.account.CachedBytes()
 }
 
 // ShortFields are what a list needs of a post.

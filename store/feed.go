@@ -10,12 +10,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/changefeed"
+	"byline/store/cosmos"
 )
 
 // The feed container holds short forms of the newest posts in one partition, or in
@@ -32,8 +31,8 @@ const FeedKept = 150
 // Feed is Q6: the newest 100 posts in short form, newest first, by one query of one
 // of the feed's partitions.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
-	ctx = s.begin(ctx, Q6)
-	l := list[Post]{op: "list feed", container: s.feed, cache: s.o.Cache, partition: typePost, copies: s.feedPartitions, limit: feedServed,
+	ctx = s.account.Begin(ctx, Q6)
+	l := list[Post]{op: "list feed", container: s.feed, partition: typePost, copies: s.feedPartitions, limit: feedServed,
 		fields: shortFields, plain: plainShort, into: intoShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
@@ -62,21 +61,18 @@ func newestFirst(a, b feedEntry) int {
 
 // feedEntries reads what is in a partition of the feed, newest first.
 func (s *Store) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
-	pager := s.background.feed.NewQueryItemsPager("SELECT c.id, c.creationDate FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC",
-		key(partition), nil)
-	return readPages[feedEntry](ctx, "read feed", pager)
+	return readPages[feedEntry](ctx, "read feed", s.background.feed, cosmos.Query{Partition: partition,
+		Text: "SELECT c.id, c.creationDate FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC"})
 }
 
 // readPages reads all that a query yields.
-func readPages[T any](ctx context.Context, op string, pager *runtime.Pager[azcosmos.QueryItemsResponse]) ([]T, error) {
+func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) ([]T, error) {
 	var all []T
-	for pager.More() {
-		page, x := receivingItems(ctx)
-		_, err := pager.NextPage(page)
-		if err = x.passed(err); err != nil {
+	for items, err := range c.Query(ctx, q) {
+		if err != nil {
 			return nil, cosmosError(op, err)
 		}
-		for _, raw := range x.items {
+		for _, raw := range items {
 			var v T
 			if err := json.Unmarshal(raw, &v); err != nil {
 				return nil, &Error{Code: Internal, Op: op, Err: err}
@@ -154,8 +150,8 @@ func (s *Store) trimFeed(ctx context.Context, partition string, entries []feedEn
 		if !addressable(entries[i].ID) {
 			continue // somebody else's
 		}
-		_, err := s.background.feed.DeleteItem(ctx, key(partition), entries[i].ID, nil)
-		if err != nil && !hasStatus(err, http.StatusNotFound) {
+		err := s.background.feed.Delete(ctx, key(partition, entries[i].ID), "")
+		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
 			return cosmosError("trim feed", err)
 		}
 	}
@@ -213,7 +209,7 @@ func (s *Store) refillFeed(ctx context.Context, partition string, entries []feed
 // changedSince reads posts again, nil ones aside, and returns those that have changed, deleted
 // ones too. Who has written copies of them writes these as well: the change may have been
 // handled, in another feed range, while the copy was not there yet, and so been passed over.
-func (s *Store) changedSince(ctx context.Context, c *azcosmos.ContainerClient, posts []*Post) (changed []*Post, err error) {
+func (s *Store) changedSince(ctx context.Context, c *cosmos.Container, posts []*Post) (changed []*Post, err error) {
 	var ids []string
 	revisions := map[string]int64{}
 	for _, p := range posts {
@@ -248,9 +244,9 @@ func (s *Store) olderPosts(ctx context.Context, op string, entries []feedEntry, 
 		last = entries[n-1]
 	}
 	for _, since := range lookBack(entries) {
-		found, err = readPages[feedEntry](ctx, op, s.background.posts.NewQueryItemsPager(
-			"SELECT c.id, c.creationDate FROM c WHERE c.type = 'post' AND c.creationDate >= @since AND c.creationDate <= @last AND NOT IS_DEFINED(c.deleted)",
-			azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{QueryParameters: []azcosmos.QueryParameter{{Name: "@since", Value: since}, {Name: "@last", Value: last.CreatedAt}}}))
+		found, err = readPages[feedEntry](ctx, op, s.background.posts, cosmos.Query{AllPartitions: true,
+			Text: "SELECT c.id, c.creationDate FROM c WHERE c.type = 'post' AND c.creationDate >= @since AND c.creationDate <= @last AND NOT IS_DEFINED(c.deleted)",
+		}.With("@since", since).With("@last", last.CreatedAt))
 		if err != nil {
 			return nil, err
 		}
@@ -278,17 +274,17 @@ func lookBack(entries []feedEntry) []Date {
 
 // writeCopy writes the short form of a post into a partition of copies, unless a
 // newer revision is there.
-func writeCopy(ctx context.Context, c *azcosmos.ContainerClient, partition string, p *Post) (err error) {
+func writeCopy(ctx context.Context, c *cosmos.Container, partition string, p *Post) (err error) {
 	absent := p.Revision == 1 // what is likely; the answer tells
 	for range 10 {
 		if absent {
-			_, err = c.CreateItem(ctx, key(partition), encode(p.shortIn(c, partition)), nil)
-			if !hasStatus(err, http.StatusConflict) {
+			err = c.Create(ctx, partition, encode(p.shortIn(c, partition)))
+			if !cosmos.HasStatus(err, http.StatusConflict) {
 				return cosmosError("create copy", err)
 			}
 		} else {
 			err = updateCopy(ctx, c, partition, p)
-			if !hasStatus(err, http.StatusNotFound) {
+			if !cosmos.HasStatus(err, http.StatusNotFound) {
 				return cosmosError("update copy", err)
 			}
 		}
@@ -302,7 +298,7 @@ func writeCopy(ctx context.Context, c *azcosmos.ContainerClient, partition strin
 const copiesAtOnce = 25
 
 // writeCopies is writeCopy for several posts, by g.
-func writeCopies(ctx context.Context, g *errgroup.Group, c *azcosmos.ContainerClient, partition string, posts []*Post) {
+func writeCopies(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*Post) {
 	write := func(posts ...*Post) error {
 		for _, p := range posts {
 			if err := writeCopy(ctx, c, partition, p); err != nil {
@@ -333,26 +329,26 @@ func writeCopies(ctx context.Context, g *errgroup.Group, c *azcosmos.ContainerCl
 
 // updateCounts brings copies whose counts alone are old up to date, in one transactional
 // batch. It reports false, and has done nothing, if one of them is not such a copy.
-func updateCounts(ctx context.Context, c *azcosmos.ContainerClient, partition string, posts []*Post) (bool, error) {
-	var b operations
+func updateCounts(ctx context.Context, c *cosmos.Container, partition string, posts []*Post) (bool, error) {
+	b := cosmos.Batch{NoItems: true}
 	for _, p := range posts {
-		b.patch(p.ID, p.updateOfCounts())
+		b.Patch(p.ID, p.updateOfCounts())
 	}
-	r, _, err := b.execute(ctx, c, partition, nil)
-	return r.Success, cosmosError("update copies", err)
+	r, err := c.Batch(ctx, partition, &b)
+	return err == nil && r.Failed < 0, cosmosError("update copies", err)
 }
 
 // updateCopy brings a copy to the post's revision if it is older. A copy that is
 // not there is a 404.
-func updateCopy(ctx context.Context, c *azcosmos.ContainerClient, partition string, p *Post) error {
+func updateCopy(ctx context.Context, c *cosmos.Container, partition string, p *Post) error {
 	if p.counted(ctx) {
-		_, err := patchItem(ctx, c, partition, p.ID, p.updateOfCounts(), nil)
-		if !hasStatus(err, http.StatusPreconditionFailed) {
+		_, err := c.Patch(ctx, key(partition, p.ID), p.updateOfCounts())
+		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 			return err
 		}
 	}
-	_, err := patchItem(ctx, c, partition, p.ID, p.updateOfAll(), nil)
-	if hasStatus(err, http.StatusPreconditionFailed) {
+	_, err := c.Patch(ctx, key(partition, p.ID), p.updateOfAll())
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return nil // as new, or newer
 	}
 	return err
@@ -365,41 +361,41 @@ func (p *Post) counted(ctx context.Context) bool {
 }
 
 // updateOfCounts is a patch of an older copy with the same text.
-func (p *Post) updateOfCounts() patch {
+func (p *Post) updateOfCounts() cosmos.Patch {
 	o := p.update(" AND c.version = " + strconv.Itoa(int(p.Version)))
 	p.setCounts(&o)
 	return o
 }
 
 // updateOfAll is a patch of an older copy.
-func (p *Post) updateOfAll() patch {
+func (p *Post) updateOfAll() cosmos.Patch {
 	o := p.update("")
 	short := p.short()
-	o.set("/title", short.Title)
-	o.set("/content", short.Content)
+	o.Set("/title", short.Title)
+	o.Set("/content", short.Content)
 	if short.Deleted {
-		o.set("/deleted", true)
-		o.set("/ttl", short.TTL)
+		o.Set("/deleted", true)
+		o.Set("/ttl", short.TTL)
 		return o
 	}
 	p.setCounts(&o)
-	o.set("/truncated", short.Truncated)
+	o.Set("/truncated", short.Truncated)
 	if short.UpdatedAt != nil {
-		o.set("/editDate", *short.UpdatedAt)
+		o.Set("/editDate", *short.UpdatedAt)
 	}
-	o.set("/version", short.Version)
+	o.Set("/version", short.Version)
 	return o
 }
 
-func (p *Post) update(and string) (o patch) {
-	o.condition = "from c where c.revision < " + strconv.FormatInt(p.Revision, 10) + and
-	o.set("/revision", p.Revision)
+func (p *Post) update(and string) (o cosmos.Patch) {
+	o.Condition = "from c where c.revision < " + strconv.FormatInt(p.Revision, 10) + and
+	o.Set("/revision", p.Revision)
 	return o
 }
 
 // setCounts sets what changes of a post whose text does not.
-func (p *Post) setCounts(o *patch) {
-	o.set("/userUsername", p.AuthorUsername)
-	o.set("/commentCount", p.CommentCount)
-	o.set("/likeCount", p.LikeCount)
+func (p *Post) setCounts(o *cosmos.Patch) {
+	o.Set("/userUsername", p.AuthorUsername)
+	o.Set("/commentCount", p.CommentCount)
+	o.Set("/likeCount", p.LikeCount)
 }

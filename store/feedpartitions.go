@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
+
+	"byline/store/cosmos"
 )
 
 // MaxFeedPartitions is over how many partitions the feed can be spread: whoever
@@ -48,10 +47,10 @@ type placedEntry struct {
 // readFeed reads the entries of all partitions, also of those that the feed had when
 // it was spread over another number of them. It refuses to take a feed that is spread
 // for one that is not, unless that is asked for: Conflict.
-func (s *Store) readFeed(ctx context.Context, c *azcosmos.ContainerClient) (feedContent, error) {
+func (s *Store) readFeed(ctx context.Context, c *cosmos.Container) (feedContent, error) {
 	const op = "read feed"
-	entries, err := readPages[placedEntry](ctx, op, c.NewQueryItemsPager(
-		"SELECT c.type, c.id, c.creationDate, c.revision FROM c WHERE IS_STRING(c.type) AND NOT IS_DEFINED(c.deleted)", azcosmos.NewPartitionKey(), nil))
+	entries, err := readPages[placedEntry](ctx, op, c, cosmos.Query{AllPartitions: true,
+		Text: "SELECT c.type, c.id, c.creationDate, c.revision FROM c WHERE IS_STRING(c.type) AND NOT IS_DEFINED(c.deleted)"})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +146,7 @@ func (s *Store) CheckFeed(ctx context.Context) error {
 // the feed is spread and Options.FeedPartitions does not say so.
 func (s *Store) FillFeed(ctx context.Context) error {
 	const op = "fill feed"
-	ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+	ctx = cosmos.WithPatience(ctx)
 	feed, err := s.readFeed(ctx, s.feed)
 	if err != nil {
 		return err

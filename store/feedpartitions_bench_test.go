@@ -35,7 +35,7 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 			b.Fatal(err)
 		}
 		w := &world{t: b, engine: engine, wire: &wire{to: engine}, clock: &clock{}}
-		w.client = newClient(b, engine, w.wire)
+		w.on(newAccount(b, engine, w.wire))
 		return w.spread(k)
 	}
 	w := open(emulator.Options{NoSync: true})

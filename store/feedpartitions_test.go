@@ -23,7 +23,7 @@ func (w *world) spread(k int) *world {
 	w.t.Helper()
 	v := *w
 	var err error
-	if v.Store, err = store.New(w.client, w.client, store.Options{FeedPartitions: k, Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+	if v.Store, err = store.New(w.account, store.Options{FeedPartitions: k, Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
 		w.t.Fatal(err)
 	}
 	return &v
@@ -286,7 +286,7 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	repair(w.spread(3))
 	shows(w.spread(3))
 
-	_, err := store.New(w.client, w.client, store.Options{FeedPartitions: store.MaxFeedPartitions + 1})
+	_, err := store.New(w.account, store.Options{FeedPartitions: store.MaxFeedPartitions + 1})
 	wantCode(t, err, store.Invalid, "feedPartitions")
 }
 

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"net/http"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"byline/store/cosmos"
 )
 
 // Thread is a post with all that was said about it. The counts and the names on its
@@ -15,9 +15,6 @@ type Thread struct {
 	Comments []*Comment
 	Likes    []*Like
 }
-
-// maxBatch is how many operations a transactional batch may have.
-const maxBatch = 100
 
 // Import writes a user and everything under the user's posts as they are, ids and
 // dates included, with the copies of the posts in the user's partition: for bulk
@@ -43,11 +40,11 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 	items := [][]byte{encode(userItem{envelope: envelope{Type: typeUser}, ItemID: u.ID, User: *u})}
 	for t := range threads {
 		below := t.items()
-		there, conflict, err := CreateAll(ctx, s.posts, t.Post.ID, below)
+		there, conflict, err := s.posts.CreateAll(ctx, t.Post.ID, below)
 		if err != nil {
 			return cosmosError("import post", err)
 		}
-		if (there || conflict) && len(below) > maxBatch { // somebody may have met the post between the batches
+		if (there || conflict) && len(below) > cosmos.MaxBatch { // somebody may have met the post between the batches
 			if err := s.mend(ctx, []Difference{{Kind: Count, Partition: t.Post.ID, ID: t.Post.ID}}); err != nil {
 				return err
 			}
@@ -57,7 +54,7 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 	}
 	oneByOne := reservation != nil // the user was here before, without these posts
 	if !oneByOne {
-		if _, oneByOne, err = CreateAll(ctx, s.users, u.ID, items); err != nil { // the projections are at work, too
+		if _, oneByOne, err = s.users.CreateAll(ctx, u.ID, items); err != nil { // the projections are at work, too
 			return cosmosError(op, err)
 		}
 	}
@@ -67,7 +64,7 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 				return err
 			}
 		}
-		if _, _, err := CreateAll(ctx, s.users, u.ID, items[:1]); err != nil {
+		if _, _, err := s.users.CreateAll(ctx, u.ID, items[:1]); err != nil {
 			return cosmosError(op, err)
 		}
 	}
@@ -76,8 +73,8 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 	}
 	k := usernameKey(u.Username)
 	mine := encode(reservationOf(u.ID, u.Username, u.CreatedAt))
-	_, err = s.users.CreateItem(ctx, key(k), mine, nil)
-	if hasStatus(err, http.StatusConflict) { // the sweep has missed it, too
+	err = s.users.Create(ctx, k, mine)
+	if cosmos.HasStatus(err, http.StatusConflict) { // the sweep has missed it, too
 		have, etag, readErr := s.reservation(ctx, op, u.Username)
 		if readErr != nil {
 			return readErr
@@ -86,7 +83,7 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 			if err := checkOwner(op, have, u); err != nil {
 				return err
 			}
-			_, err = s.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
+			_, err = s.users.Replace(ctx, key(k, k), mine, etag)
 		}
 	}
 	return cosmosError(op, err)
@@ -117,35 +114,4 @@ func checkOwner(op string, r *usernameItem, u *User) error {
 // full and ends before them, what lies between comes along.
 func (s *Store) ImportFeed(ctx context.Context, posts []*Post) error {
 	return s.projectFeed(ctx, posts)
-}
-
-// CreateAll creates the items of one logical partition, which are JSON objects, in
-// transactional batches. A batch whose first item is there already was executed
-// before, and is passed over, which there tells; conflict says that another of its items
-// is, and that nothing of the batch was done. Errors are those of azcosmos. The client has
-// the policy Bodies.
-func CreateAll(ctx context.Context, c *azcosmos.ContainerClient, partition string, items [][]byte) (there, conflict bool, err error) {
-	for len(items) > 0 {
-		n := min(len(items), maxBatch)
-		var b operations
-		for _, item := range items[:n] {
-			b.create(item)
-		}
-		items = items[n:]
-		r, _, err := b.execute(ctx, c, partition, nil)
-		if err != nil {
-			return false, false, err
-		}
-		failed, status := failure(r)
-		switch {
-		case failed < 0:
-		case failed == 0 && status == http.StatusConflict:
-			there = true
-		case status == http.StatusConflict:
-			conflict = true
-		default:
-			return false, false, &Error{Code: codeOfStatus(status), Op: "create items"}
-		}
-	}
-	return there, conflict, nil
 }

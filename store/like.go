@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"byline/store/cosmos"
 )
 
 // Like says that a user likes a post. A user likes a post at most once, so the
@@ -35,13 +35,13 @@ func decodeLike(op string, raw []byte) (*Like, error) {
 
 // Like reads a like: one point read. It returns nil if there is none.
 func (s *Store) Like(ctx context.Context, postID, userID string) (*Like, error) {
-	ctx = s.begin(ctx, OneLike)
-	return recall(ctx, s.o.Cache, postsContainer, postID, "like "+userID, func(ctx context.Context) (*Like, error) {
+	ctx = s.account.Begin(ctx, OneLike)
+	return cached(ctx, s.posts, postID, "like "+userID, func(ctx context.Context) (*Like, error) {
 		const op = "read like"
 		if !validID(postID) || !validID(userID) {
 			return nil, nil
 		}
-		raw, err := readItem(ctx, op, s.posts, key(postID), likeID(userID))
+		raw, err := readItem(ctx, op, s.posts, key(postID, likeID(userID)))
 		if raw == nil || err != nil {
 			return nil, err
 		}
@@ -51,12 +51,12 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*Like, error) 
 
 // Liked says for each of the posts whether the user likes it, in one request.
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
-	ctx = s.begin(ctx, ManyLikes)
+	ctx = s.account.Begin(ctx, ManyLikes)
 	what := func(string) string { return "like " + userID }
-	likes, err := recallAll(ctx, s.o.Cache, postsContainer, postIDs, what, func(ctx context.Context, postIDs []string) ([]*Like, error) {
+	likes, err := cachedMany(ctx, s.posts, postIDs, what, func(ctx context.Context, postIDs []string) ([]*Like, error) {
 		return readAll(ctx, "read likes", s.posts, postIDs,
-			func(postID string) azcosmos.ItemIdentity {
-				return azcosmos.ItemIdentity{ID: likeID(userID), PartitionKey: key(postID)}
+			func(postID string) cosmos.Key {
+				return key(postID, likeID(userID))
 			},
 			decodeLike, func(l *Like) string { return l.PostID })
 	})
@@ -73,8 +73,8 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 // Likes is Q5: a post's likes, newest first, by one query of the post's
 // partition. A post that does not exist has none.
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*Like], error) {
-	ctx = s.begin(ctx, Q5)
-	l := list[Like]{op: "list likes", container: s.posts, cache: s.o.Cache, partition: postID, typ: typeLike,
+	ctx = s.account.Begin(ctx, Q5)
+	l := list[Like]{op: "list likes", container: s.posts, partition: postID, typ: typeLike,
 		fields: likeFields,
 		blank:  Like{PostID: postID}, plain: plainLike,
 		place: func(l *Like) (Date, string) { return l.CreatedAt, likeID(l.UserID) }}
@@ -95,7 +95,7 @@ func plainLike(p *plain, l *Like) {
 // Forbidden if the acting user has no user yet.
 func (s *Store) LikePost(ctx context.Context, userID, postID string) (*Like, *Post, error) {
 	const op = "like post"
-	ctx = s.begin(ctx, C4)
+	ctx = s.account.Begin(ctx, C4)
 	if !validID(postID) {
 		return nil, nil, noPost(op)
 	}
@@ -109,7 +109,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*Like, *Po
 	if exists {
 		return s.firstLike(ctx, op, item)
 	}
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		if like, post, readErr := s.firstLike(ctx, op, item); readErr == nil {
 			return like, post, nil
 		}
@@ -143,18 +143,18 @@ func (s *Store) firstLike(ctx context.Context, op string, item likeItem) (*Like,
 // without such a post.
 func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*Post, error) {
 	const op = "unlike post"
-	ctx = s.begin(ctx, UnlikePost)
+	ctx = s.account.Begin(ctx, UnlikePost)
 	if !validID(postID) {
 		return nil, noPost(op)
 	}
 	if _, err := s.author(ctx, op, userID); err != nil {
 		return nil, err
 	}
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *operations) {
-		b.delete(likeID(userID))
-		b.patch(postID, count("/likeCount", -1))
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+		b.Delete(likeID(userID))
+		b.Patch(postID, count("/likeCount", -1))
 	})
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		like, likeErr := s.Like(ctx, postID, userID)
 		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
 			return post, nil

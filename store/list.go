@@ -1,22 +1,25 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"byline/store/cosmos"
 )
 
 // list is a list of items of one partition, sorted by (creationDate, id).
 type list[T any] struct {
 	op        string // the operation's name in errors
-	container *azcosmos.ContainerClient
-	cache     *Cache // of the store; may be nil
+	container *cosmos.Container
 	partition string
 	copies    []string // partitions that hold the list, if those are others
 	typ       string   // "" if the partition holds one type alone
@@ -33,7 +36,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	if p.First < 1 || p.First > maxPage {
 		return nil, invalid(l.op, "first", "first must be between 1 and %d", maxPage)
 	}
-	name := fmt.Sprintf("%s/%s/%s/%s", l.container.ID(), l.partition, l.typ, p.Order)
+	name := fmt.Sprintf("%s/%s/%s/%s", l.container.Name(), l.partition, l.typ, p.Order)
 	after, err := decodeCursor(l.op, name, p.After)
 	if err != nil {
 		return nil, err
@@ -58,8 +61,8 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		return page, nil
 	}
 
-	if l.limit > 0 && l.cache != nil { // memory has room for all of it
-		whole, err := recall(ctx, l.cache, l.container.ID(), partition, "whole list", func(ctx context.Context) (*Page[*T], error) {
+	if l.limit > 0 && l.container.Caches() { // which has room for all of it
+		whole, err := cached(ctx, l.container, partition, "whole list", func(ctx context.Context) (*Page[*T], error) {
 			whole := &Page[*T]{list: name, copy: copy, place: l.place}
 			return whole, l.read(ctx, whole, partition, p.Order, nil, l.limit)
 		})
@@ -71,7 +74,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		}
 	}
 	what := fmt.Sprintf("list %s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
-	return recall(ctx, l.cache, l.container.ID(), partition, what, func(ctx context.Context) (*Page[*T], error) {
+	return cached(ctx, l.container, partition, what, func(ctx context.Context) (*Page[*T], error) {
 		page := *page // this may be called again
 		return &page, l.read(ctx, &page, partition, p.Order, after, first)
 	})
@@ -102,23 +105,20 @@ func (l *list[T]) cut(page, whole *Page[*T], after *cursor, first int) bool {
 // composite index of the sort. Only a Cosmos DB that cuts its answers short
 // makes it ask again.
 func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, order Order, after *cursor, first int) error {
-	query, o := l.query(order, after)
-	o.PageSizeHint = int32(first + 1) // one more tells whether more follow
-	pager := l.container.NewQueryItemsPager(query, key(partition), o)
-	for pager.More() {
-		within, x := receiving(ctx)
-		_, err := pager.NextPage(within)
-		if err = x.passed(err); err != nil {
+	query := l.query(partition, order, after)
+	query.PageSize = int32(first + 1) // one more tells whether more follow
+	for body, err := range l.container.QueryBodies(ctx, query) {
+		if err != nil {
 			return cosmosError(l.op, err)
 		}
 		room := first - len(to.Items)
-		items, ok := plainItems(x.body, l.blank, l.plain)
+		items, ok := plainItems(body, l.blank, l.plain)
 		if !ok {
-			if items, err = l.decode(x, room+1); err != nil {
+			if items, err = l.decode(body, room+1); err != nil {
 				return malformed(l.op, "listed", err)
 			}
 		}
-		made[T](ctx, len(items), len(x.body))
+		cosmos.Weigh(ctx, weight[T](len(items), len(body)))
 		to.Items = slices.Grow(to.Items, len(items))
 		for i := range items[:min(len(items), room)] {
 			to.Items = append(to.Items, &items[i])
@@ -131,10 +131,17 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 	return nil
 }
 
+// weight is what a page takes in memory beside its text: so many items, pointers to them, and
+// up to an eighth by which Go rounds large allocations up.
+func weight[T any](items, text int) int {
+	took := items * int(reflect.TypeFor[T]().Size()+reflect.TypeFor[*T]().Size())
+	return took + (took+text)/8
+}
+
 // decode reads the items of a page up to the last of so many, whose being there is all
 // that counts.
-func (l *list[T]) decode(x *exchange, last int) (items []T, err error) {
-	err = x.eachItem(func(d *jsontext.Decoder) error {
+func (l *list[T]) decode(body []byte, last int) (items []T, err error) {
+	err = eachItem(body, func(d *jsontext.Decoder) error {
 		if items = append(items, l.blank); len(items) == last {
 			return errEnough
 		}
@@ -150,25 +157,70 @@ func (l *list[T]) decode(x *exchange, last int) (items []T, err error) {
 	return items, err
 }
 
+// errEnough ends eachItem early.
+var errEnough = errors.New("enough")
+
+var errNotPage = errors.New("not a page of a list")
+
+// eachItem calls f with a decoder that is at an item of a page, for all of them: f reads it.
+func eachItem(body []byte, f func(*jsontext.Decoder) error) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return errors.Join(errNotPage, err)
+	}
+	found := false
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		if name.String() != "Documents" {
+			if err := d.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
+			return errors.Join(errNotPage, err)
+		}
+		found = true
+		for d.PeekKind() == '{' {
+			if err := f(d); err != nil {
+				return err
+			}
+		}
+		if t, err := d.ReadToken(); err != nil || t.Kind() != ']' {
+			return errors.Join(errNotPage, err)
+		}
+	}
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' || !found {
+		return errors.Join(errNotPage, err)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.Join(errNotPage, err)
+	}
+	return nil
+}
+
 // query returns the text and the parameters that select what comes after the
 // cursor. The first bound on creationDate is what the index seeks; the rest
 // decides among items of the same millisecond.
-func (l *list[T]) query(order Order, after *cursor) (string, *azcosmos.QueryOptions) {
+func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Query {
 	comparison, direction := "<", "DESC"
 	if order == OldestFirst {
 		comparison, direction = ">", "ASC"
 	}
-	o := &azcosmos.QueryOptions{}
+	q := cosmos.Query{Partition: partition}
 	where, sort := "NOT IS_DEFINED(c.deleted)", ""
 	if l.typ != "" {
 		where = "c.type = @type AND " + where
 		sort = "c.type " + direction + ", "
-		o.QueryParameters = append(o.QueryParameters, azcosmos.QueryParameter{Name: "@type", Value: l.typ})
+		q = q.With("@type", l.typ)
 	}
 	if after != nil {
 		where += fmt.Sprintf(" AND c.creationDate %[1]s= @date AND (c.creationDate %[1]s @date OR c.id %[1]s @id)", comparison)
-		o.QueryParameters = append(o.QueryParameters,
-			azcosmos.QueryParameter{Name: "@date", Value: after.Date}, azcosmos.QueryParameter{Name: "@id", Value: after.ID})
+		q = q.With("@date", after.Date).With("@id", after.ID)
 	}
-	return fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", l.fields, where, sort, direction, direction), o
+	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", l.fields, where, sort, direction, direction)
+	return q
 }

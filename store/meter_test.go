@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/internal/enginetest"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -32,20 +32,11 @@ type metered struct {
 func newMetered(t testing.TB) *metered {
 	t.Helper()
 	m := &metered{world: newWorld(t), registry: prometheus.NewRegistry()}
-	meter := store.NewMeter(m.registry)
-	options := azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: m.wire, PerRetryPolicies: []policy.Policy{store.Bodies{}},
-		Retry: policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetries: 3}}}
-	meter.Attach(&options.ClientOptions)
-	credential, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := azcosmos.NewClientWithKey(m.engine.Endpoint(), credential, &options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	m.Store, err = store.New(client, client, store.Options{Clock: m.clock.now, PollInterval: time.Millisecond, Instance: "test", Meter: meter})
+	account := enginetest.Account(t, m.engine, cosmos.Options{Transport: m.wire, Metrics: m.registry,
+		Retry: policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetries: 3}})
+	t.Cleanup(account.Close)
+	var err error
+	m.Store, err = store.New(account, store.Options{Clock: m.clock.now, PollInterval: time.Millisecond, Instance: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +133,7 @@ func TestMeterMissesNothing(t *testing.T) {
 	m.is(charged, "byline_cosmos_range_request_units_total")
 	m.is(float64(sent), "byline_cosmos_requests_total")
 	m.is(float64(sent), "byline_cosmos_request_seconds")
-	m.is(0, "byline_cosmos_requests_total", "pattern", store.Unnamed.String())
+	m.is(0, "byline_cosmos_requests_total", "pattern", string(cosmos.Unnamed))
 	m.is(5, "byline_access_total", "pattern", "Q2")
 	if throttles := m.value("byline_cosmos_throttles_total", "pattern", "Q2"); throttles == 0 {
 		t.Error("no throttles")
@@ -150,8 +141,8 @@ func TestMeterMissesNothing(t *testing.T) {
 		m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "Q2")
 	}
 	m.is(0, "byline_cosmos_errors_total")
-	for _, p := range []store.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts, store.ProjectPosts, store.ChangeFeed, store.Leases, store.Metadata} {
-		if m.value("byline_cosmos_request_units_total", "pattern", p.String()) == 0 {
+	for _, p := range []cosmos.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts, store.ProjectPosts, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata} {
+		if m.value("byline_cosmos_request_units_total", "pattern", string(p)) == 0 {
 			t.Errorf("nothing was charged for %s", p)
 		}
 	}
@@ -210,8 +201,8 @@ func TestRecorderGetsAllTries(t *testing.T) {
 	m.mu.Lock()
 	m.charged, m.sent = 0, 0
 	m.mu.Unlock()
-	var got []store.Operation
-	ctx := store.WithRecorder(t.Context(), func(_ context.Context, o *store.Operation) { got = append(got, *o) })
+	var got []cosmos.Operation
+	ctx := cosmos.WithRecorder(t.Context(), func(_ context.Context, o *cosmos.Operation) { got = append(got, *o) })
 	for range 3 {
 		if _, err := m.Post(ctx, post.ID); err != nil {
 			t.Fatal(err)
@@ -219,7 +210,7 @@ func TestRecorderGetsAllTries(t *testing.T) {
 	}
 	ru, tries := 0.0, 0
 	for _, o := range got {
-		if o.Pattern != store.Q2 || o.Kind != store.PointRead || o.Container != "posts" || o.PartitionKey != `["`+post.ID+`"]` || o.Range != "0" || o.Took <= 0 {
+		if o.Pattern != store.Q2 || o.Kind != cosmos.KindPointRead || o.Container != "posts" || o.PartitionKey != `["`+post.ID+`"]` || o.Range != "0" || o.Took <= 0 {
 			t.Errorf("%+v", o)
 		}
 		ru += o.RU

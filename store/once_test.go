@@ -153,8 +153,8 @@ func TestUnansweredWrites(t *testing.T) {
 					t.Fatal(err)
 				}
 				d := &deafTo{Transporter: w.engine, before: before}
-				client := newClient(t, w.engine, d)
-				if w.Store, err = store.New(client, w.client, store.Options{Clock: w.clock.now}); err != nil {
+				account := newAccount(t, w.engine, d)
+				if w.Store, err = store.New(account, store.Options{Clock: w.clock.now}); err != nil {
 					t.Fatal(err)
 				}
 				d.armed.Store(true)
@@ -184,8 +184,8 @@ func TestUnansweredDeleteOfACommentOnADeletedPost(t *testing.T) {
 	p := w.post(ada, "Post")
 	c := w.comment(ada, p, "comment")
 	d := &deafTo{Transporter: w.engine}
-	client := newClient(t, w.engine, d)
-	s, err := store.New(client, client, store.Options{Clock: w.clock.now})
+	account := newAccount(t, w.engine, d)
+	s, err := store.New(account, store.Options{Clock: w.clock.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func (b *busyTo) Do(r *http.Request) (*http.Response, error) {
 func (w *world) meeting(within bool) (*busyTo, *store.Store) {
 	w.t.Helper()
 	b := &busyTo{Transporter: w.engine, meets: changes, within: within}
-	s, err := store.New(newClient(w.t, w.engine, b), w.client, store.Options{Clock: w.clock.now})
+	s, err := store.New(newAccount(w.t, w.engine, b), store.Options{Clock: w.clock.now})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -318,8 +318,8 @@ func TestUnansweredEditIsNoOther(t *testing.T) {
 	lost := func(edit func(*store.Store) error) {
 		t.Helper()
 		d := &deafTo{Transporter: w.engine, before: true}
-		client := newClient(t, w.engine, d)
-		s, err := store.New(client, client, store.Options{Clock: w.clock.now})
+		account := newAccount(t, w.engine, d)
+		s, err := store.New(account, store.Options{Clock: w.clock.now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,7 +85,7 @@ func checkPlain[T any](t *testing.T, l list[T]) {
 		if !ok {
 			return
 		}
-		want, err := l.decode(&exchange{body: []byte(page)}, maxPage)
+		want, err := l.decode([]byte(page), maxPage)
 		if err != nil {
 			t.Fatalf("%s is read: %v", page, err)
 		}

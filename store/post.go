@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"byline/store/cosmos"
 )
 
 // Post is a post, whole or in its short form.
@@ -128,7 +128,7 @@ func (p *Post) short() shortItem {
 }
 
 // shortIn returns the item that a partition of copies holds of the post.
-func (p *Post) shortIn(c *azcosmos.ContainerClient, partition string) shortItem {
+func (p *Post) shortIn(c *cosmos.Container, partition string) shortItem {
 	item := p.short()
 	item.Type = typeOfCopies(c, partition)
 	return item
@@ -136,8 +136,8 @@ func (p *Post) shortIn(c *azcosmos.ContainerClient, partition string) shortItem 
 
 // typeOfCopies is the type of the copies in a partition. In the feed, that is the
 // partition key.
-func typeOfCopies(c *azcosmos.ContainerClient, partition string) string {
-	if c.ID() == feedContainer {
+func typeOfCopies(c *cosmos.Container, partition string) string {
+	if c.Name() == feedContainer {
 		return partition
 	}
 	return typePost
@@ -184,8 +184,8 @@ const wholePost = "post"
 
 // Post reads a whole post: Q2, one point read. It returns nil if there is none.
 func (s *Store) Post(ctx context.Context, id string) (*Post, error) {
-	ctx = s.begin(ctx, Q2)
-	return recall(ctx, s.o.Cache, postsContainer, id, wholePost, func(ctx context.Context) (*Post, error) { return s.readPost(ctx, id) })
+	ctx = s.account.Begin(ctx, Q2)
+	return cached(ctx, s.posts, id, wholePost, func(ctx context.Context) (*Post, error) { return s.readPost(ctx, id) })
 }
 
 // readPost is Post, never from memory.
@@ -194,7 +194,7 @@ func (s *Store) readPost(ctx context.Context, id string) (*Post, error) {
 	if !validID(id) {
 		return nil, nil
 	}
-	raw, err := readItem(ctx, op, s.posts, key(id), id)
+	raw, err := readItem(ctx, op, s.posts, key(id, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -204,16 +204,16 @@ func (s *Store) readPost(ctx context.Context, id string) (*Post, error) {
 // Posts reads many whole posts in one request: result[i] is nil if ids[i] does
 // not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*Post, error) {
-	ctx = s.begin(ctx, ManyPosts)
-	return recallAll(ctx, s.o.Cache, postsContainer, ids, func(string) string { return wholePost }, func(ctx context.Context, ids []string) ([]*Post, error) {
+	ctx = s.account.Begin(ctx, ManyPosts)
+	return cachedMany(ctx, s.posts, ids, func(string) string { return wholePost }, func(ctx context.Context, ids []string) ([]*Post, error) {
 		return readPosts(ctx, s.posts, ids, decodePost)
 	})
 }
 
-func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string, decode func(string, []byte) (*Post, error)) ([]*Post, error) {
+func readPosts(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*Post, error)) ([]*Post, error) {
 	return readAll(ctx, "read posts", c, ids,
-		func(id string) azcosmos.ItemIdentity {
-			return azcosmos.ItemIdentity{ID: id, PartitionKey: key(id)}
+		func(id string) cosmos.Key {
+			return key(id, id)
 		},
 		decode, func(p *Post) string { return p.ID })
 }
@@ -221,8 +221,8 @@ func readPosts(ctx context.Context, c *azcosmos.ContainerClient, ids []string, d
 // UserPosts is Q3: a user's posts in short form, newest first, by one query of the
 // user's partition. A user that does not exist has none.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*Post], error) {
-	ctx = s.begin(ctx, Q3)
-	l := list[Post]{op: "list posts of user", container: s.users, cache: s.o.Cache, partition: userID, typ: typePost,
+	ctx = s.account.Begin(ctx, Q3)
+	l := list[Post]{op: "list posts of user", container: s.users, partition: userID, typ: typePost,
 		fields: shortFields, plain: plainShort, into: intoShort, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
@@ -249,7 +249,7 @@ func (n NewPost) Validate() error {
 // Conflict if the idempotency key was used for another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
 	const op = "create post"
-	ctx = s.begin(ctx, C2)
+	ctx = s.account.Begin(ctx, C2)
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
@@ -261,15 +261,15 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
 	item := postItem{envelope: envelope{Type: typePost}, PostID: id, InputDigest: inputDigest(n.Key, n.Title, n.Content),
 		Post: Post{ID: id, AuthorID: author.ID, AuthorUsername: author.Username, Title: n.Title, Content: n.Content,
 			CreatedAt: s.now(), Version: 1, Revision: 1}}
-	_, err = s.posts.CreateItem(ctx, key(id), encode(item), nil)
-	if hasStatus(err, http.StatusConflict) {
+	err = s.posts.Create(ctx, id, encode(item))
+	if cosmos.HasStatus(err, http.StatusConflict) {
 		first, err := s.firstPost(ctx, op, item)
 		if first != nil && first.CreatedAt > NewDate(s.o.Clock().Add(-underWay)) {
 			s.showNow(ctx, first) // who made it may not have come so far; what is old may not belong into the feed
 		}
 		return first, err
 	}
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		if _, readErr := s.firstPost(ctx, op, item); readErr == nil {
 			err = nil
 		}
@@ -283,7 +283,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*Post, error) {
 
 // firstPost returns the post that an earlier attempt at creating item made.
 func (s *Store) firstPost(ctx context.Context, op string, item postItem) (*Post, error) {
-	raw, err := readItem(ctx, op, s.posts, key(item.ID), item.ID)
+	raw, err := readItem(ctx, op, s.posts, key(item.ID, item.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +338,7 @@ func (e PostEdit) Validate() error {
 // else's, Conflict if Version is stale. The copies are written as in CreatePost.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*Post, error) {
 	const op = "edit post"
-	ctx = s.begin(ctx, C2)
+	ctx = s.account.Begin(ctx, C2)
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}
@@ -349,23 +349,23 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if e.Version != nil {
 		condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
 	}
-	var p patch
-	p.condition = condition
+	var p cosmos.Patch
+	p.Condition, p.ReturnItem = condition, true
 	if e.Title != nil {
-		p.set("/title", *e.Title)
+		p.Set("/title", *e.Title)
 	}
 	if e.Content != nil {
-		p.set("/content", *e.Content)
+		p.Set("/content", *e.Content)
 	}
 	date := s.now()
-	p.set("/editDate", date)
-	p.increment("/version", 1)
-	p.increment("/revision", 1)
-	r, err := patchItem(ctx, s.posts, postID, postID, p, withContent)
-	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+	p.Set("/editDate", date)
+	p.Increment("/version", 1)
+	p.Increment("/revision", 1)
+	r, err := s.posts.Patch(ctx, key(postID, postID), p)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.whyNotEdited(ctx, op, by(userID), postID)
 	}
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		if post, readErr := s.readPost(ctx, postID); readErr == nil && post.isEdited(date, e) {
 			s.showNow(ctx, post)
 			return post, nil
@@ -415,23 +415,23 @@ func (s *Store) RemovePost(ctx context.Context, postID string) error {
 }
 
 func (s *Store) deletePost(ctx context.Context, op string, who authorship, postID string) error {
-	ctx = s.begin(ctx, DeletePost)
+	ctx = s.account.Begin(ctx, DeletePost)
 	if !validID(postID) {
 		return noPost(op)
 	}
-	var p patch
-	p.condition = who.live(typePost)
-	p.set("/deleted", true)
-	p.set("/ttl", tombstoneLife)
-	p.set("/title", "")
-	p.set("/content", "")
-	p.increment("/revision", 1)
-	r, err := patchItem(ctx, s.posts, postID, postID, p, withContent)
-	if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+	var p cosmos.Patch
+	p.Condition, p.ReturnItem = who.live(typePost), true
+	p.Set("/deleted", true)
+	p.Set("/ttl", tombstoneLife)
+	p.Set("/title", "")
+	p.Set("/content", "")
+	p.Increment("/revision", 1)
+	r, err := s.posts.Patch(ctx, key(postID, postID), p)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return s.whyNotEdited(ctx, op, who, postID)
 	}
-	if unanswered(ctx, err) {
-		raw, readErr := readItem(ctx, op, s.posts, key(postID), postID)
+	if ambiguous(ctx, err) {
+		raw, readErr := readItem(ctx, op, s.posts, key(postID, postID))
 		if p, decodeErr := decodeChangedPost(op, raw); readErr == nil && raw != nil && decodeErr == nil && p.deleted && who.includes(p.AuthorID) {
 			s.showNow(ctx, p)
 			return nil

@@ -9,13 +9,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/changefeed"
+	"byline/store/cosmos"
 )
 
 // Names of log attributes.
@@ -41,20 +40,19 @@ func (s *Store) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	running := &running{projections: map[string]*changefeed.Processor{}, subscribers: s.Streams}
 	for _, p := range s.processors() {
-		processor, err := changefeed.New(p.source, s.leases, p.handle, changefeed.Options{
-			Name: p.name, Owner: s.o.Instance, PollInterval: p.poll, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*p.poll), Read: readChangeFeed, Logger: s.o.Logger,
-			Observe: s.o.Meter.background.observer(p.name)})
+		processor, err := changefeed.New(p.source.ChangeFeed(), s.leases.ChangeFeed(), p.handle, changefeed.Options{
+			Name: p.name, Owner: s.o.Instance, PollInterval: p.poll, MaxItems: changesAtOnce, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: s.o.Logger,
+			Observe: s.metrics.observer(p.name)})
 		if err != nil {
 			return &Error{Code: Internal, Op: "run projections", Err: err}
 		}
 		running.projections[p.name] = processor
-		g.Go(func() error { return processor.Run(patterned(ctx, p.pattern)) })
+		g.Go(func() error { return processor.Run(cosmos.WithPattern(ctx, p.pattern)) })
 	}
-	s.o.Meter.running.Store(running)
-	defer s.o.Meter.running.CompareAndSwap(running, nil)
+	s.metrics.running.Store(running)
+	defer s.metrics.running.CompareAndSwap(running, nil)
 	g.Go(func() error { return s.runEvents(ctx) })
-	if c := s.o.Cache; c != nil {
-		defer c.forget()
+	if s.users.Caches() {
 		g.Go(func() error { return s.tail("cache-users", s.background.users, "userId", nil).Run(ctx) })
 		g.Go(func() error { return s.tail("cache-feed", s.background.feed, "type", nil).Run(ctx) })
 	}
@@ -67,8 +65,8 @@ func (s *Store) Run(ctx context.Context) error {
 // processor follows one container for one purpose.
 type processor struct {
 	name    string
-	pattern Pattern
-	source  *azcosmos.ContainerClient
+	pattern cosmos.Pattern
+	source  *cosmos.Container
 	handle  changefeed.Handler
 	poll    time.Duration
 }
@@ -112,15 +110,15 @@ type ProjectionStatus struct {
 // and who is at work. It takes part in nothing. Before they have ever run it
 // returns nothing.
 func (s *Store) Projections(ctx context.Context) ([]ProjectionStatus, error) {
-	ctx = s.begin(ctx, Verify)
+	ctx = s.account.Begin(ctx, Verify)
 	var all []ProjectionStatus
 	for _, p := range s.processors() {
-		ranges, err := changefeed.Status(ctx, p.source, s.leases, p.name)
+		ranges, err := changefeed.Status(ctx, p.source.ChangeFeed(), s.leases.ChangeFeed(), p.name)
 		if err != nil {
 			return nil, cosmosError("read status of projections", err)
 		}
 		for _, r := range ranges {
-			all = append(all, ProjectionStatus{p.name, p.source.ID(), r})
+			all = append(all, ProjectionStatus{p.name, p.source.Name(), r})
 		}
 	}
 	return all, nil
@@ -246,17 +244,16 @@ func (s *Store) decodeChange(container string, raw []byte) (authored, bool) {
 
 // cascade deletes what belongs to a deleted post, in batches of at most 100, so
 // that it may stop anywhere and go on later.
-func cascade(ctx context.Context, c *azcosmos.ContainerClient, postID string, batches int) error {
+func cascade(ctx context.Context, c *cosmos.Container, postID string, batches int) error {
 	const op = "delete what belonged to a post"
 	for range batches {
-		pager := c.NewQueryItemsPager("SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like')", key(postID), nil)
-		items, err := readPages[authored](ctx, op, pager)
+		items, err := readPages[authored](ctx, op, c, cosmos.Query{Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like')", Partition: postID})
 		if len(items) == 0 || err != nil {
 			return err
 		}
-		_, failed, status, err := batch(ctx, c, postID, func(b *operations) {
+		_, failed, status, err := batch(ctx, c, postID, func(b *cosmos.Batch) {
 			for _, item := range items {
-				b.delete(item.ID)
+				b.Delete(item.ID)
 			}
 		})
 		if err != nil {
@@ -275,7 +272,7 @@ func (s *Store) setAside(container string, raw []byte, err error) string {
 		ID string `json:"id"`
 	}
 	_ = json.Unmarshal(raw, &item) // every item has one
-	s.o.Meter.background.setAside.Inc()
+	s.metrics.skipped.Inc()
 	s.o.Logger.Error("item set aside: it cannot be projected", logContainer, container, logItem, item.ID, logError, err)
 	return item.ID
 }
@@ -340,20 +337,19 @@ func (s *Store) mendNames(ctx context.Context, items []authored) error {
 }
 
 // refused reports whether an item cannot be renamed: its revision, say, is no number.
-func refused(err error) bool { return hasStatus(err, http.StatusBadRequest) }
+func refused(err error) bool { return cosmos.HasStatus(err, http.StatusBadRequest) }
 
 // renameItem puts the author's name on a post, comment or like, if the item is
 // still what was read. An item that has changed meanwhile comes by again: its
 // change is in the feed.
 func (s *Store) renameItem(ctx context.Context, item authored, name string) error {
-	var p patch
-	p.set("/userUsername", name)
+	p := cosmos.Patch{IfMatch: cosmos.ETag(item.ETag)}
+	p.Set("/userUsername", name)
 	if item.Type == typePost {
-		p.increment("/revision", 1)
+		p.Increment("/revision", 1)
 	}
-	etag := azcore.ETag(item.ETag)
-	_, err := patchItem(ctx, s.background.posts, item.PostID, item.ID, p, &azcosmos.ItemOptions{IfMatchEtag: &etag})
-	if err != nil && !hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+	_, err := s.background.posts.Patch(ctx, key(item.PostID, item.ID), p)
+	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return cosmosError("rename item", err)
 	}
 	return nil
@@ -466,20 +462,21 @@ func (s *Store) sweepName(ctx context.Context, userID string) error {
 // never on the request path.
 func (s *Store) misnamed(ctx context.Context, u *User, aside map[authored]bool) ([]authored, error) {
 	const op = "find misnamed items"
-	pager := s.background.posts.NewQueryItemsPager(
-		"SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
-		azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 500, QueryParameters: []azcosmos.QueryParameter{
-			{Name: "@user", Value: u.ID}, {Name: "@name", Value: u.Username}}})
+	query := cosmos.Query{
+		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
+		AllPartitions: true, PageSize: 500}.With("@user", u.ID).With("@name", u.Username)
 	var items []authored
-	for pager.More() && len(items) == 0 { // pages may be empty
-		r, err := pager.NextPage(ctx)
+	for page, err := range s.background.posts.Query(ctx, query) {
 		if err != nil {
 			return nil, cosmosError(op, err)
 		}
-		for _, raw := range r.Items {
+		for _, raw := range page {
 			if item, ok := s.decodeChange(postsContainer, raw); ok && !aside[item] {
 				items = append(items, item)
 			}
+		}
+		if len(items) > 0 { // pages may be empty
+			break
 		}
 	}
 	return items, nil
@@ -499,7 +496,7 @@ func (s *Store) showNow(ctx context.Context, p *Post) {
 				return writeCopy(ctx, s.feed, partition, p)
 			}
 			err := updateCopy(ctx, s.feed, partition, p)
-			if hasStatus(err, http.StatusNotFound) {
+			if cosmos.HasStatus(err, http.StatusNotFound) {
 				return nil // not among the newest
 			}
 			return err

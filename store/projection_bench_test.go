@@ -83,7 +83,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		aside := *w // to look without being charged
-		aside.client = newClient(b, w.engine, w.engine)
+		aside.on(newAccount(b, w.engine, w.engine))
 		var charge, patches atomic.Int64
 		w.wire.after(func(r *http.Response) { charge.Add(milliRU(r)) })
 		half := make(chan struct{})

@@ -16,7 +16,7 @@ import (
 // sent back: Run, here or elsewhere, does the work, and Projections tells what is
 // left of it (Replay). It may run beside anything; after an error, run it again.
 func (s *Store) Rebuild(ctx context.Context) error {
-	ctx = s.begin(ctx, Repair)
+	ctx = s.account.Begin(ctx, Repair)
 	// Entries of posts that never were do not pass by: the feed comes first.
 	feed, err := s.readFeed(ctx, s.background.feed)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Store) Rebuild(ctx context.Context) error {
 		return err
 	}
 	for _, p := range s.projections() {
-		if err := changefeed.Reset(ctx, p.source, s.leases, p.name); err != nil {
+		if err := changefeed.Reset(ctx, p.source.ChangeFeed(), s.leases.ChangeFeed(), p.name); err != nil {
 			return cosmosError("rebuild", err)
 		}
 	}

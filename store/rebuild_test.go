@@ -232,7 +232,7 @@ func TestRebuildMeetsAnotherWrite(t *testing.T) {
 	b.left.Store(1)
 	v := *w
 	var err error
-	if v.Store, err = store.New(w.client, newClient(t, w.engine, b), store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+	if v.Store, err = store.New(newAccount(t, w.engine, b), store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.Rebuild(t.Context()); err != nil {

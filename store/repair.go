@@ -8,8 +8,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"byline/store/cosmos"
 )
 
 // Repair mends one difference that Verify has found, as things are now: what has
@@ -19,7 +18,7 @@ import (
 // from an item that cannot be read.
 func (s *Store) Repair(ctx context.Context, d Difference) error {
 	const op = "repair"
-	ctx = s.begin(ctx, Repair)
+	ctx = s.account.Begin(ctx, Repair)
 	for range 10 {
 		now, err := s.compare(ctx, d)
 		if now == nil || err != nil {
@@ -44,7 +43,7 @@ func (s *Store) Repair(ctx context.Context, d Difference) error {
 		if errors.Is(err, errMalformed) {
 			return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
 		}
-		if !hasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
+		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
 			if err != nil {
 				return cosmosError(op, err)
 			}
@@ -54,12 +53,8 @@ func (s *Store) Repair(ctx context.Context, d Difference) error {
 	return &Error{Code: Conflict, Op: op, Message: fmt.Sprintf("%s %s keeps changing", d.Kind, d.ID)}
 }
 
-func ifMatch(etag azcore.ETag) *azcosmos.ItemOptions {
-	return &azcosmos.ItemOptions{IfMatchEtag: &etag}
-}
-
 // repairCopy makes a copy equal to its source, whatever revision it claims.
-func (s *Store) repairCopy(ctx context.Context, c *azcosmos.ContainerClient, d Difference) error {
+func (s *Store) repairCopy(ctx context.Context, c *cosmos.Container, d Difference) error {
 	have, _, etag, err := readCopy(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return err
@@ -70,11 +65,11 @@ func (s *Store) repairCopy(ctx context.Context, c *azcosmos.ContainerClient, d D
 	}
 	switch belongs := s.belongs(source, c, d.Partition); {
 	case belongs && etag != "": // a tombstone, too: it keeps changes that arrive late from bringing the post back
-		_, err = c.ReplaceItem(ctx, key(d.Partition), d.ID, encode(source.shortIn(c, d.Partition)), ifMatch(etag))
+		_, err = c.Replace(ctx, key(d.Partition, d.ID), encode(source.shortIn(c, d.Partition)), etag)
 	case belongs && !source.deleted:
-		_, err = c.CreateItem(ctx, key(d.Partition), encode(source.shortIn(c, d.Partition)), nil)
+		err = c.Create(ctx, d.Partition, encode(source.shortIn(c, d.Partition)))
 	case have != absent:
-		_, err = c.DeleteItem(ctx, key(d.Partition), d.ID, ifMatch(etag))
+		err = c.Delete(ctx, key(d.Partition, d.ID), etag)
 	}
 	return err
 }
@@ -104,12 +99,12 @@ func (s *Store) repairCount(ctx context.Context, d Difference) error {
 	if p.deleted {
 		return cascade(ctx, s.background.posts, d.ID, math.MaxInt)
 	}
-	var o patch
-	o.condition = fmt.Sprintf("from c where c.revision = %d", p.Revision)
-	o.set("/commentCount", comments)
-	o.set("/likeCount", likes)
-	o.increment("/revision", 1)
-	_, err = patchItem(ctx, s.background.posts, d.ID, d.ID, o, nil)
+	var o cosmos.Patch
+	o.Condition = fmt.Sprintf("from c where c.revision = %d", p.Revision)
+	o.Set("/commentCount", comments)
+	o.Set("/likeCount", likes)
+	o.Increment("/revision", 1)
+	_, err = s.background.posts.Patch(ctx, key(d.ID, d.ID), o)
 	return err
 }
 
@@ -130,16 +125,15 @@ func (s *Store) repairName(ctx context.Context, d Difference) error {
 func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	const op = "repair username"
 	// The reservation first: whoever reserves it before changing the user changes it.
-	r, err := s.background.users.ReadItem(ctx, key(d.Partition), d.Partition, nil)
-	if err != nil && !isMissing(err) {
+	r, err := s.background.users.Read(ctx, key(d.Partition, d.Partition))
+	if err != nil {
 		return err
 	}
 	var item usernameItem
-	if err == nil {
+	if r.Value != nil {
 		var malformed error
 		if item, _, malformed = decode[usernameItem](op, typeUsername, r.Value); malformed != nil {
-			_, err = s.background.users.DeleteItem(ctx, key(d.Partition), d.Partition, ifMatch(r.ETag)) // and look again
-			return err
+			return s.background.users.Delete(ctx, key(d.Partition, d.Partition), r.ETag) // and look again
 		}
 	}
 	u, uerr := readUser(ctx, op, s.background.users, d.ID)
@@ -149,7 +143,7 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	if u != nil && usernameKey(u.Username) == d.Partition {
 		return s.repairReservation(ctx, op, u, &item, r.ETag)
 	}
-	if err != nil {
+	if r.Value == nil {
 		return nil // nobody has it
 	}
 	if item.OwnerID != d.ID || item.TTL > 0 || item.CreatedAt > s.graceBegan() {
@@ -163,13 +157,12 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 // reservation, or one that is going to expire, or one that another user has left
 // over. Another reservation of the user's own stays as it is, also one that is made
 // meanwhile.
-func (s *Store) repairReservation(ctx context.Context, op string, u *User, have *usernameItem, etag azcore.ETag) error {
+func (s *Store) repairReservation(ctx context.Context, op string, u *User, have *usernameItem, etag cosmos.ETag) error {
 	mine := encode(reservationOf(u.ID, u.Username, s.now()))
 	k := usernameKey(u.Username)
 	switch {
 	case etag == "":
-		_, err := s.background.users.CreateItem(ctx, key(k), mine, nil)
-		return err
+		return s.background.users.Create(ctx, k, mine)
 	case have.OwnerID == u.ID && have.TTL <= 0:
 		return nil
 	case have.OwnerID != u.ID:
@@ -179,6 +172,6 @@ func (s *Store) repairReservation(ctx context.Context, op string, u *User, have 
 			return errTaken(op)
 		}
 	}
-	_, err := s.background.users.ReplaceItem(ctx, key(k), k, mine, ifMatch(etag))
+	_, err := s.background.users.Replace(ctx, key(k, k), mine, etag)
 	return err
 }

@@ -5,17 +5,17 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/enginetest"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -37,23 +37,18 @@ func laggingEngine(t testing.TB) *emulator.Engine {
 // instance is a store with a memory of its own, as another process has one.
 type instance struct {
 	*store.Store
-	client *azcosmos.Client
-	wire   *wire
+	account *cosmos.Account
+	client  *azcosmos.Client // of the account
+	wire    *wire
 }
 
 func newInstance(t testing.TB, engine *emulator.Engine, policies ...policy.Policy) *instance {
 	t.Helper()
-	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
-	if err != nil {
-		t.Fatal(err)
-	}
 	i := &instance{wire: &wire{to: engine}}
-	i.client, err = azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: i.wire, PerRetryPolicies: slices.Concat([]policy.Policy{store.WriteOnce()}, policies, []policy.Policy{store.Bodies{}})}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if i.Store, err = store.New(i.client, i.client, store.Options{}); err != nil {
+	i.account = enginetest.Account(t, engine, cosmos.Options{Transport: i.wire, Policies: policies})
+	i.client = i.account.Client()
+	var err error
+	if i.Store, err = store.New(i.account, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.Provision(t.Context()); err != nil {
@@ -63,13 +58,22 @@ func newInstance(t testing.TB, engine *emulator.Engine, policies ...policy.Polic
 }
 
 // within returns a context of a session that goes on from a token.
-func (i *instance) within(t testing.TB, token string) (context.Context, *store.Session) {
+func (i *instance) within(t testing.TB, token string) (context.Context, *cosmos.Session) {
 	t.Helper()
 	s, err := i.NewSession(token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.WithSession(t.Context(), s), s
+	return cosmos.WithSession(t.Context(), s), s
+}
+
+func (i *instance) container(t testing.TB, name string) *cosmos.Container {
+	t.Helper()
+	c, err := i.account.Container("blog", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // see describes the blog as an instance shows it.
@@ -112,7 +116,7 @@ func (i *instance) see(ctx context.Context, userID, postID string) (string, erro
 
 // A batch, too, asks for what was seen: it may be one of reads.
 func TestBatchesAskForWhatWasSeen(t *testing.T) {
-	i := newInstance(t, laggingEngine(t), &store.Sessions{})
+	i := newInstance(t, laggingEngine(t))
 	ada, err := i.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "ada"), Username: "ada"})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +150,7 @@ func TestBatchesAskForWhatWasSeen(t *testing.T) {
 // so that the engine is seen to lag.
 func TestReadYourWrites(t *testing.T) {
 	engine := laggingEngine(t)
-	one, two := newInstance(t, engine, &store.Sessions{}), newInstance(t, engine, &store.Sessions{})
+	one, two := newInstance(t, engine), newInstance(t, engine)
 	id := store.UserID("test", "ada")
 	var post *store.Post
 	token := ""
@@ -193,7 +197,7 @@ func TestReadYourWrites(t *testing.T) {
 			t.Errorf("%s: on the instance that wrote: %s %v, want %s", step.name, got, err, step.want)
 		}
 		// A third instance for each step: two remembers what it saw.
-		three := newInstance(t, engine, &store.Sessions{})
+		three := newInstance(t, engine)
 		if got, err := three.see(t.Context(), id, postID); got != "no user" || err != nil {
 			t.Errorf("%s: on another, without the token: %s %v", step.name, got, err)
 		}
@@ -204,19 +208,27 @@ func TestReadYourWrites(t *testing.T) {
 	}
 	t.Logf("token of %d characters: %s", len(token), token)
 
-	deaf := newInstance(t, engine)
+	deaf := newInstance(t, engine, withoutToken{})
 	if _, err := deaf.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "grace"), Username: "grace"}); err != nil {
 		t.Fatal(err)
 	}
 	if u, err := deaf.User(t.Context(), store.UserID("test", "grace")); u != nil || err != nil {
-		t.Errorf("without Sessions a write is read back: %v %v", u, err)
+		t.Errorf("without tokens a write is read back: %v %v", u, err)
 	}
+}
+
+// withoutToken sends no session tokens.
+type withoutToken struct{}
+
+func (withoutToken) Do(req *policy.Request) (*http.Response, error) {
+	req.Raw().Header.Del("X-Ms-Session-Token")
+	return req.Next()
 }
 
 // A session's token is good for what a range was split into.
 func TestSessionsAfterASplit(t *testing.T) {
 	engine := laggingEngine(t)
-	one, two := newInstance(t, engine, &store.Sessions{}), newInstance(t, engine, &store.Sessions{})
+	one, two := newInstance(t, engine), newInstance(t, engine)
 	id := store.UserID("test", "ada")
 	ctx, before := one.within(t, "")
 	if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil {
@@ -240,7 +252,7 @@ func TestSessionsAfterASplit(t *testing.T) {
 	if u, err := two.User(ctx, id); err != nil || u.Username != "countess" {
 		t.Errorf("with the token from after it: %v %v", u, err)
 	}
-	if after.Admits("users", "0:-1#1") {
+	if after.Admits(two.container(t, "users"), "0:-1#1") {
 		t.Error("a copy from before the split is good for what was written after it")
 	}
 }
@@ -249,13 +261,13 @@ func TestSessionsAfterASplit(t *testing.T) {
 // is Unavailable, never an item that does not exist.
 func TestReadSessionNotAvailable(t *testing.T) {
 	engine := laggingEngine(t)
-	one := newInstance(t, engine, &store.Sessions{})
+	one := newInstance(t, engine)
 	id := store.UserID("test", "ada")
 	if _, err := one.CreateUser(t.Context(), store.NewUser{ID: id, Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	var refuse, asked atomic.Int64
-	two := newInstance(t, engine, &store.Sessions{}, refusing{&refuse, &asked})
+	two := newInstance(t, engine, refusing{&refuse, &asked})
 	for _, tt := range []struct {
 		name   string
 		refuse int64
@@ -305,7 +317,7 @@ func (r refusing) Do(req *policy.Request) (*http.Response, error) {
 // for nothing.
 func TestSessionTokens(t *testing.T) {
 	engine := laggingEngine(t)
-	one := newInstance(t, engine, &store.Sessions{})
+	one := newInstance(t, engine)
 	id := store.UserID("test", "ada")
 	ctx, session := one.within(t, "")
 	if session.Token() != "" {
@@ -348,7 +360,7 @@ func TestSessionTokens(t *testing.T) {
 	}
 
 	// The same numbers in another account, where nothing has got so far.
-	other := newInstance(t, laggingEngine(t), &store.Sessions{})
+	other := newInstance(t, laggingEngine(t))
 	ctx, _ = other.within(t, token)
 	if u, err := other.User(ctx, id); u != nil || err != nil {
 		t.Errorf("in another account: %v %v", u, err)
@@ -357,7 +369,7 @@ func TestSessionTokens(t *testing.T) {
 	if _, err := mustDatabase(t, one.client).Delete(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	anew := newInstance(t, engine, &store.Sessions{})
+	anew := newInstance(t, engine)
 	if _, err := anew.User(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -383,22 +395,22 @@ func mustDatabase(t testing.TB, c *azcosmos.Client) *azcosmos.DatabaseClient {
 // later writes, and also if the rename was only repeated.
 func TestSessionRenamed(t *testing.T) {
 	engine := laggingEngine(t)
-	one := newInstance(t, engine, &store.Sessions{})
+	one := newInstance(t, engine)
 	var now atomic.Int64
 	now.Store(time.Now().Unix())
 	var err error
-	one.Store, err = store.New(one.client, one.client, store.Options{Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
+	one.Store, err = store.New(one.account, store.Options{Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := store.UserID("test", "ada")
 	ctx, session := one.within(t, "")
-	if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil || session.Renamed() != "" {
-		t.Fatalf("renamed %q, %v", session.Renamed(), err)
+	if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil || one.Renamed(session) != "" {
+		t.Fatalf("renamed %q, %v", one.Renamed(session), err)
 	}
 	old := session.Token()
-	if _, err := one.RenameUser(ctx, id, "a b"); err == nil || session.Renamed() != "" {
-		t.Errorf("after a rename that is refused: %q", session.Renamed())
+	if _, err := one.RenameUser(ctx, id, "a b"); err == nil || one.Renamed(session) != "" {
+		t.Errorf("after a rename that is refused: %q", one.Renamed(session))
 	}
 	for _, what := range []string{"rename", "repetition, without the session"} {
 		token := ""
@@ -406,21 +418,21 @@ func TestSessionRenamed(t *testing.T) {
 			token = old
 		}
 		ctx, session := one.within(t, token)
-		if _, err := one.RenameUser(ctx, id, "countess"); err != nil || session.Renamed() != id {
-			t.Errorf("%s: %q, %v", what, session.Renamed(), err)
+		if _, err := one.RenameUser(ctx, id, "countess"); err != nil || one.Renamed(session) != id {
+			t.Errorf("%s: %q, %v", what, one.Renamed(session), err)
 		}
 		token = session.Token()
-		other := newInstance(t, engine, &store.Sessions{}) // which has read nothing
+		other := newInstance(t, engine) // which has read nothing
 		ctx, session = other.within(t, token)
-		if u, err := other.User(ctx, id); err != nil || u == nil || u.Username != "countess" || session.Renamed() != id || session.Token() != "" {
-			t.Errorf("%s, elsewhere: %q, %v, %v", what, session.Renamed(), u, err)
+		if u, err := other.User(ctx, id); err != nil || u == nil || u.Username != "countess" || one.Renamed(session) != id || session.Token() != "" {
+			t.Errorf("%s, elsewhere: %q, %v, %v", what, one.Renamed(session), u, err)
 		}
 		ctx, session = one.within(t, token)
 		if _, err := one.CreatePost(ctx, store.NewPost{AuthorID: id, Title: "t", Content: "c"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, session = one.within(t, session.Token()); session.Renamed() != id || len(token) > 200 {
-			t.Errorf("%s, and a later write: %q, from %d characters", what, session.Renamed(), len(token))
+		if _, session = one.within(t, session.Token()); one.Renamed(session) != id || len(token) > 200 {
+			t.Errorf("%s, and a later write: %q, from %d characters", what, one.Renamed(session), len(token))
 		}
 		for _, after := range []int64{-3601, -60, 3600, 3601} {
 			want := id
@@ -428,7 +440,7 @@ func TestSessionRenamed(t *testing.T) {
 				want = ""
 			}
 			now.Add(after)
-			if got := session.Renamed(); got != want {
+			if got := one.Renamed(session); got != want {
 				t.Errorf("%s, after %d s: %q", what, after, got)
 			}
 			now.Add(-after)
@@ -453,7 +465,7 @@ func TestSessionRenamed(t *testing.T) {
 
 // A cache's copy is good for a session that has written nothing newer where it was read.
 func TestSessionAdmits(t *testing.T) {
-	one := newInstance(t, laggingEngine(t), &store.Sessions{})
+	one := newInstance(t, laggingEngine(t))
 	ctx, session := one.within(t, "")
 	last := ""
 	one.wire.after(func(r *http.Response) {
@@ -469,7 +481,7 @@ func TestSessionAdmits(t *testing.T) {
 		t.Fatalf("the last write was at %q", last)
 	}
 	for _, tt := range []struct {
-		session         *store.Session
+		session         *cosmos.Session
 		container, read string
 		want            bool
 	}{
@@ -481,7 +493,7 @@ func TestSessionAdmits(t *testing.T) {
 		{session, "posts", "0:-1#0", true},
 		{nil, "users", "0:-1#0", true},
 	} {
-		if got := tt.session.Admits(tt.container, tt.read); got != tt.want {
+		if got := tt.session.Admits(one.container(t, tt.container), tt.read); got != tt.want {
 			t.Errorf("%s at %q: %t", tt.container, tt.read, got)
 		}
 	}
@@ -492,7 +504,7 @@ func FuzzSession(f *testing.F) {
 	for _, seed := range []string{"", "Acn9DMwApoom0AEAAQkAASSRvokBAAEFAALsSDSBAQABAwA", "AQ", "AQAAAAA", "AQAAAAAA", "AQAAAAD_AAAAAAFh"} {
 		f.Add(seed)
 	}
-	one := newInstance(f, laggingEngine(f), &store.Sessions{})
+	one := newInstance(f, laggingEngine(f))
 	f.Fuzz(func(t *testing.T, token string) {
 		s, err := one.NewSession(token)
 		if err != nil && store.CodeOf(err) != store.Invalid || (s == nil) == (err == nil) {
@@ -505,14 +517,14 @@ func FuzzSession(f *testing.F) {
 // read, and goes on; what a client claims to have seen makes nobody forget.
 func TestSessionsOfWhatIsLost(t *testing.T) {
 	engine := laggingEngine(t)
-	one := newInstance(t, engine, &store.Sessions{})
+	one := newInstance(t, engine)
 	id := store.UserID("test", "ada")
 	claim := func(r *http.Response) {
 		if r.Header.Get("X-Ms-Session-Token") != "" && r.Request.Method == http.MethodPost {
 			r.Header.Set("X-Ms-Session-Token", "0:-1#1000000")
 		}
 	}
-	other := newInstance(t, engine, &store.Sessions{})
+	other := newInstance(t, engine)
 	other.wire.after(claim)
 	ctx, session := other.within(t, "")
 	if _, err := other.CreateUser(ctx, store.NewUser{ID: store.UserID("test", "grace"), Username: "grace"}); err != nil || session.Token() == "" {

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"github.com/prometheus/client_golang/prometheus"
+	"byline/store/changefeed"
+	"byline/store/cosmos"
 )
 
 // Options of a Store. The zero value works.
@@ -32,43 +32,32 @@ type Options struct {
 	// Clock gives the time that items are dated with. Default time.Now.
 	Clock func() time.Time
 
-	// Cache remembers what was read, while Run runs. It must be a policy of both
-	// clients, and of no other Store's. Default: everything is read anew.
-	Cache *Cache
-
 	// Logger receives what the projections have to say. Default: nowhere.
 	Logger *slog.Logger
-
-	// Meter, which should be attached to the clients, counts what is asked for and
-	// what the projections do. Default: one that nobody reads.
-	Meter *Meter
 }
 
 // Store is the blog on its V3 containers. It is safe for concurrent use.
 type Store struct {
-	o        Options
-	client   *azcosmos.Client
-	database *azcosmos.DatabaseClient
-	leases   *azcosmos.ContainerClient
+	o       Options
+	account *cosmos.Account
+	metrics *metrics
+	leases  *cosmos.Container
 
-	clients            // of the request path
-	background clients // of the projections
+	containers            // of the request path
+	background containers // of the projections
 	events     *events
 
 	feedPartitions []string // the values of the feed's partition key
-	realm          uint32   // of the sessions' tokens
 }
 
-// clients are the blog's containers.
-type clients struct {
-	users, posts, feed *azcosmos.ContainerClient
+// containers are the blog's.
+type containers struct {
+	users, posts, feed *cosmos.Container
 }
 
-// New returns a Store that serves requests through client and keeps the copies
-// true through background, so that the two can differ in priority, retries and
-// accounting; one client may serve both. Each has the policy Bodies. It does no I/O, and
-// closes neither.
-func New(client, background *azcosmos.Client, o Options) (*Store, error) {
+// New returns a Store on an account. Its projections use the account's background access.
+// It does no I/O, and does not close the account.
+func New(account *cosmos.Account, o Options) (*Store, error) {
 	if o.Database == "" {
 		o.Database = "blog"
 	}
@@ -84,47 +73,49 @@ func New(client, background *azcosmos.Client, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Meter == nil {
-		o.Meter = NewMeter(prometheus.NewRegistry())
-	}
 	if o.FeedPartitions < 0 || o.FeedPartitions > MaxFeedPartitions {
 		return nil, invalid("open store", "feedPartitions", "the feed can have 1 to %d partitions, not %d", MaxFeedPartitions, o.FeedPartitions)
 	}
-	if o.Cache != nil {
-		o.Cache.poll, o.Cache.meter = o.PollInterval, o.Meter
-	}
-	s := &Store{o: o, client: client, realm: sessionRealm(client.Endpoint(), o.Database), feedPartitions: FeedPartitionKeys(o.FeedPartitions)}
+	s := &Store{o: o, account: account, feedPartitions: FeedPartitionKeys(o.FeedPartitions)}
+	account.Patterns(patterns...)
 	var err error
+	if s.metrics, err = newMetrics(account.Registerer()); err != nil {
+		return nil, &Error{Code: Internal, Op: "open store", Err: err}
+	}
 	if s.events, err = newEvents(o.Clock()); err != nil {
 		return nil, &Error{Code: Internal, Op: "open store", Err: err}
 	}
-	if s.database, err = client.NewDatabase(o.Database); err != nil {
-		return nil, &Error{Code: Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
-	}
+	background := account.Background()
 	for _, c := range []struct {
-		client *azcosmos.Client
-		name   string
-		to     **azcosmos.ContainerClient
+		account *cosmos.Account
+		name    string
+		to      **cosmos.Container
 	}{
-		{client, usersContainer, &s.users}, {client, postsContainer, &s.posts}, {client, feedContainer, &s.feed},
+		{account, usersContainer, &s.users}, {account, postsContainer, &s.posts}, {account, feedContainer, &s.feed},
 		{background, usersContainer, &s.background.users}, {background, postsContainer, &s.background.posts}, {background, feedContainer, &s.background.feed},
 		{background, leasesContainer, &s.leases},
 	} {
-		if *c.to, err = c.client.NewContainer(o.Database, c.name); err != nil {
-			return nil, &Error{Code: Internal, Op: "open store", Err: err}
+		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
+			return nil, &Error{Code: Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
 		}
 	}
 	return s, nil
 }
 
+// tail follows the changes of a container, and hands them to handle, if that is set.
+// partition is the property that names an item's partition.
+func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler) *cosmos.Tail {
+	return source.Tail(partition, handle, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger, Observe: s.metrics.observer(name)})
+}
+
 // Ready reports whether Cosmos DB answers: nil, or an Error. It costs about 1 RU.
 func (s *Store) Ready(ctx context.Context) error {
-	ctx = s.begin(ctx, Readiness)
-	_, err := s.posts.ReadItem(ctx, key("ready"), "ready", nil)
-	if err != nil && !hasStatus(err, http.StatusNotFound) {
+	ctx = s.account.Begin(ctx, Readiness)
+	_, err := s.posts.Read(ctx, key("ready", "ready"))
+	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
 		return cosmosError("check readiness", err)
 	}
-	if substatus(err) == ownerMissing {
+	if err != nil && cosmos.ErrorOf(err).NoContainer() {
 		return &Error{Code: Unavailable, Op: "check readiness", Message: "the containers do not exist", Err: err}
 	}
 	return nil
@@ -134,9 +125,3 @@ func (s *Store) Ready(ctx context.Context) error {
 func (s *Store) FeedPartitions() int { return len(s.feedPartitions) }
 
 func (s *Store) now() Date { return NewDate(s.o.Clock()) }
-
-// key is the partition key of a single text.
-func key(s string) azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s) }
-
-// withContent asks a write to return the item as it is afterwards.
-var withContent = &azcosmos.ItemOptions{EnableContentResponseOnWrite: true}

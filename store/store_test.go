@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"go.uber.org/goleak"
 
+	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -25,12 +26,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest
 // world is a store on an embedded engine, with a wire that tests can watch and cut.
 type world struct {
 	*store.Store
-	t      testing.TB
-	engine *emulator.Engine
-	client *azcosmos.Client
-	wire   *wire
-	clock  *clock
+	t       testing.TB
+	engine  *emulator.Engine
+	account *cosmos.Account
+	client  *azcosmos.Client // of the account
+	wire    *wire
+	clock   *clock
 }
+
+// on has the world use an account.
+func (w *world) on(account *cosmos.Account) { w.account, w.client = account, account.Client() }
 
 // wire passes requests on to the engine.
 type wire struct {
@@ -97,7 +102,7 @@ func newWorldWith(t testing.TB, o store.Options) *world {
 	w := newWorld(t)
 	o.Clock, o.Instance, o.Logger = w.clock.now, "test", secrettest.Logger()
 	var err error
-	if w.Store, err = store.New(w.client, w.client, o); err != nil {
+	if w.Store, err = store.New(w.account, o); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -115,8 +120,8 @@ func openWorldWith(t testing.TB, dir string, c *clock, ofEngine func() time.Time
 	}
 	w := &world{t: t, engine: engine, wire: &wire{to: engine}, clock: c}
 	t.Cleanup(w.close)
-	w.client = newClient(t, engine, w.wire)
-	w.Store, err = store.New(w.client, w.client, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test", Logger: secrettest.Logger()})
+	w.on(newAccount(t, engine, w.wire))
+	w.Store, err = store.New(w.account, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test", Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,18 +131,9 @@ func openWorldWith(t testing.TB, dir string, c *clock, ofEngine func() time.Time
 	return w
 }
 
-func newClient(t testing.TB, engine *emulator.Engine, transport policy.Transporter) *azcosmos.Client {
+func newAccount(t testing.TB, engine *emulator.Engine, transport policy.Transporter) *cosmos.Account {
 	t.Helper()
-	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: transport, PerRetryPolicies: []policy.Policy{store.WriteOnce(), store.Bodies{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return enginetest.Account(t, engine, cosmos.Options{Transport: transport})
 }
 
 func (w *world) close() {
@@ -272,7 +268,7 @@ func TestProvision(t *testing.T) {
 	})
 	t.Run("two at once", func(t *testing.T) {
 		w := newWorld(t)
-		other, err := store.New(w.client, w.client, store.Options{Database: "other"})
+		other, err := store.New(w.account, store.Options{Database: "other"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +295,7 @@ func TestProvision(t *testing.T) {
 			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}, nil); err != nil {
 			t.Fatal(err)
 		}
-		other, err := store.New(w.client, w.client, store.Options{Database: "wrong"})
+		other, err := store.New(w.account, store.Options{Database: "wrong"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +312,7 @@ func TestReady(t *testing.T) {
 	if err := w.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other, err := store.New(w.client, w.client, store.Options{Database: "absent"})
+	other, err := store.New(w.account, store.Options{Database: "absent"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestTornAnswers(t *testing.T) {
 // TestDatabaseCalledDocs: a name is a name.
 func TestDatabaseCalledDocs(t *testing.T) {
 	w := newWorld(t)
-	s, err := store.New(w.client, w.client, store.Options{Database: "docs", Clock: w.clock.now})
+	s, err := store.New(w.account, store.Options{Database: "docs", Clock: w.clock.now})
 	if err == nil {
 		err = s.Provision(t.Context())
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"byline/store/cosmos"
 )
 
 // User is somebody who writes, comments and likes.
@@ -58,13 +58,13 @@ const wholeUser = "user"
 
 // User reads a user: Q1, one point read. It returns nil if there is none.
 func (s *Store) User(ctx context.Context, id string) (*User, error) {
-	ctx = s.begin(ctx, Q1)
-	return recall(ctx, s.o.Cache, usersContainer, id, wholeUser, func(ctx context.Context) (*User, error) {
+	ctx = s.account.Begin(ctx, Q1)
+	return cached(ctx, s.users, id, wholeUser, func(ctx context.Context) (*User, error) {
 		return readUser(ctx, "read user", s.users, id)
 	})
 }
 
-func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id string) (*User, error) {
+func readUser(ctx context.Context, op string, c *cosmos.Container, id string) (*User, error) {
 	item, err := readUserItem(ctx, op, c, id)
 	if item == nil {
 		return nil, err
@@ -72,11 +72,11 @@ func readUser(ctx context.Context, op string, c *azcosmos.ContainerClient, id st
 	return &item.User, nil
 }
 
-func readUserItem(ctx context.Context, op string, c *azcosmos.ContainerClient, id string) (*userItem, error) {
+func readUserItem(ctx context.Context, op string, c *cosmos.Container, id string) (*userItem, error) {
 	if !validID(id) {
 		return nil, nil
 	}
-	raw, err := readItem(ctx, op, c, key(id), id)
+	raw, err := readItem(ctx, op, c, key(id, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -89,16 +89,16 @@ func readUserItem(ctx context.Context, op string, c *azcosmos.ContainerClient, i
 
 // Users reads many users in one request: result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*User, error) {
-	ctx = s.begin(ctx, ManyUsers)
-	return recallAll(ctx, s.o.Cache, usersContainer, ids, func(string) string { return wholeUser }, func(ctx context.Context, ids []string) ([]*User, error) {
+	ctx = s.account.Begin(ctx, ManyUsers)
+	return cachedMany(ctx, s.users, ids, func(string) string { return wholeUser }, func(ctx context.Context, ids []string) ([]*User, error) {
 		return readUsers(ctx, s.users, ids, decodeUser)
 	})
 }
 
-func readUsers(ctx context.Context, c *azcosmos.ContainerClient, ids []string, decode func(string, []byte) (*User, error)) ([]*User, error) {
+func readUsers(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*User, error)) ([]*User, error) {
 	return readAll(ctx, "read users", c, ids,
-		func(id string) azcosmos.ItemIdentity {
-			return azcosmos.ItemIdentity{ID: id, PartitionKey: key(id)}
+		func(id string) cosmos.Key {
+			return key(id, id)
 		},
 		decode, func(u *User) string { return u.ID })
 }
@@ -123,7 +123,7 @@ func (n NewUser) Validate() error {
 // user can go on with.
 func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
 	const op = "create user"
-	ctx = s.begin(ctx, C1)
+	ctx = s.account.Begin(ctx, C1)
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
@@ -139,13 +139,13 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
 	if err := s.reserveUsername(ctx, op, n.ID, n.Username); err != nil {
 		return nil, err
 	}
-	_, err = s.users.CreateItem(ctx, key(n.ID), encode(item), nil)
-	if hasStatus(err, http.StatusConflict) {
+	err = s.users.Create(ctx, n.ID, encode(item))
+	if cosmos.HasStatus(err, http.StatusConflict) {
 		if existing, err := s.existingUser(ctx, op, item); existing != nil || err != nil {
 			return existing, err
 		}
 	}
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		if have, readErr := readUser(ctx, op, s.users, n.ID); readErr == nil && have != nil && have.CreatedAt == item.CreatedAt && have.Username == n.Username {
 			return have, nil
 		}
@@ -159,7 +159,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*User, error) {
 // existingUser returns the user if it is what an earlier attempt at creating
 // item made, nil if there is none, and Conflict if there is another.
 func (s *Store) existingUser(ctx context.Context, op string, item userItem) (*User, error) {
-	raw, err := readItem(ctx, op, s.users, key(item.ID), item.ID)
+	raw, err := readItem(ctx, op, s.users, key(item.ID, item.ID))
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -185,14 +185,12 @@ func (s *Store) author(ctx context.Context, op, userID string) (*User, error) {
 // Empty reports whether there is no user. It looks in all partitions:
 // for the start of a process, never for the request path.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
-	ctx = s.begin(ctx, Readiness)
-	pager := s.background.users.NewQueryItemsPager("SELECT c.id FROM c WHERE c.type = 'user'", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1})
-	for pager.More() {
-		r, err := pager.NextPage(ctx)
+	ctx = s.account.Begin(ctx, Readiness)
+	for users, err := range s.background.users.Query(ctx, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type = 'user'", AllPartitions: true, PageSize: 1}) {
 		if err != nil {
 			return false, cosmosError("look for users", err)
 		}
-		if len(r.Items) > 0 {
+		if len(users) > 0 {
 			return false, nil
 		}
 	}

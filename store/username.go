@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"byline/store/cosmos"
 )
 
 // A username is unique because it is reserved by an item of its own, and a user
@@ -80,12 +79,12 @@ const (
 // is none.
 func (s *Store) UserByUsername(ctx context.Context, username string) (*User, error) {
 	const op = "read user by username"
-	ctx = s.begin(ctx, ByUsername)
+	ctx = s.account.Begin(ctx, ByUsername)
 	if checkUsername(op, username) != nil {
 		return nil, nil
 	}
 	k := usernameKey(username)
-	reservation, err := recall(ctx, s.o.Cache, usersContainer, k, "username", func(ctx context.Context) (*usernameItem, error) {
+	reservation, err := cached(ctx, s.users, k, "username", func(ctx context.Context) (*usernameItem, error) {
 		item, _, err := s.reservation(ctx, op, username)
 		return item, err
 	})
@@ -100,13 +99,10 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*User, err
 }
 
 // reservation reads the reservation of a name; nil if there is none.
-func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem, azcore.ETag, error) {
+func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem, cosmos.ETag, error) {
 	k := usernameKey(name)
-	r, err := s.users.ReadItem(ctx, key(k), k, nil)
-	if isMissing(err) {
-		return nil, "", nil
-	}
-	if err != nil {
+	r, err := s.users.Read(ctx, key(k, k))
+	if r.Value == nil || err != nil {
 		return nil, "", cosmosError(op, err)
 	}
 	item, ok, err := decode[usernameItem](op, typeUsername, r.Value)
@@ -123,15 +119,15 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 	date := s.now()
 	mine := reservationOf(ownerID, name, date)
 	for range 3 {
-		_, failed := s.users.CreateItem(ctx, key(k), encode(mine), nil)
-		if !hasStatus(failed, http.StatusConflict) && !unanswered(ctx, failed) {
+		failed := s.users.Create(ctx, k, encode(mine))
+		if !cosmos.HasStatus(failed, http.StatusConflict) && !ambiguous(ctx, failed) {
 			return cosmosError(op, failed)
 		}
 		have, etag, err := s.reservation(ctx, op, name)
 		if err != nil {
 			return err
 		}
-		if unanswered(ctx, failed) {
+		if ambiguous(ctx, failed) {
 			if have != nil && have.OwnerID == ownerID && have.CreatedAt == date {
 				return nil
 			}
@@ -150,8 +146,8 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 			}
 		}
 		mine.Leaving = have.Leaving && have.OwnerID == ownerID // should this be interrupted, it is released again
-		_, err = s.users.ReplaceItem(ctx, key(k), k, encode(mine), ifMatch(etag))
-		if !hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		_, err = s.users.Replace(ctx, key(k, k), encode(mine), etag)
+		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			return cosmosError(op, err)
 		}
 	}
@@ -184,14 +180,14 @@ func (s *Store) keptBack(r *usernameItem) bool {
 // if the user does not exist, Conflict (Field is "username") if the name is taken.
 func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User, error) {
 	const op = "rename user"
-	ctx = s.begin(ctx, C1)
+	ctx = s.account.Begin(ctx, C1)
 	if err := checkUsername(op, username); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
-	session, _ := ctx.Value(sessionKey{}).(*Session)
-	session.noteWrite() // a repetition may find that nothing is left to write
+	session := cosmos.SessionFrom(ctx)
+	session.NoteWrite() // a repetition may find that nothing is left to write
 	for range 3 {
 		u, err := readUserItem(ctx, op, s.users, userID)
 		if err != nil {
@@ -201,7 +197,7 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 			return nil, &Error{Code: NotFound, Op: op, Message: "user not found"}
 		}
 		if u.Username == username {
-			session.noteRename(userID)
+			s.noteRename(session, userID)
 			return &u.User, nil
 		}
 		renamed, err := s.rename(ctx, op, session, u, username)
@@ -214,9 +210,9 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 
 // rename takes the steps from one name to another. It returns nil if the user was
 // changed meanwhile.
-func (s *Store) rename(ctx context.Context, op string, session *Session, u *userItem, username string) (*User, error) {
+func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, u *userItem, username string) (*User, error) {
 	var old *usernameItem
-	var etag azcore.ETag
+	var etag cosmos.ETag
 	if usernameKey(u.Username) != usernameKey(username) {
 		if err := s.reserveUsername(ctx, op, u.ID, username); err != nil {
 			return nil, err
@@ -227,31 +223,31 @@ func (s *Store) rename(ctx context.Context, op string, session *Session, u *user
 		}
 		if old != nil && old.OwnerID == u.ID {
 			old.Leaving, old.CreatedAt = true, s.now()
-			r, err := s.users.ReplaceItem(ctx, key(old.ID), old.ID, encode(old), ifMatch(etag))
-			if hasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || unanswered(ctx, err) {
+			marked, err := s.users.Replace(ctx, key(old.ID, old.ID), encode(old), etag)
+			if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || ambiguous(ctx, err) {
 				return nil, nil // look again
 			}
 			if err != nil {
 				return nil, cosmosError(op, err)
 			}
-			etag = r.ETag
+			etag = marked
 		}
 	}
-	session.noteRename(u.ID)
+	s.noteRename(session, u.ID)
 	former, freed := formerUsernames(u, username)
-	var p patch
-	p.condition = fmt.Sprintf("from c where c.revision = %d", u.Revision)
-	p.set("/username", username)
+	var p cosmos.Patch
+	p.Condition, p.ReturnItem = fmt.Sprintf("from c where c.revision = %d", u.Revision), true
+	p.Set("/username", username)
 	if !slices.Equal(former, u.FormerUsernames) {
-		p.set("/formerUsernames", former)
+		p.Set("/formerUsernames", former)
 	}
-	p.increment("/revision", 1)
-	r, err := patchItem(ctx, s.users, u.ID, u.ID, p, withContent)
-	if hasStatus(err, http.StatusPreconditionFailed) {
+	p.Increment("/revision", 1)
+	r, err := s.users.Patch(ctx, key(u.ID, u.ID), p)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return nil, nil
 	}
 	var renamed *User
-	if unanswered(ctx, err) {
+	if ambiguous(ctx, err) {
 		if have, readErr := readUser(ctx, op, s.users, u.ID); readErr == nil && have != nil && have.Username == username && have.Revision == u.Revision+1 {
 			renamed, err = have, nil
 		}
@@ -298,8 +294,8 @@ func (s *Store) free(ctx context.Context, op, userID, name string) error {
 	if r == nil || err != nil || r.OwnerID != userID || r.TTL == 0 {
 		return err
 	}
-	_, err = s.users.DeleteItem(ctx, key(r.ID), r.ID, ifMatch(etag))
-	if hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+	err = s.users.Delete(ctx, key(r.ID, r.ID), etag)
+	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return nil
 	}
 	return cosmosError(op, err)
@@ -308,14 +304,14 @@ func (s *Store) free(ctx context.Context, op, userID, name string) error {
 // release keeps a name that its owner has been seen without for releasedFor, or
 // removes the reservation if the name was never carried. It does nothing if the
 // reservation is not what was read any more, and reports whether it was.
-func (s *Store) release(ctx context.Context, c *azcosmos.ContainerClient, r *usernameItem, etag azcore.ETag) (bool, error) {
+func (s *Store) release(ctx context.Context, c *cosmos.Container, r *usernameItem, etag cosmos.ETag) (bool, error) {
 	var err error
 	if r.Leaving {
-		_, err = c.ReplaceItem(ctx, key(r.ID), r.ID, encode(r.releasing(s.now())), ifMatch(etag))
+		_, err = c.Replace(ctx, key(r.ID, r.ID), encode(r.releasing(s.now())), etag)
 	} else {
-		_, err = c.DeleteItem(ctx, key(r.ID), r.ID, ifMatch(etag))
+		err = c.Delete(ctx, key(r.ID, r.ID), etag)
 	}
-	if hasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return false, nil
 	}
 	return err == nil, cosmosError("release username", err)
@@ -381,7 +377,7 @@ func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
 // reservedName is a reservation as the change feed shows it.
 type reservedName struct {
 	usernameItem
-	ETag azcore.ETag `json:"_etag"`
+	ETag cosmos.ETag `json:"_etag"`
 }
 
 // unused returns the reservations whose owners do not carry the names, as far as

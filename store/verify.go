@@ -7,8 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
+
+	"byline/store/cosmos"
 )
 
 // Kind says what about a copy is not equal to its source.
@@ -44,7 +45,7 @@ type Difference struct {
 // progress, if set, is called with the number of items read so far, and of how
 // many: 0 until the users container has been read, whose copies tell it well enough.
 func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference)) error {
-	ctx = s.begin(ctx, Verify)
+	ctx = s.account.Begin(ctx, Verify)
 	if err := s.CheckFeed(ctx); err != nil {
 		return err
 	}
@@ -139,19 +140,17 @@ type postSummary struct {
 type placeOfCopy struct{ author, post string }
 
 // scan reads all items of a container.
-func (v *verifier) scan(ctx context.Context, c *azcosmos.ContainerClient, each func(raw []byte) error) error {
-	pager := c.NewQueryItemsPager("SELECT * FROM c", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1000})
-	for pager.More() {
-		r, err := pager.NextPage(ctx)
+func (v *verifier) scan(ctx context.Context, c *cosmos.Container, each func(raw []byte) error) error {
+	for items, err := range c.Query(ctx, cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
 		if err != nil {
-			return cosmosError("verify "+c.ID(), err)
+			return cosmosError("verify "+c.Name(), err)
 		}
-		for _, raw := range r.Items {
+		for _, raw := range items {
 			if err := each(raw); err != nil {
 				return err
 			}
 		}
-		v.items += len(r.Items)
+		v.items += len(items)
 		if v.total > 0 {
 			v.total = max(v.total, v.items+1)
 		}

@@ -6,19 +6,19 @@ import (
 	"strings"
 	"sync"
 
-	"byline/store"
+	"byline/store/cosmos"
 )
 
 // charges are the operations on Cosmos DB of one request of the article.
 type charges struct {
 	mu  sync.Mutex
-	all []store.Operation // guarded by mu
+	all []cosmos.Operation // guarded by mu
 }
 
 // charged returns a context that records its operations.
 func charged(ctx context.Context) (context.Context, *charges) {
 	c := &charges{}
-	return store.WithRecorder(ctx, func(_ context.Context, o *store.Operation) {
+	return cosmos.WithRecorder(ctx, func(_ context.Context, o *cosmos.Operation) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.all = append(c.all, *o)
@@ -40,11 +40,11 @@ func (c *charges) of(request string) (ru, beside float64) {
 }
 
 // readKinds are the kinds of operations that write nothing.
-var readKinds = []store.OperationKind{store.PointRead, store.Query, store.ReadMany, store.ReadChangeFeed, store.ReadMetadata}
+var readKinds = []cosmos.Kind{cosmos.KindPointRead, cosmos.KindQuery, cosmos.KindReadMany, cosmos.KindChangeFeed, cosmos.KindMetadata}
 
 // ofArticle reports whether an operation belongs to a request as the article has it: all
 // operations of a read, and the one of a write that creates the item.
-func ofArticle(request string, o store.Operation) bool {
+func ofArticle(request string, o cosmos.Operation) bool {
 	switch request {
 	case "C1":
 		return !slices.Contains(readKinds, o.Kind) && !strings.HasPrefix(o.PartitionKey, `["username:`)

@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/seed"
 )
 
@@ -45,11 +46,11 @@ func Versions() []string { return []string{V1, V2, V3} }
 func label(version string) string { return strings.ToUpper(version) }
 
 // newModel returns a model.
-func newModel(client *azcosmos.Client, version, database string) (model, error) {
+func newModel(account *cosmos.Account, version, database string) (model, error) {
 	if version == V3 {
-		return newV3(client, database)
+		return newV3(account, database)
 	}
-	old, err := newV1(client, database)
+	old, err := newV1(account, database)
 	if version == V2 {
 		return &v2{old}, err
 	}

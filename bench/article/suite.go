@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/seed"
 )
 
@@ -40,18 +39,17 @@ func (o Options) Database(version string) string {
 
 // Suite is the article's requests on the three models.
 type Suite struct {
-	o      Options
-	client *azcosmos.Client
-	blog   seed.Blog
-	models []model // as Versions
+	o       Options
+	account *cosmos.Account
+	blog    seed.Blog
+	models  []model // as Versions
 }
 
-// New returns a suite on an account, whose client must have a store.Meter
-// attached. It does no I/O.
-func New(client *azcosmos.Client, o Options) (*Suite, error) {
-	s := &Suite{o: o, client: client, blog: o.Blog()}
+// New returns a suite on an account. It does no I/O.
+func New(account *cosmos.Account, o Options) (*Suite, error) {
+	s := &Suite{o: o, account: account, blog: o.Blog()}
 	for _, version := range Versions() {
-		m, err := newModel(client, version, o.Database(version))
+		m, err := newModel(account, version, o.Database(version))
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +71,7 @@ func (s *Suite) Seed(ctx context.Context, version string, progress func(posts in
 func (s *Suite) Remove(ctx context.Context) error {
 	var err error
 	for _, version := range Versions() {
-		db, e := s.client.NewDatabase(s.o.Database(version))
+		db, e := s.account.Client().NewDatabase(s.o.Database(version))
 		if e == nil {
 			_, e = db.Delete(ctx, nil)
 		}

@@ -6,16 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -25,10 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest
 // partitions.
 func newSuite(t *testing.T, o Options, versions ...string) *Suite {
 	t.Helper()
-	options := azcore.ClientOptions{PerRetryPolicies: []policy.Policy{store.Bodies{}}}
-	store.NewMeter(prometheus.NewRegistry()).Attach(&options)
-	client := enginetest.Client(t, emulator.Options{Partitions: 3}, options)
-	s, err := New(client, o)
+	account := enginetest.Open(t, emulator.Options{Partitions: 3}, cosmos.Options{})
+	s, err := New(account, o)
 	if err != nil {
 		t.Fatal(err)
 	}

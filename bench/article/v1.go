@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 // v1 is the article's first version: references only.
@@ -20,12 +21,17 @@ type v1 struct {
 	client       *azcosmos.Client
 	database     string
 	users, posts *azcosmos.ContainerClient // partitioned by /id and by /postId
+	batches      *cosmos.Container         // posts, for loading
 	ranges       []string                  // the ids of the feed ranges of posts
 }
 
-func newV1(client *azcosmos.Client, database string) (*v1, error) {
+func newV1(account *cosmos.Account, database string) (*v1, error) {
+	client := account.Client()
 	m := &v1{client: client, database: database}
 	var err error
+	if m.batches, err = account.Container(database, "posts"); err != nil {
+		return nil, err
+	}
 	if m.users, err = client.NewContainer(database, "users"); err != nil {
 		return nil, err
 	}
@@ -66,7 +72,7 @@ func (m *v1) load(ctx context.Context, u *store.User, threads iter.Seq[store.Thr
 		for _, i := range itemsOf(t) {
 			items = append(items, encode(i))
 		}
-		if _, _, err := store.CreateAll(ctx, m.posts, t.Post.ID, items); err != nil {
+		if _, _, err := m.batches.CreateAll(ctx, t.Post.ID, items); err != nil {
 			return err
 		}
 	}

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"byline/store"
+	"byline/store/cosmos"
 )
 
 // v3 is the product's own store.
@@ -16,8 +15,8 @@ type v3 struct{ *store.Store }
 // wholeList asks for as much of a list as the article's requests return.
 var wholeList = store.Paging{First: 100}
 
-func newV3(client *azcosmos.Client, database string) (*v3, error) {
-	s, err := store.New(client, client, store.Options{Database: database, Clock: func() time.Time { return measuredAt }})
+func newV3(account *cosmos.Account, database string) (*v3, error) {
+	s, err := store.New(account, store.Options{Database: database, Clock: func() time.Time { return measuredAt }})
 	return &v3{s}, err
 }
 

@@ -6,26 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/internal/secret"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -107,28 +102,24 @@ func (c Flags) Local() bool {
 type Options struct {
 	Engine  emulator.Options // of the embedded engine; its Logger is set by Open
 	Cache   int              // bytes of the item cache; 0 for none
-	Tracing tracing.Provider // of the client of requests
+	Tracing tracing.Provider // of requests; background work is not traced
 }
 
 // Account is an open account: of Cosmos DB, or the embedded engine.
 type Account struct {
-	Client     *azcosmos.Client
-	Background *azcosmos.Client     // with low priority; it waits while throttled
-	Metrics    *prometheus.Registry // of both clients
-	Where      string               // for people
-	meter      *store.Meter         // of both clients, in Metrics; nil for none
-	cache      *store.Cache         // of both clients; nil for none
-	compact    func(context.Context) error
-	close      func() error
+	*cosmos.Account
+	Metrics *prometheus.Registry // of the account
+	Where   string               // for people
+	compact func(context.Context) error
+	close   func() error // closes the engine
 }
 
 // Open opens the embedded engine, or makes clients of the account. The account's properties
 // are read by the first request, which fails once ctx has ended.
 func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account, error) {
-	var cache *store.Cache
-	if o.Cache > 0 {
-		cache = store.NewCache(o.Cache)
-	}
+	metrics := prometheus.NewRegistry()
+	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error { return nil }, close: func() error { return nil }}
+	options := cosmos.Options{Endpoint: c.CosmosEndpoint, CacheBytes: o.Cache, Metrics: metrics, Tracing: o.Tracing, Done: ctx.Done()}
 	if c.Embedded() {
 		o.Engine.Logger = log
 		engine, err := emulator.Open(c.Data, o.Engine)
@@ -139,160 +130,68 @@ func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account,
 		if err != nil {
 			dir = c.Data
 		}
-		db, err := newAccount(ctx, "embedded engine in "+dir, engine, engine.Close, o.Tracing, cache, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
-			return azcosmos.NewClient(engine.Endpoint(), engine.Credential(), o)
-		})
-		if err == nil {
-			db.compact = engine.Compact
-		}
-		return db, err
-	}
-	endpoint, err := url.Parse(c.CosmosEndpoint)
-	if err != nil {
+		a.Where, a.compact, a.close = "embedded engine in "+dir, engine.Compact, engine.Close
+		options.Endpoint, options.Credential, options.Transport = engine.Endpoint(), engine.Credential(), engine
+	} else if err := c.signIn(&options); err != nil {
 		return nil, err
 	}
-	where := c.Location()
-	nothing := func() error { return nil }
-	accountKey := cosmosKey()
-	if accountKey == "" {
-		credential, err := azidentity.NewDefaultAzureCredential(nil)
-		if err != nil {
-			return nil, err
+	var err error
+	if a.Account, err = cosmos.Open(options); err != nil {
+		if options.Key != "" {
+			err = fmt.Errorf("COSMOS_KEY: %w", err)
 		}
-		return newAccount(ctx, where, nil, nothing, o.Tracing, cache, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
-			return azcosmos.NewClient(c.CosmosEndpoint, credential, o)
-		})
+		return nil, errors.Join(err, a.close())
 	}
-	k, err := azcosmos.NewKeyCredential(accountKey.Reveal())
+	return a, nil
+}
+
+// signIn sets the credential for the account, and the transport where HTTPS would not do.
+func (c Flags) signIn(o *cosmos.Options) error {
+	endpoint, err := url.Parse(c.CosmosEndpoint)
 	if err != nil {
-		return nil, errors.New("COSMOS_KEY is not the key of a Cosmos DB account: it must be base64")
+		return err
 	}
-	var transport policy.Transporter
-	if accountKey == emulator.WellKnownKey && Loopback(endpoint.Host) {
+	key := cosmosKey()
+	if o.Key = key.Reveal(); o.Key == "" {
+		o.Credential, err = azidentity.NewDefaultAzureCredential(nil)
+		return err
+	}
+	if key == emulator.WellKnownKey && Loopback(endpoint.Host) {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
-		transport = &http.Client{Transport: t}
+		o.Transport = &http.Client{Transport: t}
 	}
-	return newAccount(ctx, where, transport, nothing, o.Tracing, cache, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
-		return azcosmos.NewClientWithKey(c.CosmosEndpoint, k, o)
-	})
-}
-
-// waitWhileThrottled retries a request that is refused with 429 after the time that Cosmos
-// DB asks for, until its context ends: nobody waits for background work, and to restart a
-// page or a scan costs more than to wait. Other errors are left to azcosmos and the caller,
-// so that an outage shows as soon as it would otherwise.
-var waitWhileThrottled = policy.RetryOptions{
-	MaxRetries:    math.MaxInt32 - 1,
-	RetryDelay:    100 * time.Millisecond, // and twice as long each time, if the answer does not say
-	MaxRetryDelay: time.Minute,
-	ShouldRetry: func(resp *http.Response, err error) bool {
-		return err == nil && resp.StatusCode == http.StatusTooManyRequests
-	},
-}
-
-// undiagnosed is a policy, per call, for clients whose Diagnostics nobody reads. Collecting
-// them takes a tenth of azcosmos's allocations and time.
-type undiagnosed struct{}
-
-// Do implements policy.Policy.
-func (undiagnosed) Do(req *policy.Request) (*http.Response, error) {
-	return req.WithContext(withoutDiagnostics{req.Raw().Context()}).Next()
-}
-
-// withoutDiagnostics is a context that hides azcosmos's own keys, which are all for
-// diagnostics.
-type withoutDiagnostics struct{ context.Context }
-
-var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()
-
-// Value implements context.Context.
-func (c withoutDiagnostics) Value(key any) any {
-	if reflect.TypeOf(key).PkgPath() == azcosmosPackage {
-		return nil
-	}
-	return c.Context.Value(key)
-}
-
-// policyFunc is a policy.
-type policyFunc func(*policy.Request) (*http.Response, error)
-
-// Do implements policy.Policy.
-func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
-
-// accountUntil returns a policy, per call, that cancels reading the account's properties when
-// ctx ends, and after startTimeout. The first request of a client waits for them, and azcosmos
-// retries for a minute, even if the request was cancelled.
-func accountUntil(ctx context.Context) policyFunc {
-	return func(req *policy.Request) (*http.Response, error) {
-		if strings.Trim(req.Raw().URL.Path, "/") != "" {
-			return req.Next()
-		}
-		asking, cancel := context.WithTimeout(req.Raw().Context(), startTimeout)
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		return req.WithContext(asking).Next()
-	}
-}
-
-// startTimeout is how long reading the account's properties may take.
-const startTimeout = 30 * time.Second
-
-// tryTimeout bounds each try of a request, for background work, whose contexts have no
-// deadline: a variable so that a test need not wait for it.
-var tryTimeout = time.Minute
-
-func newAccount(ctx context.Context, where string, t policy.Transporter, closer func() error, recorded tracing.Provider, cache *store.Cache, open func(*azcosmos.ClientOptions) (*azcosmos.Client, error)) (*Account, error) {
-	metrics, sessions := prometheus.NewRegistry(), &store.Sessions{}
-	meter := store.NewMeter(metrics)
-	calls := []policy.Policy{accountUntil(ctx), undiagnosed{}}
-	if cache != nil {
-		calls = append(calls, cache)
-	}
-	requests := azcore.ClientOptions{Transport: t, Retry: policy.RetryOptions{TryTimeout: tryTimeout}, PerCallPolicies: calls, TracingProvider: recorded, PerRetryPolicies: []policy.Policy{store.WriteOnce(), sessions, store.Bodies{}}}
-	patience := waitWhileThrottled
-	patience.TryTimeout = tryTimeout
-	projections := azcore.ClientOptions{Transport: t, PerCallPolicies: slices.Clone(calls), Retry: patience, PerRetryPolicies: []policy.Policy{sessions, store.Bodies{}}}
-	meter.Attach(&requests)
-	meter.Attach(&projections)
-	low := azcosmos.PriorityLevelLow
-	client, err := open(&azcosmos.ClientOptions{ClientOptions: requests})
-	if err != nil {
-		return nil, errors.Join(err, closer())
-	}
-	background, err := open(&azcosmos.ClientOptions{ClientOptions: projections, PriorityLevel: &low})
-	if err != nil {
-		return nil, errors.Join(err, closer())
-	}
-	return &Account{Client: client, Background: background, Metrics: metrics, meter: meter, cache: cache, Where: where, compact: func(context.Context) error { return nil }, close: func() error {
-		client.Close()
-		background.Close()
-		return closer()
-	}}, nil
+	return nil
 }
 
 // Compact merges what a load has written, if the account is the embedded engine.
 func (a *Account) Compact(ctx context.Context) error { return a.compact(ctx) }
 
-// Close closes the clients and the engine.
-func (a *Account) Close() error { return a.close() }
+// Close closes the account and the engine.
+func (a *Account) Close() error {
+	a.Account.Close()
+	return a.close()
+}
 
 // Store returns the blog on an account.
 func (c Flags) Store(db *Account, log *slog.Logger, clock func() time.Time) (*store.Store, error) {
-	o := store.Options{Database: c.CosmosDatabase, FeedPartitions: c.FeedPartitions, Clock: clock, Logger: log, Meter: db.meter, Cache: db.cache}
+	return c.store(db.Account, log, clock)
+}
+
+// Loader is Store for a load: every request has low priority and waits while throttled.
+func (c Flags) Loader(db *Account, log *slog.Logger) (*store.Store, error) {
+	return c.store(db.Background(), log, time.Now)
+}
+
+func (c Flags) store(db *cosmos.Account, log *slog.Logger, clock func() time.Time) (*store.Store, error) {
+	o := store.Options{Database: c.CosmosDatabase, FeedPartitions: c.FeedPartitions, Clock: clock, Logger: log}
 	if c.Embedded() {
 		o.Instance = "embedded" // the data directory has one owner: no need to wait for old leases to expire
 	}
 	if !c.Local() {
 		o.PollInterval = time.Second // each poll of the change feed costs RU
 	}
-	return store.New(db.Client, db.Background, o)
-}
-
-// Loader is Store for a load: every request has low priority and waits while throttled, and
-// nothing is cached or metered.
-func (c Flags) Loader(db *Account, log *slog.Logger) (*store.Store, error) {
-	return c.Store(&Account{Client: db.Background, Background: db.Background}, log, time.Now)
+	return store.New(db, o)
 }
 
 // Loopback reports whether an address, with or without a port, is this machine's

@@ -2,7 +2,5 @@
 // or, without an endpoint, the embedded engine. It is used by the server's commands and by the
 // benches.
 //
-// An Account has two azcosmos clients with one set of sessions, one meter and one cache: Client
-// for requests, and Background for everything that nobody waits for. Close it when the last
-// request has ended.
+// Close an Account when its last request has ended: that also closes the engine.
 package account

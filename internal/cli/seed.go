@@ -43,7 +43,7 @@ func (c *seedCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 	if err == nil && c.Digest {
 		var digest seed.Digest
 		err = p.Follow("items read for the digest", 0, func(progress func(int)) (err error) {
-			digest, err = seed.DigestOf(ctx, db.Background, c.CosmosDatabase, store.Containers(), progress)
+			digest, err = seed.DigestOf(ctx, db.Background(), c.CosmosDatabase, store.Containers(), progress)
 			return err
 		})
 		if err == nil {

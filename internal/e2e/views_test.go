@@ -46,7 +46,7 @@ func TestViews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	feed, err := db.Client.NewContainer("blog", "feed")
+	feed, err := db.Client().NewContainer("blog", "feed")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestViews(t *testing.T) {
 // defile changes the title of the feed's only entry.
 func defile(t *testing.T, db *account.Account) {
 	t.Helper()
-	feed, err := db.Client.NewContainer("blog", "feed")
+	feed, err := db.Client().NewContainer("blog", "feed")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,19 +1,17 @@
-// Package enginetest gives tests embedded engines, by clients of their own.
+// Package enginetest gives tests embedded engines, and accounts on them.
 package enginetest
 
 import (
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-
 	"byline/internal/secrettest"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
-// Client returns a client of an engine in memory, which is closed at the test's end. The
-// engine's logger and the client's transport are set here.
-func Client(t testing.TB, engine emulator.Options, client azcore.ClientOptions) *azcosmos.Client {
+// Open returns an account on an engine in memory of its own, which is closed at the test's
+// end. The engine's logger is set here.
+func Open(t testing.TB, engine emulator.Options, o cosmos.Options) *cosmos.Account {
 	t.Helper()
 	engine.Logger = secrettest.Logger()
 	e, err := emulator.Open("", engine)
@@ -21,14 +19,20 @@ func Client(t testing.TB, engine emulator.Options, client azcore.ClientOptions) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
+	return Account(t, e, o)
+}
+
+// Account returns an account on an engine. Where it is, its key and, unless the options have
+// another, its transport are set here.
+func Account(t testing.TB, engine *emulator.Engine, o cosmos.Options) *cosmos.Account {
+	t.Helper()
+	o.Endpoint, o.Key = engine.Endpoint(), secrettest.Secret(emulator.WellKnownKey)
+	if o.Transport == nil {
+		o.Transport = engine
+	}
+	account, err := cosmos.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.Transport = e
-	c, err := azcosmos.NewClientWithKey(e.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: client})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return account
 }

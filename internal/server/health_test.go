@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
 	"byline/store/changefeed"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
@@ -75,17 +75,9 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
-	if err != nil {
-		t.Fatal(err)
-	}
 	wire := &counting{Transporter: engine}
-	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}, PerRetryPolicies: []policy.Policy{store.Bodies{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	blog, err := store.New(client, client, store.Options{})
+	account := enginetest.Account(t, engine, cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
+	blog, err := store.New(account, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

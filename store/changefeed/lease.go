@@ -59,7 +59,7 @@ var errLeaseLost = errors.New("lease lost")
 
 // leases reads and writes the leases of one processor.
 type leases struct {
-	container *azcosmos.ContainerClient
+	container Container
 	prefix    string
 	clock     func() time.Time
 }

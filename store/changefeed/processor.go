@@ -37,10 +37,6 @@ type Options struct {
 	// are rebalanced as often as they are renewed. Default 15 s.
 	Expiry time.Duration
 
-	// Read reads a page of a container's change feed. Default: the container's
-	// ReadChangeFeed.
-	Read func(context.Context, *azcosmos.ContainerClient, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)
-
 	// Clock returns the current time. Default time.Now.
 	Clock func() time.Time
 
@@ -72,11 +68,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Expiry == 0 {
 		o.Expiry = 15 * time.Second
-	}
-	if o.Read == nil {
-		o.Read = func(ctx context.Context, c *azcosmos.ContainerClient, page *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-			return c.ReadChangeFeed(ctx, page)
-		}
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -128,7 +119,7 @@ type Processor struct {
 }
 
 // New returns a Processor that reads source and keeps its leases in leaseContainer.
-func New(source, leaseContainer *azcosmos.ContainerClient, handle Handler, o Options) (*Processor, error) {
+func New(source, leaseContainer Container, handle Handler, o Options) (*Processor, error) {
 	if o.Name == "" || o.Owner == "" {
 		return nil, errors.New("changefeed: Name and Owner are required")
 	}

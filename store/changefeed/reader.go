@@ -15,7 +15,7 @@ import (
 
 // reader reads pages of the change feed.
 type reader struct {
-	source *azcosmos.ContainerClient
+	source Container
 	o      Options
 }
 
@@ -27,7 +27,7 @@ func (r reader) read(ctx context.Context, of azcosmos.FeedRange, continuation st
 	} else {
 		o.Continuation = &continuation
 	}
-	return r.o.Read(ctx, r.source, o)
+	return r.source.ReadChangeFeed(ctx, o)
 }
 
 // errNoEnd reports that Cosmos DB returned no position for "now".

@@ -3,8 +3,6 @@ package changefeed
 import (
 	"context"
 	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
 // Reset makes the processors called name replay the change feed of source from the beginning. It
@@ -15,7 +13,7 @@ import (
 // During the replay, Replaying is true in handlers, and Status reports the remaining transactions.
 // Reset may run at any time and concurrently. After an error some ranges may have been reset;
 // calling it again is safe.
-func Reset(ctx context.Context, source, leaseContainer *azcosmos.ContainerClient, name string) error {
+func Reset(ctx context.Context, source, leaseContainer Container, name string) error {
 	l := leases{leaseContainer, name, time.Now}
 	end, err := reader{source: source, o: Options{}.withDefaults()}.end(ctx)
 	if err != nil {

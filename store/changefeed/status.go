@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -33,7 +32,7 @@ type RangeStatus struct {
 // Status compares the leases of the processor called name with the change feed of source. Any
 // process may call it, whether or not a processor runs. A processor that has never run has no
 // ranges.
-func Status(ctx context.Context, source, leaseContainer *azcosmos.ContainerClient, name string) ([]RangeStatus, error) {
+func Status(ctx context.Context, source, leaseContainer Container, name string) ([]RangeStatus, error) {
 	all, err := leases{container: leaseContainer, prefix: name}.list(ctx)
 	if err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func Status(ctx context.Context, source, leaseContainer *azcosmos.ContainerClien
 
 // measure reads the next item. If the range was split since its last checkpoint, it adds up the
 // parts.
-func (s *RangeStatus) measure(ctx context.Context, source *azcosmos.ContainerClient) error {
+func (s *RangeStatus) measure(ctx context.Context, source Container) error {
 	r, at := reader{source: source, o: Options{}.withDefaults()}, s.Continuation
 	if at == "" {
 		at = start(nil, s.Range).String()

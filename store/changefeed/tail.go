@@ -17,12 +17,12 @@ type Tail struct {
 	ready  chan struct{}
 }
 
-// NewTail returns a Tail of source. It uses the Options PollInterval, MaxItems, Expiry, Read,
-// Clock, Logger and Observe.
+// NewTail returns a Tail of source. It uses the Options PollInterval, MaxItems, Expiry, Clock,
+// Logger and Observe.
 //
 // A feed range waits for its handler. A handler that feeds several consumers must not wait for the
 // slowest: it should queue for each, and drop consumers that fall too far behind.
-func NewTail(source *azcosmos.ContainerClient, handle Handler, o Options) *Tail {
+func NewTail(source Container, handle Handler, o Options) *Tail {
 	return &Tail{reader: reader{source, o.withDefaults()}, handle: handle, ready: make(chan struct{})}
 }
 

@@ -20,12 +20,12 @@ import (
 // tail runs a Tail and waits until it is ready.
 func (w *world) tail(c *client, handle changefeed.Handler) {
 	w.t.Helper()
-	w.tailWith(c, handle, changefeed.Options{PollInterval: time.Millisecond, MaxItems: 2, Expiry: 20 * time.Millisecond})
+	w.tailWith(c.source, handle, changefeed.Options{PollInterval: time.Millisecond, MaxItems: 2, Expiry: 20 * time.Millisecond})
 }
 
-func (w *world) tailWith(c *client, handle changefeed.Handler, o changefeed.Options) {
+func (w *world) tailWith(source changefeed.Container, handle changefeed.Handler, o changefeed.Options) {
 	w.t.Helper()
-	tail := changefeed.NewTail(c.source, handle, o)
+	tail := changefeed.NewTail(source, handle, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- tail.Run(ctx) }()
@@ -40,6 +40,16 @@ func (w *world) tailWith(c *client, handle changefeed.Handler, o changefeed.Opti
 	case <-time.After(time.Minute):
 		w.t.Fatal("not ready")
 	}
+}
+
+// readBy is a container whose change feed is read by a function.
+type readBy struct {
+	changefeed.Container
+	read func(context.Context, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)
+}
+
+func (r readBy) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+	return r.read(ctx, o)
 }
 
 func TestTailBeginsNow(t *testing.T) {
@@ -59,7 +69,7 @@ func TestTail_PollInterval(t *testing.T) {
 	const poll = 50 * time.Millisecond
 	w := newWorld(t)
 	var reads atomic.Int64
-	w.tailWith(w.client, w.handle, changefeed.Options{PollInterval: poll, Observe: func(changefeed.Progress) { reads.Add(1) }})
+	w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: poll, Observe: func(changefeed.Progress) { reads.Add(1) }})
 	began := time.Now()
 	written := ids("a", 200)
 	for _, id := range written {
@@ -114,19 +124,19 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 	told := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges reported as read
 	before, after := ids("a", 20), ids("b", 20)
 	whole := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
-	w.tailWith(w.client, func(ctx context.Context, items [][]byte) error {
+	source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+		if reads.Add(1) == 2 { // the first asks where the feed ends
+			<-read
+		}
+		return w.client.source.ReadChangeFeed(ctx, o)
+	}}
+	w.tailWith(source, func(ctx context.Context, items [][]byte) error {
 		if handled.Add(1) == 1 {
 			close(handling)
 			<-goOn
 		}
 		return w.handle(ctx, items)
 	}, changefeed.Options{PollInterval: time.Hour, Expiry: time.Hour, MaxItems: int32(len(before)),
-		Read: func(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-			if reads.Add(1) == 2 { // the first asks where the feed ends
-				<-read
-			}
-			return c.ReadChangeFeed(ctx, o)
-		},
 		Observe: func(p changefeed.Progress) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -160,15 +170,15 @@ func TestTail_SplitBesideWaitingRange(t *testing.T) {
 	w.split()
 	var busy atomic.Bool
 	waits := make(chan struct{})
-	w.tailWith(w.client, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond,
-		Read: func(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-			if o.Continuation != nil && strings.Contains(*o.Continuation, `"FF"`) && busy.CompareAndSwap(true, false) {
-				close(waits)
-				return azcosmos.ChangeFeedResponse{}, &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
-					RawResponse: &http.Response{Header: http.Header{"X-Ms-Retry-After-Ms": {"3600000"}}}}
-			}
-			return c.ReadChangeFeed(ctx, o)
-		}})
+	source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+		if o.Continuation != nil && strings.Contains(*o.Continuation, `"FF"`) && busy.CompareAndSwap(true, false) {
+			close(waits)
+			return azcosmos.ChangeFeedResponse{}, &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
+				RawResponse: &http.Response{Header: http.Header{"X-Ms-Retry-After-Ms": {"3600000"}}}}
+		}
+		return w.client.source.ReadChangeFeed(ctx, o)
+	}}
+	w.tailWith(source, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond})
 	busy.Store(true)
 	<-waits
 	if err := w.engine.Split("db", "source", "1"); err != nil {

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
+
+	"byline/store/cosmos"
 )
 
 // Digest identifies contents, whatever the order in which they were written: the sum of
@@ -51,25 +52,23 @@ func (d *Digest) addItem(container string, raw []byte) {
 
 // DigestOf reads everything in the containers of a database. progress, if set, is called
 // with the number of items read so far, by one goroutine at a time.
-func DigestOf(ctx context.Context, client *azcosmos.Client, database string, containers []string, progress func(items int)) (Digest, error) {
+func DigestOf(ctx context.Context, account *cosmos.Account, database string, containers []string, progress func(items int)) (Digest, error) {
 	var mu sync.Mutex
 	var total Digest // guarded by mu until the goroutines have ended
 	var g errgroup.Group
 	g.SetLimit(workers)
 	read := func(name string) error {
-		c, err := client.NewContainer(database, name)
+		c, err := account.Container(database, name)
 		if err != nil {
 			return err
 		}
-		pager := c.NewQueryItemsPager("SELECT * FROM c", azcosmos.NewPartitionKey(), &azcosmos.QueryOptions{PageSizeHint: 1000})
-		for pager.More() {
-			page, err := pager.NextPage(ctx)
+		for items, err := range c.Query(ctx, cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
 			if err != nil {
 				return fmt.Errorf("read %s: %w", name, err)
 			}
 			g.Go(func() error {
 				var d Digest
-				for _, raw := range page.Items {
+				for _, raw := range items {
 					d.addItem(name, raw)
 				}
 				mu.Lock()

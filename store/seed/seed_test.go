@@ -9,9 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
@@ -19,6 +17,7 @@ import (
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/emulator"
 	"byline/store/seed"
 )
@@ -37,7 +36,7 @@ func small() seed.Blog {
 // world is an empty store.
 type world struct {
 	*store.Store
-	client    *azcosmos.Client
+	account   *cosmos.Account
 	throttled atomic.Int64 // requests answered with 429
 	left      atomic.Int64 // until interrupt is called
 	interrupt atomic.Pointer[context.CancelFunc]
@@ -58,9 +57,9 @@ func (w *world) Do(req *policy.Request) (*http.Response, error) {
 func newWorld(t *testing.T, o emulator.Options) *world {
 	t.Helper()
 	w := &world{}
-	w.client = enginetest.Client(t, o, azcore.ClientOptions{PerRetryPolicies: []policy.Policy{store.WriteOnce(), w, store.Bodies{}}, Retry: policy.RetryOptions{MaxRetries: 1000}})
+	w.account = enginetest.Open(t, o, cosmos.Options{Policies: []policy.Policy{w}, Retry: policy.RetryOptions{MaxRetries: 1000}})
 	var err error
-	if w.Store, err = store.New(w.client, w.client, store.Options{PollInterval: time.Millisecond, Logger: secrettest.Logger()}); err != nil {
+	if w.Store, err = store.New(w.account, store.Options{PollInterval: time.Millisecond, Logger: secrettest.Logger()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Provision(t.Context()); err != nil {
@@ -78,7 +77,7 @@ func (w *world) load(t *testing.T, b seed.Blog) {
 
 func (w *world) digest(t *testing.T) seed.Digest {
 	t.Helper()
-	d, err := seed.DigestOf(t.Context(), w.client, "blog", store.Containers(), nil)
+	d, err := seed.DigestOf(t.Context(), w.account, "blog", store.Containers(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +231,7 @@ func TestDigestOfWhatCannotBeRead(t *testing.T) {
 					t.Fatal(err)
 				}
 				var told atomic.Bool
-				_, err := seed.DigestOf(t.Context(), w.client, "blog", []string{"users", container}, func(int) {
+				_, err := seed.DigestOf(t.Context(), w.account, "blog", []string{"users", container}, func(int) {
 					time.Sleep(time.Minute)
 					told.Store(true)
 				})

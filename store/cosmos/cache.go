@@ -1,4 +1,4 @@
-package store
+package cosmos
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -25,43 +24,40 @@ import (
 
 const (
 	// followedFor is how long what the change feed has told counts, beside two polls:
-	// without news for longer, memory may be behind, and is not asked.
+	// without news for longer, the cache may be behind, and is not asked.
 	followedFor = time.Second
 
 	// throttledFor is how old something may be that is returned because Cosmos DB
 	// throttles.
 	throttledFor = 10 * time.Second
 
-	// keptFor is how long something is remembered at most. What goes without a trace in the
+	// cachedFor is how long something is cached at most. What goes without a trace in the
 	// change feed, such as the comments of a post that was deleted, is gone by then.
-	keptFor = 30 * time.Second
+	cachedFor = 30 * time.Second
 
-	// rememberedBytes is about what an entry takes beside what was read.
-	rememberedBytes = 300
+	// entryBytes is about what an entry takes beside what was read.
+	entryBytes = 300
 )
 
-// Cache is the memory of a Store: items, and pages of lists, as they were read. They
-// are returned instead of reading again as long as the partition that they are of has
-// not changed: by what this process writes, which it knows at once, or by what anybody
-// writes, which the change feed tells within a poll. So reads cost nothing, and whoever
-// writes through this process reads what they wrote. A request with a Session that is
-// newer than what is remembered reads.
+// itemCache caches items, and pages of lists, as they were read. They are returned instead of
+// reading again as long as their partition has not changed: by what this process writes,
+// which it knows at once, or by what any other writes, which the change feed tells within a
+// poll. So reads cost nothing, and callers who write through this process read what they
+// wrote. A request with a Session that is newer than what is cached reads.
 //
-// It is a policy, per call, of both clients of the Store that it is given to, and works
-// while that Store runs. It is safe for concurrent use.
-type Cache struct {
-	entries *otter.Cache[place, remembered]
+// It is a policy, per call, and works while the container of what is read is followed by a
+// Tail.
+type itemCache struct {
+	entries *otter.Cache[place, cached]
 	reads   singleflight.Group
 	changes changes
-	poll    time.Duration // of the Store
-	meter   *Meter        // of the Store
-
-	followed map[string]*following // by container
+	meter   *meter
 }
 
 // following is how a container's changes come to be known.
 type following struct {
 	since, until atomic.Int64 // all changes between are known; Unix nanoseconds, 0 if none are
+	poll         atomic.Int64 // how often they are asked for, in nanoseconds
 
 	mu     sync.Mutex
 	ranges []followedRange // guarded by mu; by MinInclusive
@@ -73,8 +69,8 @@ type followedRange struct {
 	until time.Time
 }
 
-// remembered is what was read of a partition.
-type remembered struct {
+// cached is what was read of a partition.
+type cached struct {
 	value any
 	bytes int
 	as    change // what was known of the partition when the read began
@@ -83,12 +79,12 @@ type remembered struct {
 	ended time.Time
 }
 
-// NewCache returns a Cache that takes so many bytes of memory, about.
-func NewCache(bytes int) *Cache {
-	return &Cache{followed: map[string]*following{usersContainer: {}, postsContainer: {}, feedContainer: {}}, entries: otter.Must(&otter.Options[place, remembered]{
+// newItemCache returns a cache that takes so many bytes of memory, about.
+func newItemCache(bytes int, m *meter) *itemCache {
+	return &itemCache{meter: m, entries: otter.Must(&otter.Options[place, cached]{
 		MaximumWeight: uint64(bytes),
-		Weigher: func(p place, r remembered) uint32 {
-			return uint32(len(p.partition) + len(p.what) + r.bytes + rememberedBytes)
+		Weigher: func(p place, c cached) uint32 {
+			return uint32(len(p.partition) + len(p.what) + c.bytes + entryBytes)
 		},
 	})}
 }
@@ -126,7 +122,7 @@ func (c *changes) now(container, partition string) change {
 func (c *changes) changed(container, partition string) { c.at(container, partition).Add(1) }
 
 // Do implements policy.Policy: a write changes its partition, whatever became of it.
-func (c *Cache) Do(req *policy.Request) (*http.Response, error) {
+func (c *itemCache) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	r := req.Raw()
 	path := containerPath(r.URL.EscapedPath())
@@ -134,13 +130,12 @@ func (c *Cache) Do(req *policy.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if read, ok := r.Context().Value(readingKey{}).(*reading); !ok {
-		noteElsewhere(r.Context())
+		noteUncached(r.Context())
 	} else if err == nil {
 		read.saw(resp)
 	}
 	if isWrite(r) {
-		container := path[strings.LastIndexByte(path, '/')+1:]
-		c.changes.changed(container, gjson.Get(r.Header.Get("X-Ms-Documentdb-Partitionkey"), "0").Str)
+		c.changes.changed(path, gjson.Get(r.Header.Get(partitionHeader), "0").Str)
 	}
 	return resp, err
 }
@@ -166,23 +161,31 @@ func (r *reading) saw(resp *http.Response) {
 	r.bytes += n
 }
 
-// made counts what a page takes beside its text: so many items, pointers to them, and up
-// to an eighth by which Go rounds large allocations up.
-func made[T any](ctx context.Context, items, text int) {
+// Weigh has what is read in ctx count so many bytes more in the cache than it had on its way:
+// what it is decoded into.
+func Weigh(ctx context.Context, bytes int) {
 	if r, ok := ctx.Value(readingKey{}).(*reading); ok {
-		took := items * int(reflect.TypeFor[T]().Size()+reflect.TypeFor[*T]().Size())
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.bytes += took + (took+text)/8
+		r.bytes += bytes
 	}
 }
 
-// remember is what becomes of a value that was read with so many others: their bytes are
+// CachedBytes is how many bytes are cached, about.
+func (a *Account) CachedBytes() int {
+	if a.cache == nil {
+		return 0
+	}
+	a.cache.entries.CleanUp()
+	return int(a.cache.entries.WeightedSize())
+}
+
+// entry is what is cached of a value that was read with so many others: their bytes are
 // shared alike. Several responses have no token in common.
-func (r *reading) remember(value any, others int, as change, began time.Time) remembered {
+func (r *reading) entry(value any, others int, as change, began time.Time) cached {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := remembered{value: value, bytes: r.bytes / (1 + others), as: as, began: began, ended: time.Now()}
+	known := cached{value: value, bytes: r.bytes / (1 + others), as: as, began: began, ended: time.Now()}
 	if r.responses == 1 {
 		known.token = r.token
 	}
@@ -191,38 +194,42 @@ func (r *reading) remember(value any, others int, as change, began time.Time) re
 
 type readingKey struct{}
 
-// place is what something that is remembered is: of which container and partition, and
-// what of it. What is of different types must be called differently.
+// place is where something is cached: its container, by path, and partition, and what of it.
+// What is of different types must be called differently.
 type place struct{ container, partition, what string }
 
-// look returns what is remembered of a place, if nothing is known to have changed since:
-// fresh if it may be returned instead of reading, stale if only because reading fails.
-func (c *Cache) look(session *Session, p place) (known remembered, fresh, stale bool) {
+// look returns what is cached at a place, if nothing is known to have changed since: fresh if
+// it may be returned instead of reading, stale if only because reading fails.
+func (c *itemCache) look(session *Session, f *following, p place) (known cached, fresh, stale bool) {
 	known, found := c.entries.GetIfPresent(p)
 	age := time.Since(known.began)
-	found = found && age < keptFor && known.as.holds() && session.Admits(p.container, known.token)
-	return known, found && c.follows(p.container, known.began), found && age < throttledFor
+	found = found && age < cachedFor && known.as.holds() && session.admits(p.container, known.token)
+	return known, found && f.follows(known.began), found && age < throttledFor
 }
 
-// recall returns what read reads of a partition, from memory if that is as good. The
-// same is read once for all who ask for it at the same time.
-func recall[T any](ctx context.Context, c *Cache, container, partition, what string, read func(context.Context) (T, error)) (T, error) {
+// Caches reports whether what is read of the container may be cached.
+func (c *Container) Caches() bool { return c.cache != nil }
+
+// Get returns what read reads of a partition of a container, called what: from the item cache
+// if that is as good. The same is read once for all who ask for it at the same time.
+func Get[T any](ctx context.Context, of *Container, partition, what string, read func(context.Context) (T, error)) (T, error) {
+	c := of.cache
 	if c == nil {
 		return read(ctx)
 	}
-	session, _ := ctx.Value(sessionKey{}).(*Session)
-	at := place{container, partition, what}
-	if known, fresh, _ := c.look(session, at); fresh {
-		c.meter.hit(ctx, container, partition)
-		noteBasis(ctx, container, known)
+	session := SessionFrom(ctx)
+	at := place{of.path, partition, what}
+	if known, fresh, _ := c.look(session, of.following, at); fresh {
+		c.meter.hit(ctx, of.Name(), partition)
+		noteReads(ctx, of, known)
 		return known.value.(T), nil
 	}
-	began, as := time.Now(), c.changes.now(container, partition)
+	began, as := time.Now(), c.changes.now(of.path, partition)
 	mine := false // the read
 	flight := c.reads.DoChan(fmt.Sprintf("%q %d", at, as.count), func() (got any, err error) {
 		defer func() {
 			if p := recover(); p != nil { // nobody else would, on this goroutine
-				got, err = remembered{}, &Error{Code: Internal, Op: "read", Err: fmt.Errorf("panic: %v", p)}
+				got, err = cached{}, &Error{Status: http.StatusInternalServerError, Err: fmt.Errorf("panic: %v", p)}
 			}
 		}()
 		mine = true
@@ -232,7 +239,7 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 		defer cancel()
 		r := &reading{}
 		value, err := read(context.WithValue(ctx, readingKey{}, r))
-		known := r.remember(value, 0, as, began)
+		known := r.entry(value, 0, as, began)
 		if err == nil {
 			c.entries.Set(at, known)
 		}
@@ -241,43 +248,44 @@ func recall[T any](ctx context.Context, c *Cache, container, partition, what str
 	var none T
 	select {
 	case <-ctx.Done():
-		return none, cosmosError("read", ctx.Err())
+		return none, wrap(ctx.Err())
 	case landed := <-flight:
-		got, err := landed.Val.(remembered), landed.Err
+		got, err := landed.Val.(cached), landed.Err
 		switch {
-		case err != nil && CodeOf(err) == Throttled:
-			known, _, stale := c.look(session, at) // it may have changed, or grown too old, since
+		case HasStatus(err, http.StatusTooManyRequests):
+			known, _, stale := c.look(session, of.following, at) // it may have changed, or grown too old, since
 			if !stale {
 				return none, err
 			}
-			c.meter.hit(ctx, container, partition)
-			noteBasis(ctx, container, known)
+			c.meter.hit(ctx, of.Name(), partition)
+			noteReads(ctx, of, known)
 			return known.value.(T), nil
-		case err != nil && !mine && ctx.Err() == nil && isCanceled(err): // its time was that of whoever began it
+		case err != nil && !mine && ctx.Err() == nil && isCanceled(err): // its time was that of the caller who began it
 			return read(ctx)
 		case err != nil:
 			return none, err
-		case !session.Admits(container, got.token): // it was for all
+		case !session.admits(of.path, got.token): // it was for all
 			return read(ctx)
 		case !mine:
-			c.meter.hit(ctx, container, partition)
+			c.meter.hit(ctx, of.Name(), partition)
 		}
-		noteBasis(ctx, container, got)
+		noteReads(ctx, of, got)
 		return got.value.(T), nil
 	}
 }
 
-// recallAll is recall for one item of each of several partitions, and what it is called
-// there. read reads those that memory lacks, in one request.
-func recallAll[T any](ctx context.Context, c *Cache, container string, partitions []string, what func(partition string) string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
+// GetMany is Get for one item of each of several partitions, and what it is called there.
+// read reads those that the cache lacks, in one request.
+func GetMany[T any](ctx context.Context, of *Container, partitions []string, what func(partition string) string, read func(_ context.Context, partitions []string) ([]T, error)) ([]T, error) {
+	c := of.cache
 	if c == nil {
 		return read(ctx, partitions)
 	}
-	session, _ := ctx.Value(sessionKey{}).(*Session)
-	all := make([]remembered, len(partitions))
+	session := SessionFrom(ctx)
+	all := make([]cached, len(partitions))
 	var missing []int // of all
 	for i, partition := range partitions {
-		known, fresh, _ := c.look(session, place{container, partition, what(partition)})
+		known, fresh, _ := c.look(session, of.following, place{of.path, partition, what(partition)})
 		if all[i] = known; !fresh {
 			missing = append(missing, i)
 		}
@@ -290,31 +298,31 @@ func recallAll[T any](ctx context.Context, c *Cache, container string, partition
 		}
 		as := make([]change, len(missing))
 		for j, partition := range lacking {
-			as[j] = c.changes.now(container, partition)
+			as[j] = c.changes.now(of.path, partition)
 		}
 		r := &reading{}
 		values, err := read(context.WithValue(ctx, readingKey{}, r), lacking)
-		if err != nil && CodeOf(err) != Throttled {
+		if err != nil && !HasStatus(err, http.StatusTooManyRequests) {
 			return nil, err
 		}
 		if err != nil {
 			for _, i := range missing {
 				var stale bool
-				if all[i], _, stale = c.look(session, place{container, partitions[i], what(partitions[i])}); !stale {
+				if all[i], _, stale = c.look(session, of.following, place{of.path, partitions[i], what(partitions[i])}); !stale {
 					return nil, err
 				}
 			}
 			missing = nil
 		}
 		for j, i := range missing {
-			all[i] = r.remember(values[j], len(missing)-1, as[j], began)
-			c.entries.Set(place{container, partitions[i], what(partitions[i])}, all[i])
+			all[i] = r.entry(values[j], len(missing)-1, as[j], began)
+			c.entries.Set(place{of.path, partitions[i], what(partitions[i])}, all[i])
 		}
 	}
 	if len(missing) == 0 && len(partitions) > 0 {
-		c.meter.hit(ctx, container, partitions[0])
+		c.meter.hit(ctx, of.Name(), partitions[0])
 	}
-	noteBasis(ctx, container, all...)
+	noteReads(ctx, of, all...)
 	values := make([]T, len(all))
 	for i, known := range all {
 		values[i] = known.value.(T)
@@ -339,11 +347,10 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(apart)
 }
 
-// follows reports whether all changes of a container since a moment are known.
-func (c *Cache) follows(container string, since time.Time) bool {
-	f := c.followed[container]
+// follows reports whether all changes since a moment are known.
+func (f *following) follows(since time.Time) bool {
 	from, until := f.since.Load(), f.until.Load()
-	return from != 0 && from <= since.UnixNano() && time.Now().UnixNano()-until < int64(2*c.poll+followedFor)
+	return from != 0 && from <= since.UnixNano() && time.Now().UnixNano()-until < 2*f.poll.Load()+int64(followedFor)
 }
 
 // observe notes what a Tail has handled. As long as more is to be read, what has changed is
@@ -381,40 +388,10 @@ func (f *following) reached(r azcosmos.FeedRange, now time.Time) {
 	f.until.Store(until.UnixNano())
 }
 
-func (f *following) forget() {
+// reset is for when changes are not followed any more.
+func (f *following) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ranges = nil
 	f.since.Store(0)
-}
-
-// forget is for when no changes are followed any more.
-func (c *Cache) forget() {
-	for _, f := range c.followed {
-		f.forget()
-	}
-}
-
-// tail follows the changes of a container for the cache, and tells them to also, if
-// that is set. partition is the property that names an item's partition.
-func (s *Store) tail(name string, source *azcosmos.ContainerClient, partition string, also changefeed.Handler) *changefeed.Tail {
-	tell := s.o.Meter.background.observer(name)
-	o := changefeed.Options{PollInterval: s.o.PollInterval, Read: readChangeFeed, Logger: s.o.Logger, Observe: tell}
-	handle := also
-	if c := s.o.Cache; c != nil {
-		o.Observe = func(p changefeed.Progress) {
-			tell(p)
-			c.followed[source.ID()].observe(p)
-		}
-		handle = func(ctx context.Context, items [][]byte) error {
-			for _, raw := range items {
-				c.changes.changed(source.ID(), gjson.GetBytes(raw, partition).Str)
-			}
-			if also == nil {
-				return nil
-			}
-			return also(ctx, items)
-		}
-	}
-	return changefeed.NewTail(source, handle, o)
 }

@@ -1,9 +1,7 @@
-package store
+package cosmos
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
-	"byline/internal/enginetest"
+	"byline/store/changefeed"
 	"byline/store/emulator"
 )
 
@@ -30,29 +26,34 @@ func TestPagesArrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
+	account, err := Open(Options{Endpoint: engine.Endpoint(), Credential: engine.Credential(), Transport: engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(account.Close)
+	if err := account.Provision(t.Context(), "blog", ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+		t.Fatal(err)
+	}
+	arriving, err := account.Container("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cred, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(policies ...policy.Policy) *azcosmos.ContainerClient {
-		client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine, PerRetryPolicies: policies}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { client.Close() })
-		s, err := New(client, client, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Provision(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return s.posts
+	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	plain, arriving := open(), open(Bodies{})
+	t.Cleanup(client.Close)
+	plain, err := client.NewContainer("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range 5 { // some of the partitions have none
 		item := fmt.Appendf(nil, `{"id":"%d","postId":"p%[1]d","text":"\u00e9 \"]"}`, i)
-		if _, err := plain.CreateItem(t.Context(), key(fmt.Sprint("p", i)), item, nil); err != nil {
+		if _, err := plain.CreateItem(t.Context(), partitionKey(fmt.Sprint("p", i)), item, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,10 +61,10 @@ func TestPagesArrive(t *testing.T) {
 		items        []string
 		continuation string
 	}
-	read := func(c *azcosmos.ContainerClient, read func(context.Context, *azcosmos.ContainerClient, *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error)) (pages []page) {
+	read := func(c changefeed.Container) (pages []page) {
 		o := &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}, MaxItemCount: 2}
 		for len(pages) < 20 {
-			r, err := read(t.Context(), c, o)
+			r, err := c.ReadChangeFeed(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,10 +77,7 @@ func TestPagesArrive(t *testing.T) {
 		}
 		return pages
 	}
-	want := read(plain, func(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-		return c.ReadChangeFeed(ctx, o)
-	})
-	got := read(arriving, readChangeFeed)
+	want, got := read(plain), read(arriving.ChangeFeed())
 	n := 0
 	for i := range want {
 		if !slices.Equal(got[i].items, want[i].items) || got[i].continuation != want[i].continuation {
@@ -91,68 +89,27 @@ func TestPagesArrive(t *testing.T) {
 		t.Errorf("%d changes", n)
 	}
 
-	var keys []azcosmos.ItemIdentity
+	var keys []Key
+	var identities []azcosmos.ItemIdentity
 	for i := range 300 {
-		k := azcosmos.ItemIdentity{ID: fmt.Sprint(i), PartitionKey: key(fmt.Sprint("p", i))}
-		keys = append(keys, k, azcosmos.ItemIdentity{ID: "missing", PartitionKey: k.PartitionKey})
-		if _, err := plain.UpsertItem(t.Context(), k.PartitionKey, fmt.Appendf(nil, `{"id":"%d","postId":"p%[1]d","text":%q}`, i, strings.Repeat("]}", i)), nil); err != nil {
+		k := Key{fmt.Sprint("p", i), fmt.Sprint(i)}
+		for _, k := range []Key{k, {k.Partition, "missing"}} {
+			keys, identities = append(keys, k), append(identities, azcosmos.ItemIdentity{ID: k.ID, PartitionKey: partitionKey(k.Partition)})
+		}
+		if _, err := plain.UpsertItem(t.Context(), partitionKey(k.Partition), fmt.Appendf(nil, `{"id":"%d","postId":"p%[1]d","text":%q}`, i, strings.Repeat("]}", i)), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	many, err := plain.ReadManyItems(t.Context(), keys, nil)
+	many, err := plain.ReadManyItems(t.Context(), identities, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	arrived, err := readMany(t.Context(), "test", arriving, keys)
+	arrived, err := arriving.ReadMany(t.Context(), keys)
 	slices.SortFunc(many.Items, bytes.Compare)
 	slices.SortFunc(arrived, bytes.Compare)
 	if err != nil || len(arrived) != 300 || !slices.EqualFunc(arrived, many.Items, bytes.Equal) {
 		t.Errorf("%d of %d items, or other ones: %v", len(arrived), len(many.Items), err)
 	}
-	if _, err := readMany(t.Context(), "test", plain, keys); !errors.Is(err, errNoBodies) {
-		t.Errorf("without the policy: %v", err)
-	}
-}
-
-func FuzzBodies(f *testing.F) {
-	for _, body := range []string{
-		`{"_rid":"x","Documents":[{"a":1},{"b":[1,{"c":"]"}]}],"_count":2}`, `{"Documents":[]}`, `{"Documents":null}`, `{}`, `[]`, ``, `{"Documents":[1]}`,
-		`{"Documents":[{"a":1}`, `{"Documents":[{"a":1},]}`, `{"Documents":[{}]} `, `{"a":{"Documents":[{"n":1}]},"Documents":[{"n":2}]}`, `{"Documents":[{}],`,
-	} {
-		f.Add(body)
-	}
-	f.Fuzz(func(t *testing.T, body string) {
-		var got []string
-		err := (&exchange{body: []byte(body)}).eachItem(func(d *jsontext.Decoder) error {
-			var item map[string]any
-			if err := jsonv2.UnmarshalDecode(d, &item); err != nil {
-				return err
-			}
-			got = append(got, fmt.Sprint(item))
-			return nil
-		})
-		if err != nil {
-			return // what is refused is never a part
-		}
-		var members map[string]json.RawMessage
-		if err := json.NewDecoder(strings.NewReader(body)).Decode(&members); err != nil {
-			t.Fatalf("%q is accepted: %v", body, err)
-		}
-		var want []map[string]any
-		if documents := members["Documents"]; len(documents) > 0 && documents[0] == '[' {
-			if err := json.Unmarshal(documents, &want); err != nil {
-				t.Fatalf("%q is accepted: %v", body, err)
-			}
-		}
-		if len(got) != len(want) {
-			t.Fatalf("%q: %v, want %v", body, got, want)
-		}
-		for i, item := range want {
-			if got[i] != fmt.Sprint(item) {
-				t.Errorf("%q: %v, want %v", body, got, want)
-			}
-		}
-	})
 }
 
 func TestReadBody(t *testing.T) {
@@ -196,10 +153,6 @@ func TestContainerPath(t *testing.T) {
 	}
 }
 
-type policyFunc func(*policy.Request) (*http.Response, error)
-
-func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
-
 // TestLengthOfBodies: what counts the bytes of an answer knows them, also if they came in chunks.
 func TestLengthOfBodies(t *testing.T) {
 	var length int64
@@ -217,13 +170,29 @@ func TestLengthOfBodies(t *testing.T) {
 		}
 		return resp, err
 	})
-	client := enginetest.Client(t, emulator.Options{}, azcore.ClientOptions{PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{Bodies{}, chunked}})
-	s, err := New(client, client, Options{})
-	if err == nil {
-		err = s.Provision(t.Context())
+	engine, err := emulator.Open("", emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer engine.Close()
+	cred, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(engine.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine,
+		PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{bodies{}, chunked}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shared{requests: client, followed: map[string]*following{}}
+	account := &Account{s, client}
+	err = account.Provision(t.Context(), "blog", ContainerSpec{Name: "feed", PartitionKey: "/type"})
 	if err == nil {
-		_, err = s.Feed(t.Context(), Paging{First: 1})
+		var feed *Container
+		if feed, err = account.Container("blog", "feed"); err == nil {
+			for _, err = range feed.QueryBodies(t.Context(), Query{Text: "SELECT * FROM c", Partition: "post"}) {
+			}
+		}
 	}
 	if err != nil || length <= 0 {
 		t.Errorf("%d bytes, %v", length, err)

@@ -1,33 +1,43 @@
 package store
 
 import (
+	"errors"
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store/changefeed"
 )
 
-// backgroundMetrics are those of Run.
-type backgroundMetrics struct {
+// metrics are those of Run, of all Stores with one registry.
+type metrics struct {
 	changes, failures *prometheus.CounterVec
-	setAside          prometheus.Counter
+	skipped           prometheus.Counter
+	running           atomic.Pointer[running] // nil while no Store runs
 }
 
-func newBackgroundMetrics(r prometheus.Registerer) backgroundMetrics {
-	b := backgroundMetrics{
+// newMetrics returns the metrics of a registry, which it registers if there are none.
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_projection_changes_total",
 			Help: "Changes of the change feed that were handled, those included that came again."}, projectionLabels),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_projection_failures_total",
 			Help: "Pages of the change feed that could not be read or handled, and are tried again."}, projectionLabels),
-		setAside: prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_projection_set_aside_total",
+		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_projection_set_aside_total",
 			Help: "Items of the change feed that cannot be read, and were set aside."}),
 	}
-	r.MustRegister(b.changes, b.failures, b.setAside)
-	return b
+	err := r.Register(m)
+	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
+		if have, ok := there.ExistingCollector.(*metrics); ok {
+			return have, nil
+		}
+	}
+	return m, err
 }
 
 // observer counts what a projection does.
-func (b backgroundMetrics) observer(projection string) func(changefeed.Progress) {
-	changes, failures := b.changes.WithLabelValues(projection), b.failures.WithLabelValues(projection)
+func (m *metrics) observer(projection string) func(changefeed.Progress) {
+	changes, failures := m.changes.WithLabelValues(projection), m.failures.WithLabelValues(projection)
 	return func(p changefeed.Progress) {
 		changes.Add(float64(p.Items))
 		if p.Err != nil {
@@ -42,9 +52,6 @@ type running struct {
 	subscribers func() int
 }
 
-// collector tells how things are at the moment; nothing while Run does not run.
-type collector struct{ *Meter }
-
 var projectionLabels = []string{"projection"}
 
 var (
@@ -55,15 +62,22 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (collector) Describe(to chan<- *prometheus.Desc) {
+func (m *metrics) Describe(to chan<- *prometheus.Desc) {
+	m.changes.Describe(to)
+	m.failures.Describe(to)
+	m.skipped.Describe(to)
 	to <- leasesHeld
 	to <- projectionLag
 	to <- subscribers
 }
 
-// Collect implements prometheus.Collector.
-func (c collector) Collect(to chan<- prometheus.Metric) {
-	r := c.running.Load()
+// Collect implements prometheus.Collector. How things are at the moment is told while Run
+// runs.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	m.changes.Collect(to)
+	m.failures.Collect(to)
+	m.skipped.Collect(to)
+	r := m.running.Load()
 	if r == nil {
 		return
 	}

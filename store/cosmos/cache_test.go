@@ -1,4 +1,4 @@
-package store
+package cosmos
 
 import (
 	"context"
@@ -13,11 +13,24 @@ import (
 	"byline/store/changefeed"
 )
 
-// What is remembered is good for as long as docs/consistency.md says.
-func TestKept(t *testing.T) {
-	c := NewCache(1 << 20)
-	p := place{postsContainer, "p", wholePost}
-	f := c.followed[postsContainer]
+// newCached returns a container of an account with an item cache.
+func newCached(t testing.TB) *Container {
+	t.Helper()
+	account, err := Open(Options{Endpoint: "https://localhost", Key: "a2V5", CacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := account.Container("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What is cached is valid for as long as docs/consistency.md says.
+func TestLook(t *testing.T) {
+	posts := newCached(t)
+	c, f, p := posts.cache, posts.following, place{posts.path, "p", "post"}
 	for _, tt := range []struct {
 		name         string
 		age, since   time.Duration // ago: it was read, and all changes are known
@@ -34,8 +47,8 @@ func TestKept(t *testing.T) {
 		now := time.Now()
 		f.since.Store(now.Add(-tt.since).UnixNano())
 		f.until.Store(now.Add(-tt.until).UnixNano())
-		c.entries.Set(p, remembered{as: c.changes.now(p.container, p.partition), began: now.Add(-tt.age)})
-		if _, fresh, stale := c.look(nil, p); fresh != tt.fresh || stale != tt.stale {
+		c.entries.Set(p, cached{as: c.changes.now(p.container, p.partition), began: now.Add(-tt.age)})
+		if _, fresh, stale := c.look(nil, f, p); fresh != tt.fresh || stale != tt.stale {
 			t.Errorf("%s: fresh %t, stale %t", tt.name, fresh, stale)
 		}
 	}
@@ -43,8 +56,8 @@ func TestKept(t *testing.T) {
 
 // A read that panics is an error to all who wait for it.
 func TestReadThatPanics(t *testing.T) {
-	_, err := recall(t.Context(), NewCache(1<<20), postsContainer, "p", wholePost, func(context.Context) (*Post, error) { panic("here") })
-	if CodeOf(err) != Internal {
+	_, err := Get(t.Context(), newCached(t), "p", "post", func(context.Context) (*int, error) { panic("here") })
+	if !HasStatus(err, http.StatusInternalServerError) {
 		t.Error(err)
 	}
 }
@@ -54,7 +67,7 @@ func TestReadEndsInTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	want, _ := ctx.Deadline()
-	_, err := recall(ctx, NewCache(1<<20), postsContainer, "p", wholePost, func(ctx context.Context) (*Post, error) {
+	_, err := Get(ctx, newCached(t), "p", "post", func(ctx context.Context) (*int, error) {
 		if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
 			t.Errorf("it may take until %v, not %v", got, want)
 		}
@@ -70,7 +83,7 @@ func TestTokenOfSeveralAnswers(t *testing.T) {
 	var r reading
 	for n, want := range []string{"1:-1#7", ""} {
 		r.saw(&http.Response{Header: http.Header{sessionHeader: {fmt.Sprintf("%d:-1#7", n+1)}}})
-		if got := r.remember(nil, 0, change{}, time.Time{}).token; got != want {
+		if got := r.entry(nil, 0, change{}, time.Time{}).token; got != want {
 			t.Errorf("%q of %d answers, not %q", got, n+1, want)
 		}
 	}
@@ -107,7 +120,7 @@ func TestFollowedRanges(t *testing.T) {
 			t.Errorf("%+v: known %t", p, known)
 		}
 	}
-	f.forget()
+	f.reset()
 	if f.since.Load() != 0 {
 		t.Error("changes are known after it was forgotten")
 	}

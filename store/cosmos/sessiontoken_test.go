@@ -1,4 +1,4 @@
-package store
+package cosmos
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ func TestTokensWith(t *testing.T) {
 func TestSessionsLearn(t *testing.T) {
 	for status, learns := range map[int]bool{200: true, 201: true, 204: true, 207: true, 304: true, 404: true, 409: true, 412: true,
 		400: false, 401: false, 408: false, 410: false, 429: false, 449: false, 500: false, 503: false} {
-		var s Sessions
+		var s sessions
 		s.learn(&http.Response{StatusCode: status, Header: http.Header{sessionHeader: {"0:-1#7"}}}, "c", nil)
 		if got := s.known.of("c") != nil; got != learns {
 			t.Errorf("of %d: %t", status, got)
@@ -79,10 +79,10 @@ func TestSessionsLearn(t *testing.T) {
 
 // A range that may have come out of a split of the one that was read asks by its LSN.
 func TestSessionAdmitsAfterASplit(t *testing.T) {
-	s := &Session{store: &Store{}}
-	s.known.learn(s.store.containerPath(postsContainer), 1, "2:-1#7", sessionRanges)
+	s, posts := &Session{}, pathOf("blog", "posts")
+	s.known.learn(posts, 1, "2:-1#7", sessionRanges)
 	for token, want := range map[string]bool{"0:-1#7": true, "0:-1#6": false, "1:-1#6": false, "3:-1#1": true} {
-		if got := s.Admits(postsContainer, token); got != want {
+		if got := s.admits(posts, token); got != want {
 			t.Errorf("%s: %t", token, got)
 		}
 	}

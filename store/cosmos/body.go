@@ -1,4 +1,4 @@
-package store
+package cosmos
 
 import (
 	"bytes"
@@ -9,35 +9,27 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"byline/internal/jsonpart"
 )
 
-// Bodies is a policy, per try, that every client of a Store has, after those that decide whether
-// to try again: an answer that is cut off is none. It sends batches and patches as the Store
-// encodes them, and hands pages of lists and of the change feed and results of batches to the
-// Store as they arrive. azcosmos would encode the operations of a batch each for itself, and
-// copy and check them twice more; azcore would collect what arrives in memory that it enlarges
-// again and again, and azcosmos copy and check every item of it three times before it is
-// decoded.
-//
-// The zero value works.
-type Bodies struct{}
+// bodies is a policy, per try, after those that decide whether to try again: an answer that
+// is cut off is none. It sends batches and patches as this package encodes them, and hands
+// pages of queries and of the change feed and results of batches on as they arrive. azcosmos
+// would encode the operations of a batch each for itself, and copy and check them twice more;
+// azcore would collect what arrives in memory that it enlarges again and again, and azcosmos
+// copy and check every item of it three times before it is decoded.
+type bodies struct{}
 
-// exchange is a request and its response, as far as the Store encodes and decodes them.
+// exchange is a request and its response, as far as this package encodes and decodes them.
 type exchange struct {
-	request []byte      // sent instead of what azcosmos encoded; nil: that is sent
-	paged   bool        // a response is a page, of which the items are wanted
-	taken   atomic.Bool // the policy has seen a request
-	body    []byte      // as it arrived; nil if azcosmos has it, or if it is paged
+	request []byte // sent instead of what azcosmos encoded; nil: that is sent
+	paged   bool   // a response is a page, of which the items are wanted
+	body    []byte // as it arrived; nil if azcosmos has it, or if it is paged
 
 	mu    sync.Mutex // azcosmos asks for many items side by side
 	items [][]byte   // guarded by mu; of the pages, whose bytes they share
@@ -62,27 +54,14 @@ func sending(ctx context.Context, body []byte) (context.Context, *exchange) {
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
-// passed returns the error of a request, or that it was answered without having passed the
-// policy: what stands in for a body is refused then.
-func (x *exchange) passed(err error) error {
-	var refused *azcore.ResponseError
-	if !x.taken.Load() && (err == nil || x.request != nil && errors.As(err, &refused)) {
-		return errNoBodies
-	}
-	return err
-}
-
-var errNoBodies = &Error{Code: Internal, Op: "ask Cosmos DB", Err: errors.New("the client lacks the policy store.Bodies")}
-
 // Do implements policy.Policy.
-func (Bodies) Do(req *policy.Request) (*http.Response, error) {
+func (bodies) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
 	// azcosmos reads accounts and containers in the context of what needs them.
 	if !ok || containerPath(r.URL.EscapedPath()) == "" {
 		return req.Next()
 	}
-	x.taken.Store(true)
 	if x.request != nil {
 		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(x.request)), "application/json"); err != nil {
 			return nil, err
@@ -161,58 +140,7 @@ func parsePage(body []byte) (rid []byte, items [][]byte, ok bool) {
 	return rid, items, true
 }
 
-// readChangeFeed reads a page of a container's change feed.
-func readChangeFeed(ctx context.Context, c *azcosmos.ContainerClient, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-	ctx, x := receivingItems(ctx)
-	page, err := c.ReadChangeFeed(ctx, o)
-	page.Items = x.items
-	return page, x.passed(err)
-}
-
 var errNotPage = errors.New("not a page of a list")
-
-// errEnough ends eachItem early.
-var errEnough = errors.New("enough")
-
-// eachItem calls f with a decoder that is at an item of a page, for all of them: f reads it.
-func (x *exchange) eachItem(f func(*jsontext.Decoder) error) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(x.body))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return errors.Join(errNotPage, err)
-	}
-	found := false
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		if name.String() != "Documents" {
-			if err := d.SkipValue(); err != nil {
-				return err
-			}
-			continue
-		}
-		if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
-			return errors.Join(errNotPage, err)
-		}
-		found = true
-		for d.PeekKind() == '{' {
-			if err := f(d); err != nil {
-				return err
-			}
-		}
-		if t, err := d.ReadToken(); err != nil || t.Kind() != ']' {
-			return errors.Join(errNotPage, err)
-		}
-	}
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' || !found {
-		return errors.Join(errNotPage, err)
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return errors.Join(errNotPage, err)
-	}
-	return nil
-}
 
 var errNotResults = errors.New("not the results of a batch, or not all")
 

@@ -1,4 +1,4 @@
-package account
+package cosmos
 
 import (
 	"context"
@@ -8,15 +8,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/enginetest"
-	"byline/internal/secrettest"
 	"byline/store/emulator"
 )
-
-func TestMain(m *testing.M) { secrettest.Exit(m.Run()) }
 
 // silence is a Cosmos DB that takes requests about items and never answers.
 type silence struct {
@@ -36,26 +31,19 @@ func (s silence) Do(r *http.Request) (*http.Response, error) {
 // What happens in the background has no deadline of its own: what hangs ends all the
 // same, and is tried again.
 func TestBackgroundDoesNotHang(t *testing.T) {
-	defer func(was time.Duration) { tryTimeout = was }(tryTimeout)
-	tryTimeout = 10 * time.Millisecond
 	engine, err := emulator.Open("", emulator.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer engine.Close()
 	left := make(chan struct{}, 100)
-	db, err := newAccount(t.Context(), "nowhere", silence{engine, left}, engine.Close, tracing.Provider{}, nil, func(o *azcosmos.ClientOptions) (*azcosmos.Client, error) {
-		return azcosmos.NewClientWithKey(engine.Endpoint(), key, o)
-	})
+	account, err := Open(Options{Endpoint: engine.Endpoint(), Credential: engine.Credential(), Transport: silence{engine, left}, TryTimeout: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	for name, client := range map[string]*azcosmos.Client{"projections": db.Background, "events": db.Client} {
-		posts, err := client.NewContainer("blog", "posts")
+	defer account.Close()
+	for name, account := range map[string]*Account{"projections": account.Background(), "events": account} {
+		posts, err := account.Container("blog", "posts")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +51,7 @@ func TestBackgroundDoesNotHang(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = posts.ReadItem(ctx, azcosmos.NewPartitionKeyString("a"), "a", nil)
+			_, _ = posts.Read(ctx, Key{"a", "a"})
 		}()
 		select {
 		case <-left:
@@ -79,15 +67,27 @@ func TestBackgroundDoesNotHang(t *testing.T) {
 
 // TestNoDiagnostics: azcosmos keeps none of what is answered to the clients of a gateway.
 func TestNoDiagnostics(t *testing.T) {
+	engine, err := emulator.Open("", emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	account, err := Open(Options{Endpoint: engine.Endpoint(), Credential: engine.Credential(), Transport: engine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byItself, err := azcosmos.NewClient(engine.Endpoint(), engine.Credential(), &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
-		policies []policy.Policy
-		kept     bool
+		client *azcosmos.Client
+		kept   bool
 	}{
-		"by itself":    {nil, true},
-		"as a gateway": {[]policy.Policy{undiagnosed{}}, false},
+		"by itself": {byItself, true},
+		"here":      {account.Client(), false},
 	} {
-		client := enginetest.Client(t, emulator.Options{}, azcore.ClientOptions{PerCallPolicies: tt.policies})
-		db, err := client.NewDatabase("none")
+		db, err := tt.client.NewDatabase("none")
 		if err != nil {
 			t.Fatal(err)
 		}

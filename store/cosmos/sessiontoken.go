@@ -1,4 +1,4 @@
-package store
+package cosmos
 
 import (
 	"cmp"
@@ -105,7 +105,7 @@ type rangeProgress struct {
 	raised uint64 // when: counts up
 }
 
-// tokens is how far the ranges of a container have come, of which it remembers at
+// tokens is how far the ranges of a container have come, of which it keeps at
 // most some: beyond that it forgets those that have not moved for longest, which
 // replicas have had the longest time to reach.
 //

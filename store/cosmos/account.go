@@ -1,0 +1,325 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/tracing"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options of an Account. Endpoint and one of Key and Credential are required.
+type Options struct {
+	Endpoint   string                 // of the account
+	Key        string                 // of the account, in base64
+	Credential azcore.TokenCredential // used if there is no Key
+
+	// Transport sends the requests; the embedded engine is one. Default: HTTPS.
+	Transport policy.Transporter
+
+	// CacheBytes is how much memory the item cache may take, about. Default: 0, and
+	// nothing is cached.
+	CacheBytes int
+
+	// Metrics is where the metrics that docs/cost.md lists are registered. Accounts may
+	// share it, and count together then. Default: a registry that nobody reads.
+	Metrics prometheus.Registerer
+
+	// Tracing makes spans of requests. Default: none.
+	Tracing tracing.Provider
+
+	// Policies see every try of a request. Those of background work are not among them.
+	Policies []policy.Policy
+
+	// Retry says how often, and how fast, azcore repeats a failed request that is not an
+	// ambiguous write. Background work is not subject to it: it waits while it is
+	// throttled, and repeats nothing else. Default: azcore's.
+	Retry policy.RetryOptions
+
+	// TryTimeout is how long each try may take. Default 1 minute.
+	TryTimeout time.Duration
+
+	// Done, once closed, ends the wait for the account's properties, which azcosmos asks
+	// for before its first request and waits a minute for. Default: never.
+	Done <-chan struct{}
+}
+
+// propertiesTimeout is how long the account's properties may take.
+const propertiesTimeout = 30 * time.Second
+
+func (o Options) withDefaults() Options {
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	if o.TryTimeout == 0 {
+		o.TryTimeout = time.Minute
+	}
+	if o.Retry.TryTimeout == 0 {
+		o.Retry.TryTimeout = o.TryTimeout
+	}
+	return o
+}
+
+// Account is a Cosmos DB account.
+type Account struct {
+	*shared
+	client *azcosmos.Client // of shared
+}
+
+// shared is what requests and background work have in common.
+type shared struct {
+	requests, background *azcosmos.Client
+	registerer           prometheus.Registerer
+	meter                *meter
+	cache                *itemCache // nil: nothing is cached
+
+	mu       sync.Mutex
+	followed map[string]*following // guarded by mu; by the container's path
+}
+
+// Open returns an Account. It does no I/O.
+func Open(o Options) (*Account, error) {
+	o = o.withDefaults()
+	s := &shared{registerer: o.Metrics, followed: map[string]*following{}}
+	var err error
+	if s.meter, err = newMeter(o.Metrics); err != nil {
+		return nil, err
+	}
+	calls := []policy.Policy{propertiesUntil(o.Done), undiagnosed{}}
+	if o.CacheBytes > 0 {
+		s.cache = newItemCache(o.CacheBytes, s.meter)
+		calls = append(calls, s.cache)
+	}
+	calls = append(calls, meterCalls{})
+	// The order counts. A write that is repeated goes through the sessions again; the caller's
+	// policies see requests with their tokens; the meter is last and sees what is sent.
+	sessions, tries := &sessions{}, []policy.Policy{bodies{}, meterTries{s.meter}}
+	open := func(priority *azcosmos.PriorityLevel, client azcore.ClientOptions) (*azcosmos.Client, error) {
+		client.Transport, client.PerCallPolicies = o.Transport, slices.Clone(calls)
+		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority})
+	}
+	s.requests, err = open(nil, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
+		PerRetryPolicies: slices.Concat([]policy.Policy{retryWrites{}, sessions}, o.Policies, tries)})
+	if err != nil {
+		return nil, err
+	}
+	patient, low := waitWhileThrottled, azcosmos.PriorityLevelLow
+	patient.TryTimeout = o.TryTimeout
+	s.background, err = open(&low, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{sessions}, tries...)})
+	if err != nil {
+		return nil, err
+	}
+	return &Account{s, s.requests}, nil
+}
+
+// errKey does not quote the key.
+var errKey = errors.New("the key of a Cosmos DB account must be base64")
+
+func (o Options) newClient(client *azcosmos.ClientOptions) (*azcosmos.Client, error) {
+	if o.Key == "" {
+		return azcosmos.NewClient(o.Endpoint, o.Credential, client)
+	}
+	key, err := azcosmos.NewKeyCredential(o.Key)
+	if err != nil {
+		return nil, errKey
+	}
+	return azcosmos.NewClientWithKey(o.Endpoint, key, client)
+}
+
+// Close closes connections that are idle.
+func (a *Account) Close() {
+	a.requests.Close()
+	a.background.Close()
+}
+
+// Background returns the account for work that nobody waits for: with low priority, and
+// with patience while it is throttled.
+func (a *Account) Background() *Account { return &Account{a.shared, a.shared.background} }
+
+// Client returns azcosmos's client of the account, for what this package does not cover.
+// Its requests take the same way.
+func (a *Account) Client() *azcosmos.Client { return a.client }
+
+// Registerer returns where the account's metrics are registered.
+func (a *Account) Registerer() prometheus.Registerer { return a.registerer }
+
+// Container returns a container, which need not exist. It does no I/O.
+func (a *Account) Container(database, name string) (*Container, error) {
+	client, err := a.client.NewContainer(database, name)
+	if err != nil {
+		return nil, err
+	}
+	path := pathOf(database, name)
+	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path)}, nil
+}
+
+func (s *shared) followingOf(path string) *following {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.followed[path]
+	if f == nil {
+		f = &following{}
+		s.followed[path] = f
+	}
+	return f
+}
+
+// ContainerSpec describes a container to create.
+type ContainerSpec struct {
+	Name         string
+	PartitionKey string   // a path
+	Indexed      []string // paths; nothing else is indexed
+	Composite    []string // paths of a composite index, ascending; may be empty
+	TTL          bool     // items may carry a ttl
+}
+
+func (s ContainerSpec) properties() azcosmos.ContainerProperties {
+	policy := &azcosmos.IndexingPolicy{
+		Automatic:     true,
+		IndexingMode:  azcosmos.IndexingModeConsistent,
+		ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
+	}
+	for _, path := range s.Indexed {
+		policy.IncludedPaths = append(policy.IncludedPaths, azcosmos.IncludedPath{Path: path + "/?"})
+	}
+	var columns []azcosmos.CompositeIndex
+	for _, path := range s.Composite {
+		columns = append(columns, azcosmos.CompositeIndex{Path: path, Order: azcosmos.CompositeIndexAscending})
+	}
+	if columns != nil {
+		policy.CompositeIndexes = [][]azcosmos.CompositeIndex{columns}
+	}
+	p := azcosmos.ContainerProperties{
+		ID:                     s.Name,
+		PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{s.PartitionKey}, Version: 2},
+		IndexingPolicy:         policy,
+	}
+	if s.TTL {
+		unlessTold := int32(-1) // items live for ever unless they carry a ttl
+		p.DefaultTimeToLive = &unlessTold
+	}
+	return p
+}
+
+// PartitionKeyError says that a container exists with another partition key, which cannot
+// be changed.
+type PartitionKeyError struct {
+	Container  string
+	Have, Want []string // paths
+}
+
+// Error implements error.
+func (e *PartitionKeyError) Error() string {
+	return fmt.Sprintf("container %s is partitioned by %v, not by %v", e.Container, e.Have, e.Want)
+}
+
+// Provision creates the database and the containers that are missing. What exists stays as
+// it is. It may be repeated, and run in several processes at once. A *PartitionKeyError
+// says that a container is there, but partitioned in another way.
+func (a *Account) Provision(ctx context.Context, database string, containers ...ContainerSpec) error {
+	db, err := a.client.NewDatabase(database)
+	if err != nil {
+		return err
+	}
+	if _, err := db.Read(ctx, nil); HasStatus(err, http.StatusNotFound) {
+		_, err = a.client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil)
+		if err != nil && !HasStatus(err, http.StatusConflict) {
+			return fmt.Errorf("create database %s: %w", database, wrap(err))
+		}
+	} else if err != nil {
+		return fmt.Errorf("read database %s: %w", database, wrap(err))
+	}
+	for _, spec := range containers {
+		if err := provisionContainer(ctx, db, spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func provisionContainer(ctx context.Context, db *azcosmos.DatabaseClient, spec ContainerSpec) error {
+	c, err := db.NewContainer(spec.Name)
+	if err != nil {
+		return err
+	}
+	want := spec.properties()
+	r, err := c.Read(ctx, nil)
+	if HasStatus(err, http.StatusNotFound) {
+		_, err = db.CreateContainer(ctx, want, nil)
+		if !HasStatus(err, http.StatusConflict) {
+			if err != nil {
+				return fmt.Errorf("create container %s: %w", spec.Name, wrap(err))
+			}
+			return nil
+		}
+		r, err = c.Read(ctx, nil) // another process was faster
+	}
+	if err != nil {
+		return fmt.Errorf("read container %s: %w", spec.Name, wrap(err))
+	}
+	have, need := r.ContainerProperties.PartitionKeyDefinition.Paths, want.PartitionKeyDefinition.Paths
+	if !slices.Equal(have, need) {
+		return &PartitionKeyError{spec.Name, have, need}
+	}
+	return nil
+}
+
+// policyFunc is a policy.
+type policyFunc func(*policy.Request) (*http.Response, error)
+
+// Do implements policy.Policy.
+func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
+
+// propertiesUntil returns a policy, per call, that gives up asking for the account's
+// properties when done is closed, and after propertiesTimeout. The first request of a client
+// waits for them, and azcosmos asks for a minute, even if nobody waits for the request.
+func propertiesUntil(done <-chan struct{}) policyFunc {
+	return func(req *policy.Request) (*http.Response, error) {
+		if strings.Trim(req.Raw().URL.Path, "/") != "" {
+			return req.Next()
+		}
+		asking, cancel := context.WithTimeout(req.Raw().Context(), propertiesTimeout)
+		defer cancel()
+		go func() {
+			select {
+			case <-done:
+				cancel()
+			case <-asking.Done():
+			}
+		}()
+		return req.WithContext(asking).Next()
+	}
+}
+
+// undiagnosed is a policy, per call, for clients whose Diagnostics nobody reads. To keep them
+// takes azcosmos a tenth of what it allocates, and of its time: it finds no place for them.
+type undiagnosed struct{}
+
+// Do implements policy.Policy.
+func (undiagnosed) Do(req *policy.Request) (*http.Response, error) {
+	return req.WithContext(withoutDiagnostics{req.Raw().Context()}).Next()
+}
+
+// withoutDiagnostics is a context in which azcosmos finds nothing of its own: all of that is
+// for diagnostics.
+type withoutDiagnostics struct{ context.Context }
+
+var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()
+
+// Value implements context.Context.
+func (c withoutDiagnostics) Value(key any) any {
+	if reflect.TypeOf(key).PkgPath() == azcosmosPackage {
+		return nil
+	}
+	return c.Context.Value(key)
+}

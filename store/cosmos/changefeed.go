@@ -1,0 +1,66 @@
+package cosmos
+
+import (
+	"context"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/tidwall/gjson"
+
+	"byline/store/changefeed"
+)
+
+// ChangeFeed returns the container as package changefeed takes it: as the source of changes,
+// or for the leases of a processor.
+func (c *Container) ChangeFeed() changefeed.Container { return changeFeed{c.client} }
+
+// changeFeed is a container whose pages of changes arrive undecoded.
+type changeFeed struct{ *azcosmos.ContainerClient }
+
+// ReadChangeFeed reads a page of the change feed.
+func (c changeFeed) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+	ctx, x := receivingItems(ctx)
+	page, err := c.ContainerClient.ReadChangeFeed(ctx, o)
+	page.Items = x.items
+	return page, err
+}
+
+// Tail follows the changes of a container from when it runs. While it does, items and pages
+// of the container are cached.
+type Tail struct {
+	*changefeed.Tail
+	following *following
+}
+
+// Tail makes a Tail, which hands the changes to handle unless that is nil. property names an
+// item's partition.
+func (c *Container) Tail(property string, handle changefeed.Handler, o changefeed.Options) *Tail {
+	if c.cache == nil {
+		if handle == nil {
+			handle = func(context.Context, [][]byte) error { return nil }
+		}
+		return &Tail{changefeed.NewTail(c.ChangeFeed(), handle, o), c.following}
+	}
+	c.following.poll.Store(int64(o.PollInterval))
+	observe := o.Observe
+	o.Observe = func(p changefeed.Progress) {
+		if observe != nil {
+			observe(p)
+		}
+		c.following.observe(p)
+	}
+	return &Tail{changefeed.NewTail(c.ChangeFeed(), func(ctx context.Context, items [][]byte) error {
+		for _, raw := range items {
+			c.cache.changes.changed(c.path, gjson.GetBytes(raw, property).Str)
+		}
+		if handle == nil {
+			return nil
+		}
+		return handle(ctx, items)
+	}, o), c.following}
+}
+
+// Run is changefeed.Tail's. When it ends, changes are not known any more.
+func (t *Tail) Run(ctx context.Context) error {
+	defer t.following.reset()
+	return t.Tail.Run(ctx)
+}

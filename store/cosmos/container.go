@@ -1,0 +1,174 @@
+package cosmos
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// Container is a container, of which every partition key is a single text.
+type Container struct {
+	*shared
+	client    *azcosmos.ContainerClient
+	database  string
+	path      string // /dbs/<database>/colls/<name>
+	following *following
+}
+
+// ETag is the version of an item.
+type ETag = azcore.ETag
+
+// Item is an item as it was read or written. The zero value is none.
+type Item struct {
+	Value []byte // JSON; nil if there is no item, or if it was not asked for
+	ETag  ETag
+}
+
+// Key names an item.
+type Key struct{ Partition, ID string }
+
+func partitionKey(s string) azcosmos.PartitionKey { return azcosmos.NewPartitionKeyString(s) }
+
+// ifMatch makes the options of a write that is conditional on an ETag, or of one without a
+// condition if that is "".
+func ifMatch(etag ETag) *azcosmos.ItemOptions {
+	if etag == "" {
+		return nil
+	}
+	return &azcosmos.ItemOptions{IfMatchEtag: &etag}
+}
+
+// Name returns the container's name.
+func (c *Container) Name() string { return c.client.ID() }
+
+// Read is a point read. It returns the zero Item if there is none.
+func (c *Container) Read(ctx context.Context, k Key) (Item, error) {
+	r, err := c.client.ReadItem(ctx, partitionKey(k.Partition), k.ID, nil)
+	if isMissing(err) {
+		return Item{}, nil
+	}
+	return Item{r.Value, r.ETag}, wrap(err)
+}
+
+// ReadMany reads items in one request for each partition key range, in no order; what does
+// not exist is left out. A single one is a point read, which costs less. An item may come
+// twice, of which the later is as new or newer.
+func (c *Container) ReadMany(ctx context.Context, keys []Key) ([][]byte, error) {
+	switch len(keys) {
+	case 0:
+		return nil, nil
+	case 1:
+		item, err := c.Read(ctx, keys[0])
+		if item.Value == nil || err != nil {
+			return nil, err
+		}
+		return [][]byte{item.Value}, nil
+	}
+	all := make([]azcosmos.ItemIdentity, len(keys))
+	for i, k := range keys {
+		all[i] = azcosmos.ItemIdentity{ID: k.ID, PartitionKey: partitionKey(k.Partition)}
+	}
+	ctx, x := receivingItems(ctx)
+	_, err := c.client.ReadManyItems(ctx, all, nil)
+	if err == nil {
+		err = ctx.Err() // azcosmos does not say that it has left some out then
+	}
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return x.items, nil
+}
+
+// Create creates an item. It fails with 409 if there is one.
+func (c *Container) Create(ctx context.Context, partition string, item []byte) error {
+	_, err := c.client.CreateItem(ctx, partitionKey(partition), item, nil)
+	return wrap(err)
+}
+
+// Replace replaces an item, if it still has the ETag when one is given: otherwise it fails
+// with 412. It returns the new ETag.
+func (c *Container) Replace(ctx context.Context, k Key, item []byte, etag ETag) (ETag, error) {
+	r, err := c.client.ReplaceItem(ctx, partitionKey(k.Partition), k.ID, item, ifMatch(etag))
+	return r.ETag, wrap(err)
+}
+
+// Delete deletes an item, under the condition of Replace.
+func (c *Container) Delete(ctx context.Context, k Key, etag ETag) error {
+	_, err := c.client.DeleteItem(ctx, partitionKey(k.Partition), k.ID, ifMatch(etag))
+	return wrap(err)
+}
+
+// Patch changes an item, under the conditions of the patch.
+func (c *Container) Patch(ctx context.Context, k Key, p Patch) (Item, error) {
+	o := ifMatch(p.IfMatch)
+	if p.ReturnItem {
+		if o == nil {
+			o = &azcosmos.ItemOptions{}
+		}
+		o.EnableContentResponseOnWrite = true
+	}
+	ctx, _ = sending(ctx, p.appendTo(nil))
+	r, err := c.client.PatchItem(ctx, partitionKey(k.Partition), k.ID, azcosmos.PatchOperations{}, o)
+	return Item{r.Value, r.ETag}, wrap(err)
+}
+
+// Query is a query of one partition, or of all.
+type Query struct {
+	Text          string
+	Partition     string
+	AllPartitions bool  // never on the request path
+	PageSize      int32 // items of a page, at most; 0: as Cosmos DB likes
+
+	parameters []azcosmos.QueryParameter
+}
+
+// With returns the query with a parameter more, which has a name such as "@id".
+func (q Query) With(name string, value any) Query {
+	q.parameters = append(slices.Clip(q.parameters), azcosmos.QueryParameter{Name: name, Value: value})
+	return q
+}
+
+func (q Query) arguments() (azcosmos.PartitionKey, *azcosmos.QueryOptions) {
+	o := &azcosmos.QueryOptions{PageSizeHint: q.PageSize, QueryParameters: q.parameters}
+	if q.AllPartitions {
+		return azcosmos.NewPartitionKey(), o
+	}
+	return partitionKey(q.Partition), o
+}
+
+// Query returns the pages of items that a query selects, which may be empty. An error is
+// the last that it returns.
+func (c *Container) Query(ctx context.Context, q Query) iter.Seq2[[][]byte, error] {
+	return pages(ctx, c, q, receivingItems, func(x *exchange) [][]byte { return x.items })
+}
+
+// QueryBodies is Query for callers that read pages by themselves, whole: an object whose
+// Documents are the items.
+func (c *Container) QueryBodies(ctx context.Context, q Query) iter.Seq2[[]byte, error] {
+	return pages(ctx, c, q, receiving, func(x *exchange) []byte { return x.body })
+}
+
+func pages[T any](ctx context.Context, c *Container, q Query, arrive func(context.Context) (context.Context, *exchange), of func(*exchange) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		key, o := q.arguments()
+		pager := c.client.NewQueryItemsPager(q.Text, key, o)
+		for pager.More() {
+			within, x := arrive(ctx)
+			if _, err := pager.NextPage(within); err != nil {
+				var none T
+				yield(none, wrap(err))
+				return
+			}
+			if !yield(of(x), nil) {
+				return
+			}
+		}
+	}
+}
+
+// nameOf returns the name of the container at a path.
+func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

@@ -1,0 +1,96 @@
+package cosmos
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+)
+
+// statusRetryWith is the status of a write that met another of the same item at that moment:
+// it was not done.
+const statusRetryWith = 449
+
+// Substatuses of a 404 that do not mean: there is no such item.
+const (
+	substatusReadSession = "1002" // no replica has come as far as the session token asks
+	substatusNoContainer = "1003" // there is no such database or container
+)
+
+// Error is an answer of Cosmos DB that is not a success, or the lack of an answer.
+type Error struct {
+	Status     int           // HTTP; 0 if there was no answer
+	Substatus  string        // x-ms-substatus; "" if there is none
+	RetryAfter time.Duration // of a 429: when a retry makes sense; 0 if unknown
+	Err        error         // azcosmos's, or why there was no answer
+}
+
+// Error returns the text of the cause.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrorOf returns the first Error in err's chain. Of an error that azcosmos has returned it
+// makes one, and so it does of every other: one without an answer. Nil for nil.
+func ErrorOf(err error) *Error {
+	var e *Error
+	var r *azcore.ResponseError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return e
+	case !errors.As(err, &r):
+		return &Error{Err: err}
+	}
+	e = &Error{Status: r.StatusCode, Err: err}
+	if r.RawResponse != nil {
+		e.Substatus = r.RawResponse.Header.Get(substatusHeader)
+		if d, err := time.ParseDuration(r.RawResponse.Header.Get("x-ms-retry-after-ms") + "ms"); err == nil {
+			e.RetryAfter = d
+		}
+	}
+	return e
+}
+
+// wrap is ErrorOf as an error.
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ErrorOf(err)
+}
+
+// HasStatus reports whether err is Cosmos DB's answer with one of these HTTP statuses.
+func HasStatus(err error, statuses ...int) bool {
+	e := ErrorOf(err)
+	return e != nil && e.Status != 0 && slices.Contains(statuses, e.Status)
+}
+
+// isMissing reports whether err is Cosmos DB's answer that there is no such item.
+func isMissing(err error) bool {
+	e := ErrorOf(err)
+	return e != nil && e.Status == http.StatusNotFound && e.Substatus != substatusNoContainer && e.Substatus != substatusReadSession
+}
+
+// NoContainer reports whether the database or the container does not exist.
+func (e *Error) NoContainer() bool { return e.Substatus == substatusNoContainer }
+
+// Unavailable reports whether Cosmos DB has not answered, cannot serve at the moment, or does
+// not serve this program: its key is wrong, it lacks a role, or there is no such container.
+func (e *Error) Unavailable() bool {
+	switch e.Status {
+	case 0, statusRetryWith, http.StatusRequestTimeout, http.StatusGone, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	case http.StatusNotFound:
+		return e.Substatus == substatusReadSession || e.NoContainer()
+	}
+	return e.NoContainer()
+}
+
+// Ambiguous reports whether a write that ended with this error may have been done.
+func (e *Error) Ambiguous() bool { return e.Status == 0 || slices.Contains(ambiguous, e.Status) }

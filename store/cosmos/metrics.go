@@ -1,0 +1,234 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Kind is a kind of operation on Cosmos DB.
+type Kind string
+
+// The kinds.
+const (
+	KindPointRead  Kind = "point read"
+	KindQuery      Kind = "query"
+	KindReadMany   Kind = "ReadMany"
+	KindBatch      Kind = "batch"
+	KindCreate     Kind = "create"
+	KindReplace    Kind = "replace"
+	KindPatch      Kind = "patch"
+	KindDelete     Kind = "delete"
+	KindChangeFeed Kind = "change feed"
+	KindMetadata   Kind = "metadata" // or write it
+	KindCached     Kind = "cache"    // no request: it was cached, or read for another caller
+)
+
+// Operation is an operation on Cosmos DB that has ended, all its tries together. A
+// ReadMany is one for each partition key range that it asks, and a query one for each
+// page.
+type Operation struct {
+	Pattern      Pattern
+	Kind         Kind
+	Container    string // "" if it was about none
+	PartitionKey string // as JSON, such as ["a"]; "" if it named none
+	Range        string // the id of the partition key range that answered last; "" if none did
+	RU           float64
+	Took         time.Duration // waits between tries included
+	Tries        int           // requests that were sent
+}
+
+// meter accounts for all requests of accounts, those included that fail, are throttled, or
+// are tried again. Requests without an answer count as free: their charge is not known.
+type meter struct {
+	begun, hits, requests, ru, errors, throttles, ranges *prometheus.CounterVec
+	seconds                                              *prometheus.HistogramVec
+
+	mu       sync.Mutex                                  // of changes
+	patterns atomic.Pointer[map[Pattern]*patternMetrics] // never changed, but replaced
+}
+
+// patternMetrics are those of one pattern.
+type patternMetrics struct {
+	begun, hits, requests, ru, errors, throttles prometheus.Counter
+	seconds                                      prometheus.Observer
+}
+
+// newMeter returns the meter of a registry, which it registers if there is none. The metrics
+// have the names and labels that docs/cost.md lists.
+func newMeter(r prometheus.Registerer) (*meter, error) {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	m := &meter{
+		ranges:    counter("byline_cosmos_range_request_units_total", "Request units that Cosmos DB has charged, by partition key range.", "container", "range"),
+		begun:     counter("byline_access_total", "How often each access pattern was used, whatever it took.", "pattern"),
+		hits:      counter("byline_cache_hits_total", "Reads that were answered without a request to Cosmos DB.", "pattern"),
+		requests:  counter("byline_cosmos_requests_total", "Requests to Cosmos DB, each try counted.", "pattern"),
+		ru:        counter("byline_cosmos_request_units_total", "Request units that Cosmos DB has charged.", "pattern"),
+		errors:    counter("byline_cosmos_errors_total", "Requests that Cosmos DB could not or would not serve, or did not answer.", "pattern"),
+		throttles: counter("byline_cosmos_throttles_total", "Requests that Cosmos DB refused for want of request units (429).", "pattern"),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_cosmos_request_seconds", Help: "How long requests to Cosmos DB took.",
+			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"pattern"}),
+	}
+	m.patterns.Store(&map[Pattern]*patternMetrics{})
+	err := r.Register(m)
+	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
+		if have, ok := there.ExistingCollector.(*meter); ok {
+			return have, nil
+		}
+	}
+	m.add(ChangeFeed, Leases, Metadata, Unnamed)
+	return m, err
+}
+
+func (m *meter) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.begun, m.hits, m.requests, m.ru, m.errors, m.throttles, m.ranges, m.seconds}
+}
+
+// Describe implements prometheus.Collector.
+func (m *meter) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(to)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *meter) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(to)
+	}
+}
+
+// of returns the metrics of a pattern.
+func (m *meter) of(p Pattern) *patternMetrics {
+	if known := (*m.patterns.Load())[p]; known != nil {
+		return known
+	}
+	m.add(p)
+	return (*m.patterns.Load())[p]
+}
+
+// add makes the metrics of patterns that have none.
+func (m *meter) add(patterns ...Pattern) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := maps.Clone(*m.patterns.Load())
+	for _, p := range patterns {
+		if all[p] == nil {
+			name := string(p)
+			all[p] = &patternMetrics{m.begun.WithLabelValues(name), m.hits.WithLabelValues(name), m.requests.WithLabelValues(name), m.ru.WithLabelValues(name),
+				m.errors.WithLabelValues(name), m.throttles.WithLabelValues(name), m.seconds.WithLabelValues(name)}
+		}
+	}
+	m.patterns.Store(&all)
+}
+
+// hit accounts for a read that was answered from the cache.
+func (m *meter) hit(ctx context.Context, container, partition string) {
+	s := scopeOf(ctx)
+	m.of(s.pattern).hits.Inc()
+	if s.record != nil {
+		s.record(ctx, &Operation{Pattern: s.pattern, Kind: KindCached, Container: container, PartitionKey: `["` + partition + `"]`})
+	}
+}
+
+// meterCalls is a policy, per call: it makes what meterTries adds to, and hands it to
+// the recorder of the context.
+type meterCalls struct{}
+
+// Do implements policy.Policy.
+func (meterCalls) Do(req *policy.Request) (*http.Response, error) {
+	ctx := req.Raw().Context()
+	s := scopeOf(ctx)
+	o := operationOf(req.Raw(), s.pattern)
+	req.SetOperationValue(o)
+	began := time.Now()
+	resp, err := req.Next()
+	if s.record != nil {
+		o.Took = time.Since(began)
+		s.record(ctx, o)
+	}
+	return resp, err
+}
+
+// operationOf tells what a request is about.
+func operationOf(r *http.Request, p Pattern) *Operation {
+	o := &Operation{Pattern: p}
+	_, rest, _ := strings.Cut(r.URL.Path, "/colls/")
+	var items string
+	o.Container, items, _ = strings.Cut(rest, "/")
+	if o.Container == leasesContainer {
+		o.Pattern = Leases
+	}
+	h := r.Header
+	if key := h[partitionHeader]; len(key) > 0 {
+		o.PartitionKey = key[0]
+	}
+	switch {
+	case !strings.HasPrefix(items, "docs"):
+		o.Kind, o.Pattern = KindMetadata, Metadata
+	case r.Method == http.MethodPut:
+		o.Kind = KindReplace
+	case r.Method == http.MethodPatch:
+		o.Kind = KindPatch
+	case r.Method == http.MethodDelete:
+		o.Kind = KindDelete
+	case r.Method == http.MethodGet && len(h["A-Im"]) > 0:
+		o.Kind, o.Pattern = KindChangeFeed, ChangeFeed
+	case r.Method == http.MethodGet:
+		o.Kind = KindPointRead
+	case len(h["X-Ms-Cosmos-Is-Batch-Request"]) > 0:
+		o.Kind = KindBatch
+	case len(h["X-Ms-Documentdb-Query"]) == 0:
+		o.Kind = KindCreate
+	case len(h["X-Ms-Documentdb-Partitionkeyrangeid"]) > 0: // azcosmos names a range for nothing else
+		o.Kind = KindReadMany
+	default:
+		o.Kind = KindQuery
+	}
+	return o
+}
+
+// meterTries is a policy, per try.
+type meterTries struct{ *meter }
+
+// Do implements policy.Policy.
+func (m meterTries) Do(req *policy.Request) (*http.Response, error) {
+	var o *Operation
+	req.OperationValue(&o) // of meterCalls
+	began := time.Now()
+	resp, err := req.Next()
+	p := m.of(o.Pattern)
+	p.requests.Inc()
+	p.seconds.Observe(time.Since(began).Seconds())
+	o.Tries++
+	if err != nil {
+		if req.Raw().Context().Err() != context.Canceled { // the caller has gone; with a deadline it waited
+			p.errors.Inc()
+		}
+		return resp, err
+	}
+	switch s := resp.StatusCode; {
+	case s == http.StatusTooManyRequests:
+		p.throttles.Inc()
+	case s >= 500 || (&Error{Status: s}).Unavailable():
+		p.errors.Inc()
+	}
+	if ru, err := strconv.ParseFloat(resp.Header.Get("X-Ms-Request-Charge"), 64); err == nil && ru > 0 {
+		o.RU += ru
+		p.ru.Add(ru)
+		o.Range = resp.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid")
+		m.ranges.WithLabelValues(o.Container, o.Range).Add(ru)
+	}
+	return resp, nil
+}
