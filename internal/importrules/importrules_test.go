@@ -1,0 +1,87 @@
+// Package importrules holds the rules of which package may import which.
+package importrules
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rules say who may import what, tests excepted. Packages are named by their folders in the
+// module; what is below a folder counts as the folder.
+var rules = []struct {
+	imported string   // an import path, and what is below it
+	by       []string // folders
+}{
+	{"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos", []string{"store/cosmos", "store/changefeed", "bench"}},
+}
+
+// imports lists the packages that the module's code imports, tests excepted, by folder.
+func imports(t *testing.T, root string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") && file != root):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		folder = filepath.ToSlash(folder)
+		for _, i := range parsed.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			all[folder] = append(all[folder], imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// within reports whether a package is another, or below it.
+func within(pkg, other string) bool { return pkg == other || strings.HasPrefix(pkg, other+"/") }
+
+func TestImportRules(t *testing.T) {
+	all := imports(t, path.Join("..", ".."))
+	for _, rule := range rules {
+		importers := 0
+		for folder, imported := range all {
+			for _, i := range imported {
+				if !within(i, rule.imported) {
+					continue
+				}
+				importers++
+				allowed := false
+				for _, by := range rule.by {
+					allowed = allowed || within(folder, by)
+				}
+				if !allowed {
+					t.Errorf("%s imports %s: only %s may", folder, i, strings.Join(rule.by, ", "))
+				}
+			}
+		}
+		if importers == 0 {
+			t.Errorf("nothing imports %s", rule.imported)
+		}
+	}
+}
