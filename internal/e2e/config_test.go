@@ -150,7 +150,7 @@ func TestEmptyNames(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	readme, err := os.ReadFile(servertest.Path("README.md"))
+	readme, err := os.ReadFile(servertest.Path("docs/configuration.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestHelp(t *testing.T) {
 		}
 		for _, name := range regexp.MustCompile(`\$[A-Z_]+`).FindAllString(out.String(), -1) {
 			if !bytes.Contains(readme, []byte("`"+name[1:])) {
-				t.Errorf("README.md does not name %s", name)
+				t.Errorf("docs/configuration.md does not name %s", name)
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	if len(shown) < 8 || !maps.Equal(shown, documented) {
-		t.Errorf("--help shows %v\nREADME.md has %v", slices.Sorted(maps.Keys(shown)), slices.Sorted(maps.Keys(documented)))
+		t.Errorf("--help shows %v\ndocs/configuration.md has %v", slices.Sorted(maps.Keys(shown)), slices.Sorted(maps.Keys(documented)))
 	}
 }
 
