@@ -17,6 +17,8 @@ import (
 
 	"byline/bench/load"
 	"byline/graph"
+	"byline/graph/auth"
+	"byline/graph/cost"
 	"byline/internal/account"
 	"byline/internal/secrettest"
 	"byline/store/seed"
@@ -35,7 +37,7 @@ func blogServer(t *testing.T) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := seed.Article(1, 2, graph.DemoUserID)
+	content := seed.Article(1, 2, auth.DemoUserID)
 	if err := errors.Join(blog.Provision(t.Context()), blog.FillFeed(t.Context()), seed.Load(t.Context(), content, blog, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +45,8 @@ func blogServer(t *testing.T) *httptest.Server {
 	projecting := make(chan error, 1)
 	go func() { projecting <- blog.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-projecting })
-	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: graph.DemoVerifier(), Streams: ctx, Logger: log, Metrics: db.Metrics,
-		RUPerRequest: graph.Budget{RU: 400}, AnswerBytes: 8 << 20, Development: true})
+	handler, err := graph.NewHandler(graph.Options{Store: blog, Verifier: auth.DemoVerifier(), Streams: ctx, Logger: log, Metrics: db.Metrics,
+		RUPerRequest: cost.Budget{RU: 400}, ResponseCacheBytes: 8 << 20, Development: true})
 	if err != nil {
 		t.Fatal(err)
 	}

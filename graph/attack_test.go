@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/oidctest"
 	"byline/internal/secrettest"
 	"byline/store"
 )
@@ -24,14 +25,14 @@ type fortress struct {
 	*blog
 	t        *testing.T
 	server   *httptest.Server
-	provider *provider
+	provider *oidctest.Provider
 	mallory  string // a good token
 }
 
 func newFortress(t *testing.T) *fortress {
-	p := newProvider(t)
-	f := &fortress{t: t, provider: p, mallory: p.token(t, map[string]any{"sub": "mallory"})}
-	f.blog = smallBlog(t, Options{Verifier: p.verifier(t), Logger: secrettest.Logger()})
+	p := oidctest.New(t)
+	f := &fortress{t: t, provider: p, mallory: p.Token(t, map[string]any{"sub": "mallory"})}
+	f.blog = smallBlog(t, Options{Verifier: verifierOf(t, p), Logger: secrettest.Logger()})
 	f.server = httptest.NewServer(f.blog)
 	t.Cleanup(f.server.Close)
 	a := f.send(attack{token: f.mallory, query: `mutation { createUser(input: {username: "mallory"}) { user { id } } }`})
@@ -238,7 +239,7 @@ func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
 		"mutation hidden in a fragment":          {query: `mutation { ...F } fragment F on Mutation { deletePost(input: {id: "<post:moths>"}) { deletedPostId } }`, code: "UNAUTHENTICATED"},
 
 		"forged id: of nothing":                m(deletePost, id("bm9uc2Vuc2U"), "BAD_USER_INPUT"),
-		"forged id: a post that is not there":  m(deletePost, id(postGlobalID("absent")), "NOT_FOUND"),
+		"forged id: an unknown post":           m(deletePost, id(postGlobalID("absent")), "NOT_FOUND"),
 		"forged id: a comment in another post": m(deleteComment, id(commentGlobalID(&store.Comment{PostID: f.postID(t, "notes"), ID: moths})), "NOT_FOUND"),
 		"forged id: a post as its own comment": m(deleteComment, id(commentGlobalID(&store.Comment{PostID: moths, ID: moths})), "NOT_FOUND"),
 		"forged id: a like as a comment":       m(deleteComment, id(commentGlobalID(&store.Comment{PostID: moths, ID: "like-" + subjectID("ada")})), "NOT_FOUND"),
@@ -268,7 +269,7 @@ func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
 	f.run(t, attacks)
 }
 
-// What is wrong with the request itself, whoever sends it.
+// Malformed requests.
 func TestAttacksByRequests(t *testing.T) {
 	f := newFortress(t)
 	const mutation = `{"query":"mutation { createPost(input: {title: \"t\", content: \"c\"}) { post { id } } }"}`
@@ -326,9 +327,9 @@ func TestAttacksByRequests(t *testing.T) {
 		"invalid UTF-8: overlong":                {body: "{\"query\":\"{ userByUsername(username: \\\"\xc0\xaf\\\") { id } }\"}", code: "BAD_USER_INPUT"},
 		"invalid UTF-8 in the URL":               {method: "GET", target: `/graphql?query={userByUsername(username:"%ff"){id}}`, code: "BAD_USER_INPUT"},
 		"invalid UTF-8 in the URL's variables":   {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"%ff"}`, code: "BAD_USER_INPUT"},
-		"half a character in a variable":         {token: f.mallory, body: `{"query":"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }","variables":{"t":"a\ud800b"}}`, code: "BAD_USER_INPUT"},
-		"half a character in the document":       {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`, code: "BAD_USER_INPUT"},
-		"half a character in the URL":            {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"\udfff"}`, code: "BAD_USER_INPUT"},
+		"an unpaired surrogate in a variable":    {token: f.mallory, body: `{"query":"mutation($t: String!) { createPost(input: {title: $t, content: $t}) { post { id } } }","variables":{"t":"a\ud800b"}}`, code: "BAD_USER_INPUT"},
+		"an unpaired surrogate in the document":  {token: f.mallory, body: `{"query":"mutation { createPost(input: {title: \"a\\ud800b\", content: \"c\"}) { post { id } } }"}`, code: "BAD_USER_INPUT"},
+		"an unpaired surrogate in the URL":       {method: "GET", target: `/graphql?query=query($u:String!){userByUsername(username:$u){id}}&variables={"u":"\udfff"}`, code: "BAD_USER_INPUT"},
 		"another character set":                  {body: plain, header: map[string]string{"Content-Type": "application/json; charset=utf-7"}, code: "BAD_USER_INPUT"},
 		"UTF-16":                                 {body: "\xff\xfe{\x00}\x00", code: "BAD_USER_INPUT"},
 		"NUL in the body":                        {body: "{\"query\":\"{ __typename\x00 }\"}", code: "BAD_USER_INPUT"},
@@ -382,7 +383,7 @@ func TestLookAlikeUsernames(t *testing.T) {
 		"the dotless i":          "\u0131ada",
 		"a space at the end":     "ada ",
 		"a no-break space":       "ada\u00a0",
-		"a hyphen that is none":  "ada\u2010",
+		"a Unicode hyphen":       "ada\u2010",
 		"a line end":             "ada\n",
 		"NUL":                    "ada\x00",
 		"a full stop":            "ada.",
@@ -391,7 +392,7 @@ func TestLookAlikeUsernames(t *testing.T) {
 	} {
 		variables := map[string]any{"u": lookAlike}
 		attacks[name+": rename"] = attack{token: f.mallory, query: `mutation($u: String!) { updateUser(input: {username: $u}) { user { id } } }`, variables: variables, code: "BAD_USER_INPUT"}
-		attacks[name+": create"] = attack{token: f.provider.token(t, map[string]any{"sub": name}), query: `mutation($u: String!) { createUser(input: {username: $u}) { user { id } } }`, variables: variables, code: "BAD_USER_INPUT"}
+		attacks[name+": create"] = attack{token: f.provider.Token(t, map[string]any{"sub": name}), query: `mutation($u: String!) { createUser(input: {username: $u}) { user { id } } }`, variables: variables, code: "BAD_USER_INPUT"}
 		attacks[name+": look up"] = attack{query: `query($u: String!) { userByUsername(username: $u) { id } }`, variables: variables, data: `{"userByUsername":null}`}
 	}
 	attacks["another case"] = attack{token: f.mallory, query: `mutation { updateUser(input: {username: "Ada"}) { user { id } } }`, code: "CONFLICT"}
@@ -485,7 +486,7 @@ func TestHostileTextsAreText(t *testing.T) {
 			t.Errorf("%s has %d of %d", where, n, len(hostileTexts))
 		}
 	}
-	// What is no free text takes none of them.
+	// Fields that are not free text refuse all of them.
 	for _, text := range hostileTexts {
 		for field, a := range map[string]attack{
 			"id":    {query: `query($t: String!) { feed(after: $t) { edges { cursor } } }`, variables: map[string]any{"t": text}},

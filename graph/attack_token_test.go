@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"byline/graph/auth"
+	"byline/internal/oidctest"
 	"byline/internal/secrettest"
 )
 
@@ -23,10 +25,9 @@ import (
 func TestAttacksByTokens(t *testing.T) {
 	f := newFortress(t)
 	p := f.provider
-	p.mu.Lock()
-	public, name := &p.key.PublicKey, p.name
-	p.mu.Unlock()
-	stranger := newKey(t)
+	key, name := p.SigningKey()
+	public := &key.PublicKey
+	stranger := oidctest.NewKey(t)
 	good := strings.Split(f.mallory, ".")
 	part := func(v any) string {
 		b, err := json.Marshal(v)
@@ -40,7 +41,7 @@ func TestAttacksByTokens(t *testing.T) {
 	kid := header{"kid": name}
 	mallory := claims{"sub": "mallory"}
 	at := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
-	of := func(more claims) string { more["sub"] = "mallory"; return p.token(t, more) }
+	of := func(more claims) string { more["sub"] = "mallory"; return p.Token(t, more) }
 	joined := func(parts ...string) string { return secrettest.Secret(strings.Join(parts, ".")) }
 	headed := func(h claims) string { return joined(part(h), good[1], good[2]) }
 
@@ -68,7 +69,7 @@ func TestAttacksByTokens(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &stranger.PublicKey, KeyID: "x"}}})
 	}))
 	defer elsewhere.Close()
-	other := newProvider(t)
+	other := oidctest.New(t)
 
 	attacks := map[string]attack{}
 	for name, token := range map[string]string{
@@ -80,40 +81,40 @@ func TestAttacksByTokens(t *testing.T) {
 		"alg of nothing":                    joined(part(claims{"alg": ""}), good[1], ""),
 		"no alg":                            joined(part(claims{"kid": name}), good[1], good[2]),
 		"alg that is a list":                headed(claims{"alg": []string{"ES256", "none"}, "kid": name}),
-		"HS256 with the public key, PEM":    p.signed(t, jose.HS256, asPEM, kid, mallory),
-		"HS256 with the public key, DER":    p.signed(t, jose.HS256, der, kid, mallory),
-		"HS256 with the public key, JWK":    p.signed(t, jose.HS256, asJWK, kid, mallory),
-		"HS256 with the public key, point":  p.signed(t, jose.HS256, point, kid, mallory),
-		"HS512 with the public key, PEM":    p.signed(t, jose.HS512, asPEM, kid, mallory),
-		"HS256 with a guessed secret":       p.signed(t, jose.HS256, []byte(strings.Repeat("secret", 6)), kid, mallory),
-		"another algorithm":                 p.signed(t, jose.RS256, rsaKey, kid, mallory),
-		"another key":                       p.signed(t, jose.ES256, stranger, header{"kid": "x"}, mallory),
-		"another key, under the same name":  p.signed(t, jose.ES256, stranger, kid, mallory),
-		"another key, without a name":       p.signed(t, jose.ES256, stranger, nil, mallory),
-		"a key in the token":                p.signed(t, jose.ES256, stranger, header{"kid": name, "jwk": jose.JSONWebKey{Key: &stranger.PublicKey}}, mallory),
-		"the address of a key":              p.signed(t, jose.ES256, stranger, header{"kid": "x", "jku": elsewhere.URL}, mallory),
-		"the address of a certificate":      p.signed(t, jose.ES256, stranger, header{"kid": "x", "x5u": elsewhere.URL}, mallory),
-		"a key's name that is a path":       p.signed(t, jose.ES256, stranger, header{"kid": "../../../../dev/null"}, mallory),
-		"a key's name that is SQL":          p.signed(t, jose.ES256, stranger, header{"kid": "x' UNION SELECT 'k"}, mallory),
+		"HS256 with the public key, PEM":    p.Signed(t, jose.HS256, asPEM, kid, mallory),
+		"HS256 with the public key, DER":    p.Signed(t, jose.HS256, der, kid, mallory),
+		"HS256 with the public key, JWK":    p.Signed(t, jose.HS256, asJWK, kid, mallory),
+		"HS256 with the public key, point":  p.Signed(t, jose.HS256, point, kid, mallory),
+		"HS512 with the public key, PEM":    p.Signed(t, jose.HS512, asPEM, kid, mallory),
+		"HS256 with a guessed secret":       p.Signed(t, jose.HS256, []byte(strings.Repeat("secret", 6)), kid, mallory),
+		"another algorithm":                 p.Signed(t, jose.RS256, rsaKey, kid, mallory),
+		"another key":                       p.Signed(t, jose.ES256, stranger, header{"kid": "x"}, mallory),
+		"another key, under the same name":  p.Signed(t, jose.ES256, stranger, kid, mallory),
+		"another key, without a name":       p.Signed(t, jose.ES256, stranger, nil, mallory),
+		"a key in the token":                p.Signed(t, jose.ES256, stranger, header{"kid": name, "jwk": jose.JSONWebKey{Key: &stranger.PublicKey}}, mallory),
+		"the address of a key":              p.Signed(t, jose.ES256, stranger, header{"kid": "x", "jku": elsewhere.URL}, mallory),
+		"the address of a certificate":      p.Signed(t, jose.ES256, stranger, header{"kid": "x", "x5u": elsewhere.URL}, mallory),
+		"a key's name that is a path":       p.Signed(t, jose.ES256, stranger, header{"kid": "../../../../dev/null"}, mallory),
+		"a key's name that is SQL":          p.Signed(t, jose.ES256, stranger, header{"kid": "x' UNION SELECT 'k"}, mallory),
 		"a header that must be understood":  joined(part(claims{"alg": "ES256", "kid": name, "crit": []string{"b64"}, "b64": false}), good[1], good[2]),
 		"another issuer":                    of(claims{"iss": "https://evil.example"}),
 		"another issuer, below this one":    of(claims{"iss": p.URL + "/evil"}),
 		"no issuer":                         of(claims{"iss": nil}),
-		"another provider":                  other.token(t, mallory),
-		"another provider, in its name":     other.token(t, claims{"sub": "mallory", "iss": p.URL}),
+		"another provider":                  other.Token(t, mallory),
+		"another provider, in its name":     other.Token(t, claims{"sub": "mallory", "iss": p.URL}),
 		"another audience":                  of(claims{"aud": "another"}),
 		"an audience that contains it":      of(claims{"aud": "byline.evil.example"}),
 		"no audience":                       of(claims{"aud": nil}),
 		"an empty list of audiences":        of(claims{"aud": []string{}}),
-		"expired":                           of(claims{"exp": at(-2 * clockSkew)}),
+		"expired":                           of(claims{"exp": at(-2 * auth.ClockSkew)}),
 		"expired long ago":                  of(claims{"exp": 0}),
 		"an expiry that is a text":          of(claims{"exp": "9999999999"}),
 		"no expiry":                         of(claims{"exp": nil}),
-		"not yet valid":                     of(claims{"nbf": at(2*clockSkew + time.Second)}),
-		"no subject":                        p.token(t, claims{"sub": nil}),
-		"an empty subject":                  p.token(t, claims{"sub": ""}),
-		"a subject that is a list":          p.token(t, claims{"sub": []string{"mallory"}}),
-		"a token to sign somebody out":      p.signed(t, jose.ES256, p.key, header{"kid": name, "typ": "logout+jwt"}, mallory),
+		"not yet valid":                     of(claims{"nbf": at(2*auth.ClockSkew + time.Second)}),
+		"no subject":                        p.Token(t, claims{"sub": nil}),
+		"an empty subject":                  p.Token(t, claims{"sub": ""}),
+		"a subject that is a list":          p.Token(t, claims{"sub": []string{"mallory"}}),
+		"a token to sign somebody out":      p.Signed(t, jose.ES256, key, header{"kid": name, "typ": "logout+jwt"}, mallory),
 		"claims of another":                 joined(good[0], part(claims{"iss": p.URL, "aud": "byline", "sub": "ada", "exp": at(time.Hour)}), good[2]),
 		"no signature":                      joined(good[0], good[1], ""),
 		"a signature of zeros":              joined(good[0], good[1], base64.RawURLEncoding.EncodeToString(make([]byte, 64))),
@@ -128,7 +129,7 @@ func TestAttacksByTokens(t *testing.T) {
 		"prototype-like":                    "__proto__",
 		"SQL":                               "' OR 1=1 --",
 		"a token of 9 KB":                   joined(good[0], good[1], strings.Repeat("A", 9<<10)),
-		"a token with 9 KB of claims":       p.token(t, claims{"sub": "mallory", "x": strings.Repeat("a", 9<<10)}),
+		"a token with 9 KB of claims":       p.Token(t, claims{"sub": "mallory", "x": strings.Repeat("a", 9<<10)}),
 		"a token of half a megabyte":        strings.Repeat("A", 1<<19),
 		"deep JSON in the claims":           joined(good[0], base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("[", 5000))), good[2]),
 		"a header that is no JSON":          joined(base64.RawURLEncoding.EncodeToString([]byte("\xff\x00")), good[1], good[2]),

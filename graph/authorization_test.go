@@ -11,13 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"byline/graph/fields"
+	"byline/internal/oidctest"
 	"byline/store"
 )
 
 // A mutation without a rule is not served.
 func TestEveryMutationHasARule(t *testing.T) {
-	rules := mutationRules
-	t.Cleanup(func() { mutationRules = rules })
+	rules := fields.Table["Mutation"]
+	t.Cleanup(func() { fields.Table["Mutation"] = rules })
 	start := func() error {
 		_, err := NewHandler(Options{Store: &store.Store{}})
 		return err
@@ -26,23 +28,23 @@ func TestEveryMutationHasARule(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range rules {
-		mutationRules = maps.Clone(rules)
-		delete(mutationRules, name)
+		fields.Table["Mutation"] = maps.Clone(rules)
+		delete(fields.Table["Mutation"], name)
 		if err := start(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s without a rule: %v", name, err)
 		}
-		mutationRules[name] = nil
+		fields.Table["Mutation"][name] = fields.Field{}
 		if err := start(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s with an empty rule: %v", name, err)
 		}
 	}
-	mutationRules = maps.Clone(rules)
-	mutationRules["deleteEverything"] = []relation{moderator}
+	fields.Table["Mutation"] = maps.Clone(rules)
+	fields.Table["Mutation"]["deleteEverything"] = fields.Field{Rule: []fields.Relation{fields.Moderator}}
 	if err := start(); err == nil || !strings.Contains(err.Error(), "deleteEverything") {
 		t.Errorf("a rule without a mutation: %v", err)
 	}
-	mutationRules = rules
-	schema := servedSchema(false)
+	fields.Table["Mutation"] = rules
+	schema := Schema(false)
 	more := *schema.Mutation
 	more.Fields = append(slices.Clone(more.Fields), &ast.FieldDefinition{Name: "banUser"})
 	if err := checkRules(&more); err == nil || !strings.Contains(err.Error(), "banUser") {
@@ -56,7 +58,7 @@ func TestAuthorizationTableIsDocumented(t *testing.T) {
 	table.WriteString("| mutation | who may execute it |\n|---|---|\n")
 	for _, f := range readSchema(t).Mutation.Fields {
 		var who []string
-		for _, r := range mutationRules[f.Name] {
+		for _, r := range fields.Lookup("Mutation", f.Name).Rule {
 			who = append(who, string(r))
 		}
 		fmt.Fprintf(&table, "| `%s` | %s |\n", f.Name, strings.Join(who, ", "))
@@ -75,10 +77,10 @@ func TestAuthorizationTableIsDocumented(t *testing.T) {
 // Where a rule asks for the author, everybody is tried: nobody, somebody without a
 // user, another user, moderators, and the author.
 func TestAuthorization(t *testing.T) {
-	p := newProvider(t)
-	b := newBlog(t, Options{Verifier: p.verifier(t)})
+	p := oidctest.New(t)
+	b := newBlog(t, Options{Verifier: verifierOf(t, p)})
 	bearer := func(name string, roles ...string) string {
-		return p.token(t, map[string]any{"sub": name, "roles": roles})
+		return p.Token(t, map[string]any{"sub": name, "roles": roles})
 	}
 	ada, grace := bearer("ada"), bearer("grace")
 	others := map[string]struct {
@@ -124,9 +126,9 @@ func TestAuthorization(t *testing.T) {
 		left := post(t, b, "", `query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content } ... on Comment { text: content } } }`, map[string]any{"ids": ids})
 		return a, string(left.Data) != `{"nodes":[{"title":"t","content":"c"},{"text":"c"}]}`
 	}
-	for name, rule := range mutationRules {
-		if _, ok := mutations[name]; ok != slices.Contains(rule, author) {
-			t.Errorf("%s: %v", name, rule)
+	for name, row := range fields.Table["Mutation"] {
+		if _, ok := mutations[name]; ok != slices.Contains(row.Rule, fields.Author) {
+			t.Errorf("%s: %v", name, row.Rule)
 		}
 	}
 	for name := range mutations {
@@ -136,7 +138,7 @@ func TestAuthorization(t *testing.T) {
 				switch {
 				case other.token == "":
 					want = "UNAUTHENTICATED"
-				case other.moderator && slices.Contains(mutationRules[name], moderator):
+				case other.moderator && slices.Contains(fields.Lookup("Mutation", name).Rule, fields.Moderator):
 					want = ""
 				}
 				if a, changed := try(t, name, other.token); a.code() != want || changed != (want == "") {
@@ -160,10 +162,10 @@ func TestAuthorization(t *testing.T) {
 	})
 }
 
-func TestModeratorsOfWhatIsNotThere(t *testing.T) {
-	p := newProvider(t)
-	b := smallBlog(t, Options{Verifier: p.verifier(t)})
-	token := p.token(t, map[string]any{"roles": []string{"moderator"}})
+func TestModerator_UnknownItemIsNotFound(t *testing.T) {
+	p := oidctest.New(t)
+	b := smallBlog(t, Options{Verifier: verifierOf(t, p)})
+	token := p.Token(t, map[string]any{"roles": []string{"moderator"}})
 	for _, query := range []string{
 		`mutation { deletePost(input: {id: "` + postGlobalID("absent") + `"}) { deletedPostId } }`,
 		b.fill(`mutation { deleteComment(input: {id: "` + commentGlobalID(&store.Comment{PostID: b.postID(t, "moths"), ID: "absent"}) + `"}) { deletedCommentId } }`),

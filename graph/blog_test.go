@@ -18,6 +18,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/graph/auth"
+	"byline/graph/fields"
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
@@ -30,7 +32,7 @@ import (
 type blog struct {
 	http.Handler
 	store *store.Store
-	// projector is the same blog under a clock that stands still: what looks at the
+	// projector is the same blog under a clock that does not move: what looks at the
 	// other one makes it tick.
 	projector *store.Store
 	wire      *wire
@@ -109,7 +111,7 @@ func describeRequest(r *http.Request) wireRequest {
 }
 
 // isReadMany looks for how azcosmos names the ids in the text of a query, and leaves
-// the body as it was.
+// the body unchanged.
 func isReadMany(r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -206,7 +208,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *blog 
 	}
 	o.Store, o.Metrics = s, registry
 	if o.Verifier == nil {
-		o.Verifier = DemoVerifier()
+		o.Verifier = auth.DemoVerifier()
 	}
 	if o.Logger == nil {
 		o.Logger = secrettest.Logger()
@@ -234,7 +236,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *blog 
 // key returns a new idempotency key, so that ids are the same each time.
 func (b *blog) key() string { return fmt.Sprint("row ", b.rows.Add(1)) }
 
-func subjectID(name string) string { return store.UserID(DemoIssuer, name) }
+func subjectID(name string) string { return store.UserID(auth.DemoIssuer, name) }
 
 // user signs a user up.
 func (b *blog) user(t testing.TB, name string) string {
@@ -301,7 +303,7 @@ func (b *blog) settle(t testing.TB) {
 
 func (b *blog) settled(t testing.TB) bool {
 	t.Helper()
-	page, err := b.store.Feed(t.Context(), store.Paging{First: maxFirst})
+	page, err := b.store.Feed(t.Context(), store.Paging{First: fields.MaxPage})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +312,7 @@ func (b *blog) settled(t testing.TB) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := b.store.UserPosts(t.Context(), p.AuthorID, store.Paging{First: maxFirst})
+		own, err := b.store.UserPosts(t.Context(), p.AuthorID, store.Paging{First: fields.MaxPage})
 		if err != nil {
 			t.Fatal(err)
 		}

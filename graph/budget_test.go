@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
+	"byline/graph/cost"
 	"byline/store"
 )
 
@@ -19,13 +18,13 @@ const wholeFeed = `{ feed(first: 100) { edges { node { title } } } }` // predict
 func TestBudgetPerRequest(t *testing.T) {
 	var log bytes.Buffer
 	for name, tt := range map[string]struct {
-		budget   Budget
+		budget   cost.Budget
 		code     string
 		exceeded float64
 	}{
-		"within":        {Budget{RU: 7}, "", 0},
-		"over":          {Budget{RU: 6}, "QUERY_TOO_EXPENSIVE", 1},
-		"over, measure": {Budget{RU: 6, Measure: true}, "", 1},
+		"within":        {cost.Budget{RU: 7}, "", 0},
+		"over":          {cost.Budget{RU: 6}, "QUERY_TOO_EXPENSIVE", 1},
+		"over, measure": {cost.Budget{RU: 6, Measure: true}, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log.Reset()
@@ -46,7 +45,7 @@ func TestBudgetPerRequest(t *testing.T) {
 }
 
 // A budget that a mutation can never be within is told at the start.
-func TestMutationsOverBudget(t *testing.T) {
+func TestBudgets_MutationsOverBudgetAreLoggedAtStart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		partitions, limit int
 		want              []string
@@ -58,7 +57,7 @@ func TestMutationsOverBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			newBlogOf(t, Options{RUPerRequest: Budget{RU: tt.limit}, Logger: textLogger(&log)}, store.Options{FeedPartitions: tt.partitions}, 0)
+			newBlogOf(t, Options{RUPerRequest: cost.Budget{RU: tt.limit}, Logger: textLogger(&log)}, store.Options{FeedPartitions: tt.partitions}, 0)
 			var got []string
 			for _, m := range regexp.MustCompile(`always over budget" mutation=(\w+)`).FindAllStringSubmatch(log.String(), -1) {
 				got = append(got, m[1])
@@ -73,7 +72,7 @@ func TestMutationsOverBudget(t *testing.T) {
 // What is predicted is taken from the viewer's budget before an operation begins, and
 // what it did not cost is given back.
 func TestBudgetPerViewer(t *testing.T) {
-	b := smallBlog(t, Options{RUPerViewer: Budget{RU: 7}})
+	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 7}})
 	if a := post(t, b, "demo:ada", wholeFeed, nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
@@ -92,7 +91,7 @@ func TestBudgetPerViewer(t *testing.T) {
 	if a := post(t, b, "demo:ada", b.fill(`{ post(id: "<post:moths>") { title } }`), nil); a.code() != "" {
 		t.Errorf("nothing was given back: %s", a.body)
 	}
-	for _, other := range []string{"demo:grace", ""} { // nobody is an address
+	for _, other := range []string{"demo:grace", ""} { // anonymous: by address
 		if a := post(t, b, other, wholeFeed, nil); a.code() != "" {
 			t.Errorf("%q: %s", other, a.body)
 		}
@@ -102,9 +101,9 @@ func TestBudgetPerViewer(t *testing.T) {
 	}
 }
 
-// Whoever spends more than was predicted, or more than the budget at once, owes it.
-func TestBudgetIsOwed(t *testing.T) {
-	b := smallBlog(t, Options{RUPerViewer: Budget{RU: 15}})
+// Spending more than was predicted, or more than the budget at once, is debt.
+func TestBudgetPerViewer_OverspendingIsDebt(t *testing.T) {
+	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 15}})
 	like := b.fill(`mutation { likePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`) // predicted to cost 19.6
 	if a := post(t, b, "demo:ada", like, nil); a.code() != "" {
 		t.Fatal(a.body)
@@ -115,8 +114,8 @@ func TestBudgetIsOwed(t *testing.T) {
 }
 
 // Who hangs up spends what was predicted, all the same.
-func TestBudgetOfWhoHangsUp(t *testing.T) {
-	b := smallBlog(t, Options{RUPerViewer: Budget{RU: 7}})
+func TestBudgetPerViewer_CanceledOperationIsCharged(t *testing.T) {
+	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 7}})
 	ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
 	b.wire.fail = func(r *http.Request) (*http.Response, error) {
 		ctx.expire()
@@ -130,9 +129,9 @@ func TestBudgetOfWhoHangsUp(t *testing.T) {
 	}
 }
 
-func TestBudgetPerViewerMeasured(t *testing.T) {
+func TestBudgetPerViewer_MeasureOnlyCounts(t *testing.T) {
 	var log bytes.Buffer
-	b := smallBlog(t, Options{RUPerViewer: Budget{RU: 7, Measure: true}, Logger: textLogger(&log)})
+	b := smallBlog(t, Options{RUPerViewer: cost.Budget{RU: 7, Measure: true}, Logger: textLogger(&log)})
 	for range 3 {
 		if a := post(t, b, "demo:ada", wholeFeed, nil); a.code() != "" {
 			t.Fatal(a.body)
@@ -144,8 +143,8 @@ func TestBudgetPerViewerMeasured(t *testing.T) {
 }
 
 // Events are charged as they come, and refuse nothing that has begun.
-func TestBudgetOfEvents(t *testing.T) {
-	b, server := live(t, Options{RUPerViewer: Budget{RU: 2}})
+func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
+	b, server := live(t, Options{RUPerViewer: cost.Budget{RU: 2}})
 	p := dial(t, server, "graphql-transport-ws", nil)
 	p.send(`{"type":"connection_init","payload":{"Authorization":"Bearer demo:grace"}}`)
 	p.expect(`{"type":"connection_ack"}`)
@@ -161,25 +160,4 @@ func TestBudgetOfEvents(t *testing.T) {
 	if a := post(t, b, "demo:grace", `{ viewer { username } }`, nil); a.code() != "THROTTLED" {
 		t.Errorf("5 RU are spent: %s", a.body)
 	}
-}
-
-func TestLimiterGivesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiterPerMinute(60)
-		if l.take("a", 60) != 0 || l.take("a", 1) == 0 {
-			t.Error("not a minute's at once")
-		}
-		l.charge("a", -40)
-		if l.take("a", 40) != 0 || l.take("a", 1) == 0 {
-			t.Error("not what was given back")
-		}
-		l.charge("a", -1000)
-		if l.take("a", 60) != 0 || l.take("a", 1) == 0 {
-			t.Error("more than the budget was given back")
-		}
-		time.Sleep(30 * time.Second)
-		if l.take("a", 30) != 0 || l.take("a", 1) == 0 {
-			t.Error("not half of it in half a minute")
-		}
-	})
 }

@@ -12,7 +12,7 @@ import (
 
 // An edit names the version that it is of. Likes leave that alone, so they never
 // make an edit conflict, however they fall.
-func TestLikesDuringAnEditDoNotMakeItConflict(t *testing.T) {
+func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 	const fans = 50
 	setup := func(t *testing.T) (b *blog, like func(i int)) {
 		b = smallBlog(t, Options{})
@@ -93,7 +93,7 @@ func TestLikesDuringAnEditDoNotMakeItConflict(t *testing.T) {
 
 // Everybody likes and comments on one post at once, each twice. Half of them repeat
 // the comment with the same idempotency key, as a client does that got no answer.
-func TestManyLikeAndCommentOnAPostAtOnce(t *testing.T) {
+func TestPost_ConcurrentLikesAndComments(t *testing.T) {
 	const users = 64
 	b := newBlog(t, Options{})
 	b.user(t, "author")

@@ -1,19 +1,17 @@
 package graph
 
 import (
+	"context"
+
+	"byline/graph/fields"
 	"byline/graph/model"
 	"byline/store"
-)
-
-const (
-	defaultFirst = 20
-	maxFirst     = 100 // the store lists no more at a time
 )
 
 // pagingOf makes the arguments of a list the store's, which judges them. A null
 // first is the default, an empty after the beginning.
 func pagingOf(first *int32, after *string, order *store.Order) store.Paging {
-	p := store.Paging{First: defaultFirst}
+	p := store.Paging{First: fields.DefaultPage}
 	if first != nil {
 		p.First = int(*first)
 	}
@@ -57,4 +55,90 @@ func pageInfo[T any](page *store.Page[T]) *model.PageInfo {
 		info.StartCursor, info.EndCursor = &first, &last
 	}
 	return info
+}
+
+// The pages of a response are read through its memos: a page that two fields select, or that
+// proved that its parent exists (see parents.go), is read once.
+
+// pageKey names one page of one list: of the comments or likes of a post, or of
+// the posts of a user.
+type pageKey struct {
+	parent string
+	paging store.Paging
+}
+
+func (r *Resolver) commentPage(ctx context.Context, postID string, p store.Paging) (*store.Page[*store.Comment], error) {
+	l := loadersOf(ctx)
+	return l.commentPages.do(pageKey{postID, p}, func() (*store.Page[*store.Comment], error) {
+		announce := l.users.expect()
+		return readPage(func() (*store.Page[*store.Comment], error) { return r.store.Comments(ctx, postID, p) }, func(comments []*store.Comment) {
+			announce(func() []string { return keysOf(comments, func(c *store.Comment) string { return c.AuthorID }) })
+		})
+	})
+}
+
+func (r *Resolver) likePage(ctx context.Context, postID string, p store.Paging) (*store.Page[*store.Like], error) {
+	l := loadersOf(ctx)
+	return l.likePages.do(pageKey{postID, p}, func() (*store.Page[*store.Like], error) {
+		announce := l.users.expect()
+		return readPage(func() (*store.Page[*store.Like], error) { return r.store.Likes(ctx, postID, p) }, func(likes []*store.Like) {
+			announce(func() []string { return keysOf(likes, func(l *store.Like) string { return l.UserID }) })
+		})
+	})
+}
+
+func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*store.Post], error) {
+	l := loadersOf(ctx)
+	return l.postPages.do(pageKey{userID, p}, func() (*store.Page[*store.Post], error) {
+		return readPage(func() (*store.Page[*store.Post], error) { return r.store.UserPosts(ctx, userID, p) }, l.expectPosts())
+	})
+}
+
+// feedPage is a page of the feed, which has no parent.
+func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*store.Post], error) {
+	l := loadersOf(ctx)
+	return l.postPages.do(pageKey{"", p}, func() (*store.Page[*store.Post], error) {
+		return readPage(func() (*store.Page[*store.Post], error) { return r.store.Feed(ctx, p) }, l.expectPosts())
+	})
+}
+
+// readPage reads a page and announces what its items, of which there are none if it fails, may
+// be asked for.
+func readPage[T any](read func() (*store.Page[T], error), announce func(items []T)) (*store.Page[T], error) {
+	var items []T
+	defer func() { announce(items) }()
+	page, err := read()
+	if err == nil {
+		items = page.Items
+	}
+	return page, err
+}
+
+// expectPosts says that posts in short form are being read, and returns what announces what
+// they may be asked for and lack.
+func (l *loaders) expectPosts() func([]*store.Post) {
+	users, liked, whole := l.users.expect(), l.liked.expect(), l.posts.expect()
+	return func(posts []*store.Post) {
+		users(func() []string { return keysOf(posts, func(p *store.Post) string { return p.AuthorID }) })
+		liked(func() []string { return keysOf(posts, func(p *store.Post) string { return p.ID }) })
+		whole(func() []string {
+			return keysOf(posts, func(p *store.Post) string {
+				if !p.Truncated {
+					return "" // has its whole content
+				}
+				return p.ID
+			})
+		})
+	}
+}
+
+// keysOf collects the keys of items, but for empty ones.
+func keysOf[T any](items []T, key func(T) string) []string {
+	keys := make([]string, 0, len(items))
+	for _, item := range items {
+		if k := key(item); k != "" {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }

@@ -12,7 +12,7 @@ import (
 
 // A request whose time is up is UNAVAILABLE, whichever of its requests to Cosmos DB
 // were on the wire at that moment.
-func TestADeadlineThatPassesIsNotOurFault(t *testing.T) {
+func TestDeadline_PassingIsUnavailable(t *testing.T) {
 	for name, query := range map[string]string{
 		"a post":            `{ post(id: "<post:engines>") { title author { createdAt } viewerHasLiked } }`,
 		"a user by name":    `{ userByUsername(username: "ada") { username posts { edges { node { title } } } } }`,
@@ -73,14 +73,14 @@ func TestADeadlineThatPassesIsNotOurFault(t *testing.T) {
 }
 
 // A deadline may also pass before anything is sent.
-func TestADeadlineThatHasPassedIsNotOurFault(t *testing.T) {
+func TestDeadline_AlreadyPassedIsUnavailable(t *testing.T) {
 	ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
 	ctx.expire()
 	for name, query := range map[string]string{
-		"a query":              `{ feed { edges { cursor } } }`,
-		"a mutation":           `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`,
-		"what needs no store":  `{ __typename }`,
-		"a field that is none": `{ nothing }`,
+		"a query":             `{ feed { edges { cursor } } }`,
+		"a mutation":          `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`,
+		"what needs no store": `{ __typename }`,
+		"an unknown field":    `{ nothing }`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := postUntil(ctx, t, deaf(t, Options{}), "demo:ada", query); a.code() == "INTERNAL" || a.code() == "" {

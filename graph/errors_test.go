@@ -12,6 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/refusal"
 	"byline/store"
 )
 
@@ -27,7 +28,7 @@ func TestPresent(t *testing.T) {
 		"bad input": {
 			&store.Error{Code: store.Invalid, Op: "create post", Field: "title", Message: "too long", Err: errCosmos}, "too long",
 			map[string]any{"code": "BAD_USER_INPUT", "field": "title"}, "DEBUG"},
-		"somebody else's": {
+		"another user's": {
 			&store.Error{Code: store.Forbidden, Message: "not yours"}, "not yours", map[string]any{"code": "FORBIDDEN"}, "DEBUG"},
 		"a missing target": {
 			&store.Error{Code: store.NotFound, Message: "no such post"}, "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
@@ -60,8 +61,8 @@ func TestPresent(t *testing.T) {
 		"a store error on a path": {
 			gqlerror.WrapPath(ast.Path{ast.PathName("post")}, &store.Error{Code: store.NotFound, Message: "no such post"}), "no such post",
 			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
-		"nobody is signed in": {
-			&refusal{code: unauthenticated, message: "sign in", err: errCosmos}, "sign in", map[string]any{"code": "UNAUTHENTICATED"}, "DEBUG"},
+		"anonymous": {
+			&refusal.Error{Code: refusal.Unauthenticated, Message: "sign in", Err: errCosmos}, "sign in", map[string]any{"code": "UNAUTHENTICATED"}, "DEBUG"},
 		"a document that does not validate": {
 			&gqlerror.Error{Message: "no field x", Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED", "more": "hidden"}}, "no field x",
 			map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}, "DEBUG"},
@@ -71,12 +72,12 @@ func TestPresent(t *testing.T) {
 			map[string]any{"code": "BAD_USER_INPUT", "field": "input.title"}, "DEBUG"},
 		"a protocol error without a code": {&gqlerror.Error{Message: "hidden"}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"a long message is cut": {
-			&gqlerror.Error{Message: strings.Repeat("ä", 1000), Extensions: map[string]any{"code": "GRAPHQL_PARSE_FAILED"}}, strings.Repeat("ä", maxMessage/2) + "...",
+			&gqlerror.Error{Message: strings.Repeat("ä", 1000), Extensions: map[string]any{"code": "GRAPHQL_PARSE_FAILED"}}, strings.Repeat("ä", refusal.MaxMessage/2) + "...",
 			map[string]any{"code": "GRAPHQL_PARSE_FAILED"}, "DEBUG"},
 		"a long name is cut": {
 			&gqlerror.Error{Message: "unknown field", Path: ast.Path{ast.PathName("variable"), ast.PathName(strings.Repeat("n", 1000))},
-				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "$" + strings.Repeat("n", maxMessage-1) + "...",
-			map[string]any{"code": "BAD_USER_INPUT", "field": strings.Repeat("n", maxMessage) + "..."}, "DEBUG"},
+				Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, "$" + strings.Repeat("n", refusal.MaxMessage-1) + "...",
+			map[string]any{"code": "BAD_USER_INPUT", "field": strings.Repeat("n", refusal.MaxMessage) + "..."}, "DEBUG"},
 		"a panic": {caught("boom: hidden"), messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-func TestTheOperatorGetsOneLineForEachKindOfFailure(t *testing.T) {
+func TestLog_OneLinePerKindOfFailure(t *testing.T) {
 	var log strings.Builder
 	p := presenter{log: textLogger(&log)}
 	ctx := withRequest(t.Context(), &request{id: "r1"})
@@ -115,7 +116,7 @@ func TestTheOperatorGetsOneLineForEachKindOfFailure(t *testing.T) {
 	}
 }
 
-func TestFailuresNobodyWaitsForAreNotWorthAWarning(t *testing.T) {
+func TestLog_FailuresOfCanceledRequestsAreDebug(t *testing.T) {
 	var log strings.Builder
 	ctx, cancel := context.WithCancel(withRequest(t.Context(), &request{id: "r1"}))
 	cancel()
@@ -125,7 +126,7 @@ func TestFailuresNobodyWaitsForAreNotWorthAWarning(t *testing.T) {
 	}
 }
 
-func TestABugIsAnErrorEvenIfNobodyWaits(t *testing.T) {
+func TestLog_InternalErrorOfCanceledRequestIsError(t *testing.T) {
 	var log strings.Builder
 	ctx, cancel := context.WithCancel(withRequest(t.Context(), &request{id: "r1"}))
 	cancel()
@@ -135,8 +136,8 @@ func TestABugIsAnErrorEvenIfNobodyWaits(t *testing.T) {
 	}
 }
 
-// A store that is not there makes every resolver panic.
-func TestAPanicIsAnInternalErrorWithAStackInTheLog(t *testing.T) {
+// A missing store makes every resolver panic.
+func TestPanic_IsInternalErrorWithStackInLog(t *testing.T) {
 	var log strings.Builder
 	somePost := postGlobalID("p1")
 	for name, query := range map[string]string{
@@ -161,12 +162,12 @@ func TestAPanicIsAnInternalErrorWithAStackInTheLog(t *testing.T) {
 }
 
 func TestStatusOfCodes(t *testing.T) {
-	got := map[errorCode]int{}
-	for _, c := range []errorCode{badUserInput, unauthenticated, forbidden, throttled, unavailable, internal, queryTooExpensive, parseFailed, validationFailed} {
-		got[c] = c.status()
+	got := map[refusal.Code]int{}
+	for _, c := range []refusal.Code{refusal.BadUserInput, refusal.Unauthenticated, refusal.Forbidden, refusal.Throttled, refusal.Unavailable, refusal.Internal, refusal.QueryTooExpensive, refusal.ParseFailed, refusal.ValidationFailed} {
+		got[c] = statusOf(c)
 	}
-	want := map[errorCode]int{badUserInput: 400, unauthenticated: 401, forbidden: 403, throttled: 429, unavailable: 503, internal: 500,
-		queryTooExpensive: 400, parseFailed: 400, validationFailed: 400}
+	want := map[refusal.Code]int{refusal.BadUserInput: 400, refusal.Unauthenticated: 401, refusal.Forbidden: 403, refusal.Throttled: 429, refusal.Unavailable: 503, refusal.Internal: 500,
+		refusal.QueryTooExpensive: 400, refusal.ParseFailed: 400, refusal.ValidationFailed: 400}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"byline/graph/refusal"
 )
 
 // FuzzHandler sends arbitrary bodies, and arbitrary text as the parts of an operation,
@@ -74,7 +76,7 @@ func FuzzHandler(f *testing.F) {
 				t.Fatalf("%d %q: %v", w.Code, body, err)
 			}
 			for _, e := range a.Errors {
-				if !slices.Contains(fuzzedCodes, errorCode(e.Extensions.Code)) {
+				if !slices.Contains(fuzzedCodes, refusal.Code(e.Extensions.Code)) {
 					t.Errorf("%d %s", w.Code, body)
 				}
 			}
@@ -99,7 +101,7 @@ func FuzzHandler(f *testing.F) {
 }
 
 // fuzzedCodes are those that an answer may have while everything works.
-var fuzzedCodes = []errorCode{badUserInput, unauthenticated, forbidden, notFound, conflict, queryTooExpensive, parseFailed, validationFailed, persistedNotFound}
+var fuzzedCodes = []refusal.Code{refusal.BadUserInput, refusal.Unauthenticated, refusal.Forbidden, refusal.NotFound, refusal.Conflict, refusal.QueryTooExpensive, refusal.ParseFailed, refusal.ValidationFailed, refusal.PersistedNotFound}
 
 // fuzzed makes a request of text: its body, or a part of its operation.
 func fuzzed(text []byte, how uint8) *http.Request {

@@ -19,6 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/graph/cost"
+	"byline/graph/refusal"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
@@ -128,15 +131,15 @@ func TestGoldensAreComplete(t *testing.T) {
 // errorCodes reads the closed set from where it is declared.
 func errorCodes(t *testing.T) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "refusal/refusal.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes := []string{string(parseFailed), string(validationFailed)} // declared by another name
+	codes := []string{string(refusal.ParseFailed), string(refusal.ValidationFailed)} // declared by another name
 	goast.Inspect(file, func(n goast.Node) bool {
 		if spec, ok := n.(*goast.ValueSpec); ok && len(spec.Values) == 1 {
 			typ, _ := spec.Type.(*goast.Ident)
-			if value, ok := spec.Values[0].(*goast.BasicLit); ok && typ != nil && typ.Name == "errorCode" {
+			if value, ok := spec.Values[0].(*goast.BasicLit); ok && typ != nil && typ.Name == "Code" {
 				code, err := strconv.Unquote(value.Value)
 				if err != nil {
 					t.Fatal(err)
@@ -207,7 +210,7 @@ func (g golden) request(t *testing.T, b *blog) *http.Request {
 	r.Header.Set("Accept", mediaResponse)
 	r.Header.Set(requestIDHeader, "golden")
 	if detail := g.comments["cost"]; detail != "" {
-		r.Header.Set(costHeader, detail)
+		r.Header.Set(cost.Header, detail)
 	}
 	if token := g.comments["token"]; token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)

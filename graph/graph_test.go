@@ -8,7 +8,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"byline/graph/auth"
+	"byline/internal/oidctest"
 	"byline/internal/secrettest"
 	"byline/store"
 )
@@ -27,7 +30,7 @@ type answer struct {
 	body   string
 }
 
-// code is the code of the first error, "" if there is none.
+// code is the code of the first error, "" without one.
 func (a answer) code() string { return a.extension("code") }
 
 // field is the field of the first error, "" if it names none.
@@ -78,7 +81,7 @@ func deaf(t testing.TB, o Options) http.Handler {
 		o.Store = &store.Store{}
 	}
 	if o.Verifier == nil {
-		o.Verifier = DemoVerifier()
+		o.Verifier = auth.DemoVerifier()
 	}
 	if o.Logger == nil {
 		o.Logger = secrettest.Logger()
@@ -92,4 +95,23 @@ func deaf(t testing.TB, o Options) http.Handler {
 
 func textLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.MultiWriter(w, secrettest.Writer), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// verifierOf returns a verifier that accepts the provider's tokens.
+func verifierOf(t testing.TB, p *oidctest.Provider) *auth.OIDC {
+	t.Helper()
+	v, err := auth.NewOIDC(auth.OIDCOptions{Issuer: p.URL, Audience: "byline", ModeratorRole: "moderator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func eventually(t testing.TB, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within 20 s")
+		}
+	}
 }

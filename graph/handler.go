@@ -17,7 +17,11 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"go.opentelemetry.io/otel/trace"
 
+	"byline/graph/auth"
+	"byline/graph/cost"
+	"byline/graph/document"
 	"byline/graph/generated"
+	"byline/graph/limit"
 	"byline/store"
 )
 
@@ -25,72 +29,72 @@ import (
 type Options struct {
 	Store *store.Store
 
-	// Verifier finds out who is behind a bearer token. Default: no token is good.
-	Verifier Verifier
+	// Verifier verifies bearer tokens. Default: all tokens are invalid.
+	Verifier auth.Verifier
 
-	// Streams is the life of subscriptions: when it ends they do, and their connections
-	// with them. Default: they last as long as their clients want.
+	// Streams bounds the life of subscriptions: when it ends they are closed, and their
+	// connections with them. Default: they last until their clients end them.
 	Streams context.Context
 
-	// Tracing makes the spans of operations and of what reads and writes for them.
-	// Default: there are none.
+	// Tracing traces operations and their reads and writes. Default: no traces.
 	Tracing trace.TracerProvider
 
-	// Logger gets a line for each operation that failed. Default: discards.
+	// Logger gets a line for each failed operation. Default: discards.
 	Logger *slog.Logger
 
-	// RUPerRequest is what an operation may be predicted to charge, or each event of a
-	// subscription. Default 400.
-	RUPerRequest Budget
+	// RUPerRequest is the budget of an operation, or of each event of a subscription, against
+	// its predicted charge. Default 400.
+	RUPerRequest cost.Budget
 
-	// RUPerViewer is what somebody who is signed in may spend in a minute, and so may those
-	// who are not from one address. Default: no limit.
-	RUPerViewer Budget
+	// RUPerViewer is the budget per minute of a viewer, and of the anonymous clients of an
+	// address. Default: no limit.
+	RUPerViewer cost.Budget
 
-	// Metrics is where the edge registers what it counts. Default: nowhere.
+	// Metrics is where the handler registers its metrics. Default: nowhere.
 	Metrics prometheus.Registerer
 
 	// Development serves the playground, introspection, and suggestions in error
 	// messages. Default: none of them.
 	Development bool
 
-	// TrustedDocuments, if set, are the only documents to execute. There is no
-	// playground then. Default: all that are valid and not too expensive.
-	TrustedDocuments *TrustedDocuments
+	// TrustedDocuments, if set, are the only documents to execute, and there is no
+	// playground. Default: all that are valid and within budget.
+	TrustedDocuments *document.Trusted
 
-	// Origins are those whose pages may do what this server's own may: read answers,
-	// send mutations, and open WebSockets. Default: none.
+	// Origins are the origins whose pages may read responses, send mutations, and open
+	// WebSockets, as the server's own may. Default: none.
 	Origins []string
 
-	// LoopbackOrigins admits those of this machine as well, such as http://localhost:5173.
+	// LoopbackOrigins admits the origins of this machine as well, such as http://localhost:5173.
 	LoopbackOrigins bool
 
-	// RequestsPerViewer and RequestsPerAddress are how many requests a second may come
-	// from somebody who is signed in, and from an address or, of IPv6, a /64 network;
-	// an operation over WebSocket is a request. What they do not use they may save for
-	// ten seconds. Loopback is not limited. Default: no limit.
+	// RequestsPerViewer and RequestsPerAddress limit the requests per second of a viewer, and
+	// of an address or, of IPv6, a /64 network; an operation over WebSocket is a request. Up to
+	// ten seconds' worth may be saved. Loopback is not limited. Default: no limit.
 	RequestsPerViewer  int
 	RequestsPerAddress int
 
-	// AnswerBytes is how much memory answers may take that are given again while nothing
-	// has changed of what was read for them, as far as the cache of Store knows.
-	// Default: they are made anew each time.
-	AnswerBytes int
+	// ResponseCacheBytes is the memory of the response cache, whose entries are valid while
+	// nothing that was read for them has changed, as far as the item cache of Store knows.
+	// Default: no response cache.
+	ResponseCacheBytes int
 
-	// ShedLoad refuses operations that the server is too busy for. Default: it executes
-	// whatever comes at once.
+	// ShedLoad refuses operations while the server is overloaded. Default: it executes all.
 	ShedLoad bool
 
-	// TrustedProxies are the networks whose word is taken for where a request comes
-	// from, in X-Forwarded-For or Forwarded. Default: nobody's.
+	// TrustedProxies are the networks whose X-Forwarded-For and Forwarded headers are believed.
+	// Default: none.
 	TrustedProxies []netip.Prefix
 
-	// PlaygroundToken is the bearer token that the playground signs in with.
-	// Default: it does not sign in.
+	// PlaygroundToken is the bearer token that the playground sends. Default: none.
 	PlaygroundToken string
 
-	unplanned bool // no plans: for tests that compare
+	unplanned bool // execute without plans: for tests that compare
 }
+
+// capacity is how much a handler executes and holds at a time; a variable so that a test need
+// not send as much.
+var capacity limit.Capacity
 
 // Handler is the edge.
 type Handler struct {
@@ -98,8 +102,8 @@ type Handler struct {
 	sockets sync.WaitGroup
 }
 
-// Wait waits until the last WebSocket is closed: they outlive the requests that they
-// began as. It is for when Options.Streams has ended.
+// Wait waits until all WebSockets are closed, which outlive their requests. It is called when
+// Options.Streams has ended.
 func (h *Handler) Wait() { h.sockets.Wait() }
 
 // NewHandler returns the edge: GraphQL at /graphql and, in development, the
@@ -118,9 +122,9 @@ func NewHandler(o Options) (*Handler, error) {
 		o.Streams = context.Background()
 	}
 	h := &Handler{}
-	var admission *admission
+	var admission *limit.Admission
 	if o.ShedLoad {
-		admission = newAdmission(o.Logger)
+		admission = limit.NewAdmission(capacity, o.Logger)
 	}
 	if err := checkOrigins(o.Origins); err != nil {
 		return nil, err
@@ -132,7 +136,7 @@ func NewHandler(o Options) (*Handler, error) {
 	}
 	p := presenter{log: o.Logger}
 	mux := http.NewServeMux()
-	mux.Handle("/graphql", origins.guard(askCost(admission.door(endpoint, endpoint.metrics), p), p))
+	mux.Handle("/graphql", origins.guard(readCostHeader(shedLoad(admission, endpoint, endpoint.metrics), p), p))
 	if o.Development && o.TrustedDocuments == nil {
 		if err := addPlayground(mux, o.Store, o.PlaygroundToken); err != nil {
 			return nil, err
@@ -145,7 +149,7 @@ func NewHandler(o Options) (*Handler, error) {
 	return h, nil
 }
 
-// endpoint answers operations.
+// endpoint executes operations over HTTP and WebSocket.
 type endpoint struct {
 	exec    *executor.Executor
 	metrics metrics
@@ -166,55 +170,44 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.http.Do(w, r, e.exec)
 }
 
-// newEndpoint puts schema, resolvers and rules together.
-func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission, origins *origins) (*endpoint, error) {
-	schema := servedSchema(o.Development)
+// newEndpoint assembles schema, resolvers, limits and transports.
+func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission, origins *origins) (*endpoint, error) {
+	schema := Schema(o.Development)
 	if err := checkRules(schema.Mutation); err != nil {
 		return nil, err
 	}
-	cache, resolver := newQueryCache(), &Resolver{store: o.Store}
+	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store}
 	served := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
-	rates, bodies := newRates(o), newBodies()
+	requests, memory := limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress), limit.NewMemory(capacity)
 	metrics := newMetrics(o.Metrics)
-	loaders := freshLoaders{store: o.Store}
+	loaders := responseLoaders{store: o.Store}
 	var traced tracing
 	if o.Tracing != nil {
 		traced.tracer = o.Tracing.Tracer(tracerName)
 		loaders.tracer = traced.tracer
 	}
-	plans := planned{ExecutableSchema: served, resolver: resolver, documents: cache, tracing: traced}
+	plans := planned{ExecutableSchema: served, resolver: resolver, documents: documents, tracing: traced}
 	if !o.unplanned {
 		served = plans
 	}
 	exec := executor.New(served)
-	answers := newAnswers(o, metrics, traced)
+	answers := newResponseCache(o, metrics, traced)
 	e := &endpoint{exec: exec, metrics: metrics}
-	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, rates: rates, bodies: bodies, admission: admission, origins: origins}
-	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, rates: rates, bodies: bodies, admission: admission, answers: answers}
+	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, requests: requests, memory: memory, admission: admission, origins: origins}
+	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: admission, cache: answers}
 	exec.SetErrorPresenter(presenter{log: o.Logger}.present)
 	exec.SetRecoverFunc(recovered)
-	exec.SetQueryCache(cache)
-	exec.SetParserTokenLimit(maxTokens)
-	exec.SetDefaultRulesFn(validationRules)
-	if !o.Development {
-		exec.SetDisableSuggestion(true)
-		exec.SetDefaultRulesFn(reticentRules)
-	}
-	persisted := newByteCache[string](persistedBytes)
-	exec.Use(persistedOperations{known: persisted, trusted: o.TrustedDocuments})
-	exec.Use(wholeCharacters{})
-	exec.Use(documentLimit{validated: cache})
-	exec.Use(nullsInPlace{}) // before anybody asks what @skip and @include say
-	exec.Use(strictVariables{schema})
-	exec.Use(oneStream{})
-	exec.Use(signedInToWrite{})
-	budgets := newBudgets(o)
+	documents.Install(exec)
+	exec.Use(eventShape{})
+	exec.Use(requireViewer{})
+	budgets := cost.NewBudgets(cost.Options{PerRequest: o.RUPerRequest, PerViewer: o.RUPerViewer, FeedPartitions: o.Store.FeedPartitions(), Logger: o.Logger, Metrics: o.Metrics,
+		Meter: func(ctx context.Context) *cost.Meter { return &requestFrom(ctx).meter }})
 	exec.Use(budgets)
 	exec.Use(inSession{})
 	if o.Tracing != nil {
 		exec.Use(traced)
 	}
-	exec.Use(accounting{metrics, budgets}) // within tracing, so that an event's cost comes to the event's span
+	exec.Use(accounting{metrics, budgets}) // within tracing, for the span of an event
 	exec.Use(loaders)
 	if !o.unplanned {
 		exec.Use(plans)
@@ -222,20 +215,17 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *admission, origi
 	if o.Development {
 		exec.Use(extension.Introspection{})
 	}
-	exec.Use(newSubscriptionLimit())
-	if o.TrustedDocuments == nil {
-		exec.Use(rememberPersisted{known: persisted}) // last, when nothing is left to refuse the operation
-	}
+	exec.Use(subscriptionLimit{limit.NewSubscriptions(capacity)})
+	documents.InstallRegistration(exec)
 	return e, nil
 }
 
 // inputTypes is a schema that has all input types.
-var inputTypes = sync.OnceValue(func() *ast.Schema { return servedSchema(false) })
+var inputTypes = sync.OnceValue(func() *ast.Schema { return Schema(false) })
 
-// servedSchema is the schema without what the generated code cannot keep: @defer,
-// which a single answer would get wrong without saying so. Outside development it
-// also lacks the introspection fields.
-func servedSchema(introspection bool) *ast.Schema {
+// Schema returns the schema as it is served. It lacks @defer, which the generated code would
+// ignore, and, unless introspection is served, the fields for it.
+func Schema(introspection bool) *ast.Schema {
 	schema := *generated.NewExecutableSchema(generated.Config{}).Schema()
 	schema.Directives = maps.Clone(schema.Directives)
 	delete(schema.Directives, "defer")

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"byline/graph/document"
 )
 
 // hostileDocuments are at most as long as the token limit allows, and made to cost
@@ -35,8 +37,8 @@ func hostileDocuments() map[string]struct{ query, code string } {
 		"one field again and again":         {`{ viewer { ` + many(3900, "id") + `} }`, ""},
 		"one alias again and again":         {`{ viewer { ` + many(1300, "a: id") + `} }`, "QUERY_TOO_EXPENSIVE"},
 		"many aliases":                      {`{ viewer { ` + many(1300, "a%d: id") + `} }`, "QUERY_TOO_EXPENSIVE"},
-		"as many aliases as are allowed":    {`{ viewer { ` + many(maxAliases, "a%d: id") + `} }`, ""},
-		"aliases in fragments":              {`{ viewer { ` + many(maxAliases/10+1, "b: posts { ...F }") + `} } fragment F on PostConnection { ` + many(10, "a%d: __typename") + `}`, "QUERY_TOO_EXPENSIVE"},
+		"as many aliases as are allowed":    {`{ viewer { ` + many(document.MaxAliases, "a%d: id") + `} }`, ""},
+		"aliases in fragments":              {`{ viewer { ` + many(document.MaxAliases/10+1, "b: posts { ...F }") + `} } fragment F on PostConnection { ` + many(10, "a%d: __typename") + `}`, "QUERY_TOO_EXPENSIVE"},
 		"a list in a list, and so on":       {`{ nodes(ids: ` + strings.Repeat("[", 1900) + `"a"` + strings.Repeat("]", 1900) + `) { id } }`, "GRAPHQL_VALIDATION_FAILED"},
 		"a page of pages of pages":          {`{ feed(first: 100) { edges { node { comments(first: 100) { edges { node { author { posts(first: 100) { edges { cursor } } } } } } } } } }`, "QUERY_TOO_EXPENSIVE"},
 		"one field with other arguments":    {`{ viewer { ` + many(400, "posts(first: %d) { __typename }") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
@@ -60,7 +62,7 @@ func hostileDocuments() map[string]struct{ query, code string } {
 		"as much as is allowed":             {`query Q { ...F } ` + many(4, "query Q%d { ...F }") + `fragment F on Query { ` + many(1650, "__typename") + `}`, "GRAPHQL_VALIDATION_FAILED"},
 		"many arguments in many places":     {many(250, "query Q%d { ...F }") + `fragment F on Query { nodes(ids: [` + many(1900, "1") + `]) { id } }`, "QUERY_TOO_EXPENSIVE"},
 		"fields that do not exist":          {`{ viewer { ` + many(3900, "usernam") + `} }`, "GRAPHQL_VALIDATION_FAILED"},
-		"more than the token limit":         {`{ viewer { ` + many(maxTokens, "id") + `} }`, "GRAPHQL_PARSE_FAILED"},
+		"more than the token limit":         {`{ viewer { ` + many(document.MaxTokens, "id") + `} }`, "GRAPHQL_PARSE_FAILED"},
 	}
 }
 
@@ -167,7 +169,7 @@ func TestHostileRequests(t *testing.T) {
 
 // Each field of each item may fail; an answer has so many errors and no more, of each
 // event anew.
-func TestErrorsAreBounded(t *testing.T) {
+func TestErrors_AreAtMostMaxErrors(t *testing.T) {
 	b, server := live(t, Options{})
 	var fields strings.Builder
 	for i := range 60 {

@@ -31,7 +31,7 @@ func BenchmarkIdleSubscribers(b *testing.B) {
 
 // A subscriber occupies one goroutine, which reads what its client may send: none
 // waits for what happens.
-func TestIdleSubscribersOccupyLittle(t *testing.T) {
+func TestSubscribers_IdleMemoryIsBounded(t *testing.T) {
 	const n = 50
 	blog, server := live(t, Options{})
 	before := runtime.NumGoroutine()

@@ -60,7 +60,7 @@ func TestBadInput(t *testing.T) {
 		"an unlike of nothing":             {"ada", unlikePost, in{"postId": missingPost}, "NOT_FOUND", ""},
 		"an edit of a malformed id":        {"ada", updatePost, in{"id": "nonsense", "title": "t"}, "BAD_USER_INPUT", "id"},
 		"an edit of nothing":               {"ada", updatePost, in{"id": missingPost, "title": "t"}, "NOT_FOUND", ""},
-		"an edit of somebody else's post":  {"ada", updatePost, in{"id": "<post:moths>", "title": "t"}, "FORBIDDEN", ""},
+		"an edit of another user's post":   {"ada", updatePost, in{"id": "<post:moths>", "title": "t"}, "FORBIDDEN", ""},
 		"an edit of a stale version":       {"ada", updatePost, in{"id": "<post:notes>", "title": "t", "version": 7}, "CONFLICT", "version"},
 		"an edit of nothing in it":         {"ada", updatePost, in{"id": "<post:notes>"}, "BAD_USER_INPUT", "title"},
 		"an edit to an empty title":        {"ada", updatePost, in{"id": "<post:notes>", "title": ""}, "BAD_USER_INPUT", "title"},
@@ -68,7 +68,7 @@ func TestBadInput(t *testing.T) {
 		"a delete of a malformed id":       {"ada", deletePost, in{"id": "nonsense"}, "BAD_USER_INPUT", "id"},
 		"a delete of a comment as a post":  {"ada", deletePost, in{"id": "<comment:Poor thing.>"}, "BAD_USER_INPUT", "id"},
 		"a delete of nothing":              {"ada", deletePost, in{"id": missingPost}, "NOT_FOUND", ""},
-		"a delete of somebody else's post": {"ada", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
+		"a delete of another user's post":  {"ada", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
 		"a delete without a user":          {"new", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
 		"an empty edit of a comment":       {"ada", updateComment, in{"id": "<comment:Poor thing.>", "content": ""}, "BAD_USER_INPUT", "content"},
 		"an edit of a post as a comment":   {"ada", updateComment, in{"id": "<post:moths>", "content": "c"}, "BAD_USER_INPUT", "id"},
@@ -167,7 +167,7 @@ func TestBadInput(t *testing.T) {
 
 // Null for a variable that has a default is refused where nothing may be null, before
 // anything is read or written, and is null elsewhere.
-func TestNullForAVariableWithADefault(t *testing.T) {
+func TestVariables_NullWithDefault(t *testing.T) {
 	const refused = "BAD_USER_INPUT"
 	for name, tt := range map[string]struct{ query, code string }{
 		"@include":                 {`query($v: Boolean = true) { __typename @include(if: $v) }`, refused},
@@ -204,7 +204,7 @@ func TestNullForAVariableWithADefault(t *testing.T) {
 }
 
 // Of operations that share a fragment, each has the defaults of its own variables.
-func TestDefaultsAreOfTheOperation(t *testing.T) {
+func TestVariables_DefaultsOfExecutedOperation(t *testing.T) {
 	const document = `mutation Plain($c: String!, $k: String) { ...F } mutation Once($c: String!, $k: String = "once") { ...F }
 		fragment F on Mutation { createComment(input: {postId: "<post:notes>", content: $c, idempotencyKey: $k}) { comment { id } } }`
 	for _, unplanned := range []bool{false, true} {
@@ -227,7 +227,7 @@ func TestDefaultsAreOfTheOperation(t *testing.T) {
 
 // A variable of an enum in another case than its values, and one of a number that is a text,
 // a fraction or too large, which the executor lets pass, are refused before anything is executed.
-func TestVariablesAreOfTheirTypes(t *testing.T) {
+func TestVariables_WrongTypesAreRefused(t *testing.T) {
 	const (
 		feed = `query($v: Int) { feed(first: $v) { edges { cursor } } }`
 		edit = `mutation($v: UpdatePostInput!) { updatePost(input: $v) { post { title } } }`
@@ -263,7 +263,7 @@ func TestVariablesAreOfTheirTypes(t *testing.T) {
 }
 
 // A number in a document has 32 bits, too.
-func TestNumbersHave32Bits(t *testing.T) {
+func TestInt_MoreThan32BitsIsRefused(t *testing.T) {
 	h := deaf(t, Options{})
 	for _, query := range []string{
 		`{ feed(first: 2147483648) { edges { cursor } } }`,
@@ -281,7 +281,7 @@ func TestNumbersHave32Bits(t *testing.T) {
 }
 
 // {} is no value of a scalar or an enum.
-func TestEmptyObjects(t *testing.T) {
+func TestEmptyObject_WhereNoInputIsExpected(t *testing.T) {
 	h := deaf(t, Options{})
 	for _, query := range []string{
 		`{ __typename @include(if: {}) }`,
@@ -351,7 +351,7 @@ func TestCosmosFailures(t *testing.T) {
 }
 
 // Of several operations the request must name one.
-func TestWhichOperation(t *testing.T) {
+func TestOperationName_SelectsOperation(t *testing.T) {
 	h := deaf(t, Options{})
 	for query, want := range map[string]string{
 		`query A { __typename } query B { __typename }`: "operationName",

@@ -2,77 +2,62 @@ package graph
 
 import (
 	"context"
-	"sync"
+	"fmt"
+	"net/http"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
-	"github.com/vektah/gqlparser/v2/lexer"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/graph/document"
+	"byline/graph/limit"
 )
 
-const (
-	maxCachedBytes = 12 << 20            // of memory, by the documents that are kept
-	maxCachedQuery = maxCachedBytes / 16 // of memory, by one of them; larger ones are parsed each time
-	bytesPerToken  = 400                 // of memory that a parsed token takes at most, with its part in a plan
-)
-
-// queryCache keeps parsed and validated documents by their text.
-type queryCache struct {
-	documents *byteCache[*cachedDocument]
-}
-
-// cachedDocument is a document and the plans of its operations' root fields.
-type cachedDocument struct {
-	*ast.QueryDocument
-	plans sync.Map // of []*plan by *ast.OperationDefinition
-}
-
-var _ graphql.Cache[*ast.QueryDocument] = queryCache{}
-
-func newQueryCache() queryCache {
-	return queryCache{newByteCache[*cachedDocument](maxCachedBytes)}
-}
-
-// Get implements graphql.Cache.
-func (c queryCache) Get(_ context.Context, query string) (*ast.QueryDocument, bool) {
-	d, ok := c.documents.get(query)
-	if !ok {
-		return nil, false
+// shedLoad refuses requests while the server is overloaded, before it reads any of them.
+func shedLoad(a *limit.Admission, next http.Handler, m metrics) http.Handler {
+	if a == nil {
+		return next
 	}
-	return d.QueryDocument, true
-}
-
-// Add implements graphql.Cache.
-func (c queryCache) Add(_ context.Context, query string, document *ast.QueryDocument) {
-	if size := documentBytes(query); size <= maxCachedQuery {
-		c.documents.add(query, &cachedDocument{QueryDocument: document}, size)
-	}
-}
-
-// plansOf returns the plans of an operation's root fields: see newPlans.
-func (c queryCache) plansOf(op *graphql.OperationContext) []*plan {
-	d, ok := c.documents.get(op.RawQuery)
-	if !ok || d.QueryDocument != op.Doc { // too large to be kept, or kept once more by another request
-		return newPlans(op)
-	}
-	if plans, ok := d.plans.Load(op.Operation); ok {
-		return plans.([]*plan)
-	}
-	plans := newPlans(op)
-	d.plans.Store(op.Operation, plans)
-	return plans
-}
-
-// documentBytes is the memory that a document takes at most: its text, which its names
-// are parts of, and what is made of each token.
-func documentBytes(query string) int {
-	size := len(query)
-	l := lexer.New(&ast.Source{Input: query})
-	for size <= maxCachedQuery {
-		token, err := l.ReadToken()
-		if err != nil || token.Kind == lexer.EOF {
-			break
+	overloaded := limit.ErrOverloaded
+	refused := m.responses.WithLabelValues(string(typeNone), string(overloaded.Code))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.Shed() == nil {
+			next.ServeHTTP(w, r)
+			return
 		}
-		size += bytesPerToken
+		refused.Inc()
+		h := w.Header()
+		h.Set("Content-Type", mediaJSON+"; charset=utf-8")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Retry-After", "1")
+		writeBody(w, http.StatusServiceUnavailable, fmt.Appendf(nil, `{"errors":[{"message":%q,"extensions":{"code":%q,"requestId":%q,"retryAfterMs":%d}}]}`+"\n",
+			overloaded.Message, overloaded.Code, requestFrom(r.Context()).id, overloaded.RetryAfter.Milliseconds()))
+	})
+}
+
+// subscriptionLimit refuses subscriptions beyond the limit. It is the last to refuse an
+// operation, so that only subscriptions that open count.
+type subscriptionLimit struct{ open *limit.Subscriptions }
+
+var _ graphql.OperationContextMutator = subscriptionLimit{}
+
+func (subscriptionLimit) ExtensionName() string { return "SubscriptionLimit" }
+
+func (subscriptionLimit) Validate(graphql.ExecutableSchema) error { return nil }
+
+// MutateOperationContext implements graphql.OperationContextMutator. The subscription
+// counts until ctx ends, which is the operation's or the request's.
+func (l subscriptionLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	if op.Operation.Operation != ast.Subscription {
+		return nil
 	}
-	return size
+	r := requestFrom(ctx)
+	key := r.address
+	if r.viewer != "" {
+		key = "viewer " + r.viewer
+	}
+	if err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery)); err != nil {
+		return gqlerror.Wrap(err)
+	}
+	return nil
 }

@@ -2,92 +2,126 @@ package graph
 
 import (
 	"fmt"
-	"runtime"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/99designs/gqlgen/graphql"
-	"github.com/vektah/gqlparser/v2"
-	"github.com/vektah/gqlparser/v2/ast"
+	"byline/graph/document"
+	"byline/graph/limit"
 )
 
-func TestQueryCacheKeepsWhatWasAskedForLast(t *testing.T) {
-	c := newQueryCache()
-	kept := func(query string) bool {
-		_, ok := c.Get(t.Context(), query)
-		return ok
+// Subscriptions beyond those that there may be are refused; the others go on, and the
+// end of one makes room for another, whether it came over WebSocket or as an event
+// stream.
+func TestSubscriptionLimit(t *testing.T) {
+	t.Cleanup(func() { capacity.Subscriptions, capacity.SubscriptionsEach = 0, 0 })
+	capacity.Subscriptions, capacity.SubscriptionsEach = 3, 2
+	b, server := live(t, Options{})
+	const query = `subscription { postPublished { title } }`
+	sign := func(name string) http.Header { return http.Header{"Authorization": {"Bearer demo:" + name}} }
+
+	ada := dial(t, server, modern, sign("ada")).init()
+	ada.subscribe("subscribe", "1", query)
+	opened(t, b, 1)
+	stream := openEvents(t, server, http.MethodPost, mediaEvents, "demo:ada", query)
+	opened(t, b, 2)
+	refused := func(code string) {
+		t.Helper()
+		for _, again := range []string{"over the same connection", "over another"} {
+			p := ada
+			if again == "over another" {
+				p = dial(t, server, modern, sign("ada")).init()
+			}
+			p.subscribe("subscribe", "more", query)
+			if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"more",`) || !strings.Contains(got, code) || !strings.Contains(got, `"retryAfterMs":1000`) {
+				t.Errorf("%s: %s", again, got)
+			}
+		}
+		e := openEvents(t, server, http.MethodPost, mediaEvents, "demo:ada", query)
+		if got := e.next(); !strings.HasPrefix(got, "next ") || !strings.Contains(got, code) {
+			t.Errorf("as an event stream: %s", got)
+		}
 	}
-	query := func(i int) string { return fmt.Sprintf("{ a%06d }", i) }
-	size := documentBytes(query(1000)) + len(query(1000)) + cacheEntryBytes
-	most := maxCachedBytes / size
-	long := "{ a" + strings.Repeat(" a", maxCachedQuery/bytesPerToken) + " }"
-	c.Add(t.Context(), long, &ast.QueryDocument{})
-	if kept(long) || c.documents.bytes != 0 {
-		t.Error("a long document was kept")
+	refused("THROTTLED")
+
+	grace := dial(t, server, modern, sign("grace")).init()
+	grace.subscribe("subscribe", "1", query)
+	opened(t, b, 3)
+	refused("UNAVAILABLE")
+
+	if a := post(t, b, "demo:ada", `mutation { createPost(input: {title: "News", content: "x"}) { post { title } } }`, nil); a.code() != "" {
+		t.Fatal(a.body)
 	}
-	for i := 1000; i < 1000+most; i++ {
-		c.Add(t.Context(), query(i), &ast.QueryDocument{})
-		c.Add(t.Context(), query(i), &ast.QueryDocument{}) // as by two requests at once
+	for name, p := range map[string]*peer{"ada": ada, "grace": grace} {
+		if got, want := p.receive(), `{"type":"next","id":"1","payload":{"data":{"postPublished":{"title":"News"}}}}`; got != want {
+			t.Errorf("%s gets %s", name, got)
+		}
 	}
-	if !kept(query(1000)) || c.documents.entries.Len() != most || c.documents.bytes != most*size {
-		t.Errorf("%d documents of %d bytes are kept, want %d", c.documents.entries.Len(), c.documents.bytes, most)
-	}
-	c.Add(t.Context(), "{ a }", &ast.QueryDocument{})
-	if !kept("{ a }") || !kept(query(1000)) || kept(query(1001)) || c.documents.bytes > maxCachedBytes {
-		t.Errorf("another document, which does not fit: %t, what was asked for last: %t, what was not: %t", kept("{ a }"), kept(query(1000)), kept(query(1001)))
+	stream.expect(t, `next {"data":{"postPublished":{"title":"News"}}}`)
+
+	stream.Body.Close()
+	ada.send(`{"id":"1","type":"complete"}`)
+	opened(t, b, 1)
+	// The places are free moments after the streams are gone.
+	for n, deadline := 0, time.Now().Add(time.Minute); b.store.Streams() < 3; n++ {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams", b.store.Streams())
+		}
+		ada.subscribe("subscribe", fmt.Sprint("again ", n), query)
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// What the cache counts is no less than the memory that its documents take, with their
-// plans, whatever they are made of.
-func TestQueryCacheIsBoundedInMemory(t *testing.T) {
-	schema := readSchema(t)
-	for name, format := range map[string]string{
-		"fields":         `query Q%06d { viewer { %s } }|id `,
-		"objects":        `query Q%06d { viewer { %s } }|posts{pageInfo{endCursor}}`,
-		"short names":    `query Q%06d { viewer { %s } }|a:id `,
-		"inline":         `query Q%06d { viewer { %s } }|...{id}`,
-		"arguments":      `query Q%06d { viewer { %s } }|posts(first:1){__typename}`,
-		"directives":     `query Q%06d { viewer { %s } }|id@skip(if:true)`,
-		"a list":         `query Q%06d { nodes(ids: [%s]) { id } }|1 `,
-		"texts":          `query Q%06d { nodes(ids: [%s]) { id } }|"\u0061"`,
-		"comments":       "query Q%06d { viewer { id\n%s } }|#\n",
-		"fields, rarely": "query Q%06d { viewer { %s } }|id#\n",
-		"blanks":         "query Q%06d { viewer { id %s } }| ",
+// A subscription holds its document, and more of what it came in: one that is long counts as
+// several.
+func TestSubscriptionLimit_LargeSubscriptionsCountAsSeveral(t *testing.T) {
+	t.Cleanup(func() { capacity.SubscriptionsEach = 0 })
+	capacity.SubscriptionsEach = 2
+	const short = `subscription { postPublished { title } }`
+	long := strings.Repeat("x", limit.SubscriptionBytes)
+	ada := http.Header{"Authorization": {"Bearer demo:ada"}}
+	for name, subscribe := range map[string]func(*testing.T, *httptest.Server){
+		"by its id": func(t *testing.T, s *httptest.Server) {
+			dial(t, s, modern, ada).init().subscribe("subscribe", long, short)
+		},
+		"by its text": func(t *testing.T, s *httptest.Server) {
+			dial(t, s, modern, ada).init().subscribe("subscribe", "1", short+" #"+long[limit.SubscriptionBytes/2:])
+		},
+		"by its document": func(t *testing.T, s *httptest.Server) {
+			dial(t, s, modern, ada).init().subscribe("subscribe", "1", `subscription { postPublished { `+strings.Repeat("id ", limit.SubscriptionBytes/document.BytesPerToken)+`} }`)
+		},
+		"by what comes with it": func(t *testing.T, s *httptest.Server) {
+			dial(t, s, modern, ada).init().send(`{"id":"1","type":"subscribe","payload":{"query":%q,"extensions":{"x":%q}}}`, short, long)
+		},
+		"as an event stream": func(t *testing.T, s *httptest.Server) {
+			openEvents(t, s, http.MethodPost, mediaEvents, "demo:ada", short+" #"+long[limit.SubscriptionBytes/2:])
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			format, part, _ := strings.Cut(format, "|")
-			const documents, parts = 20, 150
-			before := heap()
-			c := newQueryCache()
-			for i := range documents {
-				query := fmt.Sprintf(format, i, strings.Repeat(part, parts))
-				document, err := gqlparser.LoadQueryWithRules(schema, query, validationRules())
-				if err != nil {
-					t.Fatal(err)
-				}
-				c.Add(t.Context(), query, document)
-				op := &graphql.OperationContext{RawQuery: query, Doc: document, Operation: document.Operations[0]}
-				c.plansOf(op)
+			b, server := live(t, Options{})
+			subscribe(t, server)
+			opened(t, b, 1)
+			p := dial(t, server, modern, ada).init()
+			p.subscribe("subscribe", "more", short)
+			if got := p.receive(); !strings.Contains(got, "THROTTLED") {
+				t.Errorf("one more: %s", got)
 			}
-			if c.documents.entries.Len() != documents {
-				t.Fatalf("%d documents are kept", c.documents.entries.Len())
-			}
-			took := int64(heap()) - int64(before)
-			t.Logf("%d bytes of text and %d of memory, counted as %d", documents*(len(format)+parts*len(part)), took, c.documents.bytes)
-			if took > int64(c.documents.bytes) {
-				t.Errorf("%d bytes of memory count as %d", took, c.documents.bytes)
-			}
-			runtime.KeepAlive(c)
 		})
 	}
-}
 
-// heap is the memory in use.
-func heap() uint64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	// Short ones count as one, and a long one that has ended no more.
+	b, server := live(t, Options{})
+	p := dial(t, server, modern, ada).init()
+	p.subscribe("subscribe", long, short)
+	opened(t, b, 1)
+	p.send(`{"id":%q,"type":"complete"}`, long)
+	for n, deadline := 0, time.Now().Add(time.Minute); b.store.Streams() < capacity.SubscriptionsEach; n++ {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams", b.store.Streams())
+		}
+		p.subscribe("subscribe", fmt.Sprint(n), short)
+		time.Sleep(10 * time.Millisecond)
+	}
 }

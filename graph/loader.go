@@ -8,25 +8,25 @@ import (
 
 	"github.com/graph-gophers/dataloader/v7"
 	"golang.org/x/sync/errgroup"
+
+	"byline/graph/cost"
+	"byline/graph/fields"
 )
 
-const (
-	loaderWait  = time.Millisecond // how long a batch waits for company
-	loaderBatch = 100              // the store's bound on reading many at once
-)
+const loaderWait = time.Millisecond // how long a batch waits for more keys
 
-// loader reads objects of one kind in batches and remembers them. A key that was
-// asked for twice is read once; a read that failed is not remembered.
+// loader reads objects of one kind in batches and caches them for the response. A key that is
+// loaded twice is read once; failed reads are not cached.
 //
-// What is queued for a batch is a group of keys, not a key: a group that was
-// announced enters its batch as a whole, however busy the machine is. While more are expected
-// to be announced nothing is queued, for they may belong to the same batch.
+// A batch queues groups of keys, not keys: a group that was announced enters its batch as a
+// whole, however busy the machine is. While more groups are expected nothing is queued, since
+// they may belong to the same batch.
 type loader[K comparable, V any] struct {
-	read func(asker any, keys []K) ([]V, error)
+	read func(field any, keys []K) ([]V, error)
 
 	mu        sync.Mutex
 	queue     *dataloader.Loader[*group[K], []V] // guarded by mu; nil until something is read
-	known     map[K]func() (V, error)            // guarded by mu; what was read, or is being read
+	values    map[K]func() (V, error)            // guarded by mu; what was read, or is being read
 	expected  int                                // guarded by mu; groups that will be announced
 	held      *heldGroup[K, V]                   // guarded by mu; what is not queued until they are; nil: nothing
 	announced []func() []K                       // guarded by mu; groups that are not in groups yet
@@ -36,7 +36,7 @@ type loader[K comparable, V any] struct {
 // group is some keys that are read together; its identity is its address.
 type group[K comparable] struct {
 	keys  []K
-	asker any // for the first of them; see withAsker
+	field any // for the first of them; see cost.WithField
 }
 
 // heldGroup is a group that is held back until it is queued.
@@ -47,9 +47,9 @@ type heldGroup[K comparable, V any] struct {
 }
 
 // newLoader makes a loader whose batches run on ctx. fetch gets distinct keys, at
-// most loaderBatch of them, and returns their values in the same order.
+// most fields.BatchSize of them, and returns their values in the same order.
 func newLoader[K comparable, V any](ctx context.Context, fetch func(context.Context, []K) ([]V, error)) *loader[K, V] {
-	return &loader[K, V]{read: func(asker any, keys []K) ([]V, error) { return fetchAll(withAsker(ctx, asker), keys, fetch) }}
+	return &loader[K, V]{read: func(field any, keys []K) ([]V, error) { return fetchAll(cost.WithField(ctx, field), keys, fetch) }}
 }
 
 // batch reads the keys of some groups.
@@ -58,7 +58,7 @@ func (l *loader[K, V]) batch(_ context.Context, groups []*group[K]) []*dataloade
 	for _, g := range groups {
 		keys = append(keys, g.keys...)
 	}
-	values, err := l.read(groups[0].asker, keys)
+	values, err := l.read(groups[0].field, keys)
 	results := make([]*dataloader.Result[[]V], len(groups))
 	for i, g := range groups {
 		results[i] = &dataloader.Result[[]V]{Error: err}
@@ -70,12 +70,12 @@ func (l *loader[K, V]) batch(_ context.Context, groups []*group[K]) []*dataloade
 	return results
 }
 
-// fetchAll fetches the values of any number of keys, loaderBatch at a time.
+// fetchAll fetches the values of any number of keys, fields.BatchSize at a time.
 func fetchAll[K, V any](ctx context.Context, keys []K, fetch func(context.Context, []K) ([]V, error)) ([]V, error) {
 	values := make([]V, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
-	for start := 0; start < len(keys); start += loaderBatch {
-		end := min(start+loaderBatch, len(keys))
+	for start := 0; start < len(keys); start += fields.BatchSize {
+		end := min(start+fields.BatchSize, len(keys))
 		g.Go(func() error {
 			got, err := guarded(func() ([]V, error) { return fetch(ctx, keys[start:end]) })
 			copy(values[start:end], got)
@@ -85,7 +85,7 @@ func fetchAll[K, V any](ctx context.Context, keys []K, fetch func(context.Contex
 	return values, g.Wait()
 }
 
-// guarded makes a panic of read an error, so that nobody waits for it in vain.
+// guarded makes a panic of read an error, so that callers that wait for it return.
 func guarded[V any](read func() (V, error)) (value V, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -114,23 +114,23 @@ func (l *loader[K, V]) expect() (announce func(keys func() []K)) {
 	}
 }
 
-// prime remembers a value that was read by other means.
+// prime caches a value that was read by other means.
 func (l *loader[K, V]) prime(key K, value V) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.known[key]; !ok {
-		l.knowLocked(key, func() (V, error) { return value, nil })
+	if _, ok := l.values[key]; !ok {
+		l.setLocked(key, func() (V, error) { return value, nil })
 	}
 }
 
-// readAlone returns what is remembered of a key. If nothing is, it is read by itself, rather
-// than in a batch, and remembered.
-func (l *loader[K, V]) readAlone(key K, read func() (V, error)) (V, error) {
+// readOne returns the cached value of a key. If there is none it reads the key by itself,
+// rather than in a batch, and caches its value.
+func (l *loader[K, V]) readOne(key K, read func() (V, error)) (V, error) {
 	l.mu.Lock()
-	remembered, ok := l.known[key]
+	cached, ok := l.values[key]
 	l.mu.Unlock()
 	if ok {
-		if value, err := remembered(); err == nil {
+		if value, err := cached(); err == nil {
 			return value, nil
 		}
 	}
@@ -141,20 +141,20 @@ func (l *loader[K, V]) readAlone(key K, read func() (V, error)) (V, error) {
 	return value, err
 }
 
-func (l *loader[K, V]) knowLocked(key K, value func() (V, error)) {
-	if l.known == nil {
-		l.known = map[K]func() (V, error){}
+func (l *loader[K, V]) setLocked(key K, value func() (V, error)) {
+	if l.values == nil {
+		l.values = map[K]func() (V, error){}
 	}
-	l.known[key] = value
+	l.values[key] = value
 }
 
 // load returns the value of key, from memory or with the next batch.
 func (l *loader[K, V]) load(ctx context.Context, key K) (V, error) {
 	l.mu.Lock()
-	value, ok := l.known[key]
+	value, ok := l.values[key]
 	if !ok {
 		l.enqueueLocked(ctx, append(l.groupLocked(key), key))
-		value = l.known[key]
+		value = l.values[key]
 	}
 	l.mu.Unlock()
 	return value()
@@ -166,7 +166,7 @@ func (l *loader[K, V]) loadMany(ctx context.Context, keys []K) ([]V, error) {
 	l.enqueueLocked(ctx, keys)
 	pending := make([]func() (V, error), len(keys))
 	for i, k := range keys {
-		pending[i] = l.known[k]
+		pending[i] = l.values[k]
 	}
 	l.mu.Unlock()
 	values := make([]V, len(keys))
@@ -198,15 +198,15 @@ func (l *loader[K, V]) groupLocked(key K) []K {
 func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
 	g := l.held
 	if g == nil {
-		g = &heldGroup[K, V]{group: group[K]{asker: askerOf(ctx)}, queued: make(chan struct{})}
+		g = &heldGroup[K, V]{group: group[K]{field: cost.FieldOf(ctx)}, queued: make(chan struct{})}
 	}
 	for _, k := range keys {
-		if _, ok := l.known[k]; ok {
+		if _, ok := l.values[k]; ok {
 			continue
 		}
 		i := len(g.keys)
 		g.keys = append(g.keys, k)
-		l.knowLocked(k, func() (value V, err error) {
+		l.setLocked(k, func() (value V, err error) {
 			<-g.queued
 			values, err := g.read()
 			if err != nil {
@@ -230,7 +230,7 @@ func (l *loader[K, V]) enqueueLocked(ctx context.Context, keys []K) {
 func (l *loader[K, V]) queueLocked(g *group[K]) dataloader.Thunk[[]V] {
 	if l.queue == nil { // most loaders of most responses are asked for nothing
 		l.queue = dataloader.NewBatchedLoader(l.batch, dataloader.WithWait[*group[K], []V](loaderWait),
-			dataloader.WithBatchCapacity[*group[K], []V](loaderBatch),
+			dataloader.WithBatchCapacity[*group[K], []V](fields.BatchSize),
 			dataloader.WithCache[*group[K], []V](&dataloader.NoCache[*group[K], []V]{}))
 	}
 	return l.queue.Load(context.Background(), g) // the batch has a context of its own
@@ -241,7 +241,40 @@ func (l *loader[K, V]) forget(g *group[K]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range g.keys {
-		delete(l.known, k)
+		delete(l.values, k)
 	}
 	g.keys = nil
+}
+
+// memo makes each read once: the first caller reads, others wait and get the same value or
+// error. The zero value is ready.
+type memo[K comparable, V any] struct {
+	mu    sync.Mutex
+	reads map[K]*memoRead[V] // guarded by mu
+}
+
+type memoRead[V any] struct {
+	done  chan struct{} // closed when value and err are there
+	value V
+	err   error
+}
+
+func (m *memo[K, V]) do(key K, read func() (V, error)) (V, error) {
+	m.mu.Lock()
+	r, ok := m.reads[key]
+	if !ok {
+		r = &memoRead[V]{done: make(chan struct{})}
+		if m.reads == nil {
+			m.reads = map[K]*memoRead[V]{}
+		}
+		m.reads[key] = r
+	}
+	m.mu.Unlock()
+	if ok {
+		<-r.done
+		return r.value, r.err
+	}
+	defer close(r.done)
+	r.value, r.err = guarded(read)
+	return r.value, r.err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"byline/graph/fields"
 	"byline/internal/secrettest"
 )
 
@@ -46,7 +47,7 @@ func keys(n int) []string {
 	return keys
 }
 
-func TestLoaderReadsAnAnnouncedGroupAtOnce(t *testing.T) {
+func TestLoader_AnnouncedGroupIsOneBatch(t *testing.T) {
 	var r recorder
 	l := newLoader(t.Context(), r.fetch)
 	l.expect()(func() []string { return keys(100) })
@@ -66,7 +67,7 @@ func TestLoaderReadsAnAnnouncedGroupAtOnce(t *testing.T) {
 }
 
 // What belongs to a list that is still being read is not left behind by the batch of another.
-func TestLoaderWaitsForWhatIsExpected(t *testing.T) {
+func TestLoader_WaitsForExpectedGroups(t *testing.T) {
 	var r recorder
 	l := newLoader(t.Context(), r.fetch)
 	first, second := l.expect(), l.expect()
@@ -141,12 +142,12 @@ func TestLoader(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, batch := range r.batches {
-			if len(batch) > loaderBatch {
+			if len(batch) > fields.BatchSize {
 				t.Errorf("a batch of %d", len(batch))
 			}
 		}
 	})
-	t.Run("an error is for the whole batch, and not remembered", func(t *testing.T) {
+	t.Run("an error fails the whole batch and is not cached", func(t *testing.T) {
 		r := recorder{err: errors.New("once")}
 		l := newLoader(t.Context(), r.fetch)
 		if _, err := l.loadMany(t.Context(), []string{"a", "b"}); err == nil {
@@ -223,7 +224,7 @@ func TestMemo(t *testing.T) {
 }
 
 // Pages that arrive one after the other have what their items lack read in one batch.
-func TestPagesThatArriveUnevenly(t *testing.T) {
+func TestLoader_PagesArriveAtDifferentTimes(t *testing.T) {
 	b := newBlog(t, Options{})
 	for _, name := range []string{"ada", "alan", "grace", "edsger"} {
 		b.user(t, name)

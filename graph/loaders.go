@@ -51,25 +51,25 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 type loadersKey struct{}
 
 // loadersOf returns the loaders of the response that ctx belongs to.
-func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*lateLoaders).get() }
+func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*lazyLoaders).get() }
 
-// lateLoaders are made when they are first needed: the response that a subscription
+// lazyLoaders are made when they are first needed: the response that a subscription
 // waits for may be long in coming.
-type lateLoaders struct {
+type lazyLoaders struct {
 	once sync.Once
 	ctx  context.Context // of the response
-	of   freshLoaders
+	of   responseLoaders
 	made *loaders
 }
 
-func (l *lateLoaders) get() *loaders {
+func (l *lazyLoaders) get() *loaders {
 	l.once.Do(func() { l.made = newLoaders(l.ctx, l.of.store, l.of.tracer) })
 	return l.made
 }
 
-// freshLoaders gives each response its loaders: a subscription's events have one
+// responseLoaders gives each response its loaders: a subscription's events have one
 // each. So has each root field of a mutation, since what one has read the next may change.
-type freshLoaders struct {
+type responseLoaders struct {
 	store  *store.Store
 	tracer trace.Tracer // may be nil
 }
@@ -77,18 +77,18 @@ type freshLoaders struct {
 var _ interface {
 	graphql.ResponseInterceptor
 	graphql.RootFieldInterceptor
-} = freshLoaders{}
+} = responseLoaders{}
 
-func (freshLoaders) ExtensionName() string                   { return "FreshLoaders" }
-func (freshLoaders) Validate(graphql.ExecutableSchema) error { return nil }
+func (responseLoaders) ExtensionName() string                   { return "FreshLoaders" }
+func (responseLoaders) Validate(graphql.ExecutableSchema) error { return nil }
 
-func (f freshLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+func (f responseLoaders) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	requestFrom(ctx).errors.Store(0)
 	return next(f.withNames(f.fresh(ctx)))
 }
 
 // withNames returns a context in which the response shows one name for each user.
-func (f freshLoaders) withNames(ctx context.Context) context.Context {
+func (f responseLoaders) withNames(ctx context.Context) context.Context {
 	return names.With(ctx, names.New(f.store.Renamed(requestFrom(ctx).session), func(ids []string) ([]*store.User, error) {
 		return loadersOf(ctx).users.loadMany(ctx, ids)
 	}))
@@ -104,15 +104,15 @@ func shownUser(ctx context.Context) func(*store.User, error) (*names.User, error
 	}
 }
 
-func (f freshLoaders) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
+func (f responseLoaders) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
 	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
 		ctx = f.fresh(ctx)
 	}
 	return next(ctx)
 }
 
-func (f freshLoaders) fresh(ctx context.Context) context.Context {
-	return context.WithValue(ctx, loadersKey{}, &lateLoaders{ctx: ctx, of: f})
+func (f responseLoaders) fresh(ctx context.Context) context.Context {
+	return context.WithValue(ctx, loadersKey{}, &lazyLoaders{ctx: ctx, of: f})
 }
 
 // pointReads is how many items of a kind that the store reads one by one are read at once.

@@ -10,15 +10,15 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/fields"
 	"byline/graph/globalid"
 	"byline/graph/names"
+	"byline/graph/refusal"
 	"byline/store"
 )
 
-const maxNodes = 100
-
 // node reads the object behind an id: one point read, or the page that answers for
-// it (see reference.go).
+// it (see parents.go).
 func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, error) {
 	l, key := loadersOf(ctx), itemKey{id.Parent, id.Key}
 	switch id.Kind {
@@ -27,17 +27,17 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 	case globalid.Post:
 		return nodeOrNil(r.post(ctx, id.Key))
 	case globalid.Comment:
-		return nodeOrNil(l.comments.readAlone(key, func() (*store.Comment, error) { return r.store.Comment(ctx, id.Parent, id.Key) }))
+		return nodeOrNil(l.comments.readOne(key, func() (*store.Comment, error) { return r.store.Comment(ctx, id.Parent, id.Key) }))
 	default:
-		return nodeOrNil(l.likes.readAlone(key, func() (*store.Like, error) { return r.store.Like(ctx, id.Parent, id.Key) }))
+		return nodeOrNil(l.likes.readOne(key, func() (*store.Like, error) { return r.store.Like(ctx, id.Parent, id.Key) }))
 	}
 }
 
 // nodes reads the objects behind ids, each kind in one batch and the kinds at once. An id
 // that is malformed is an error of its own, and null among the others.
 func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, error) {
-	if len(texts) > maxNodes {
-		return nil, refuse("ids", "ids must have at most %d entries", maxNodes)
+	if len(texts) > fields.MaxNodes {
+		return nil, refusal.Input("ids", "ids must have at most %d entries", fields.MaxNodes)
 	}
 	ids := make([]globalid.ID, len(texts))
 	for i, text := range texts {
@@ -70,7 +70,7 @@ func (r *Resolver) nodes(ctx context.Context, texts []string) ([]globalid.Node, 
 	return nodes, nil
 }
 
-// loadNodes fills in the nodes of one kind.
+// loadNodes loads the nodes of a kind.
 func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind globalid.Kind,
 	ids []globalid.ID, nodes []globalid.Node, keyOf func(globalid.ID) K) error {
 	var at []int
@@ -99,4 +99,48 @@ func nodeOrNil[T any](v *T, err error) (globalid.Node, error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+func idOfUser(id string) globalid.ID { return globalid.ID{Kind: globalid.User, Key: id} }
+
+func idOfPost(id string) globalid.ID { return globalid.ID{Kind: globalid.Post, Key: id} }
+
+func idOfComment(c *store.Comment) globalid.ID {
+	return globalid.ID{Kind: globalid.Comment, Parent: c.PostID, Key: c.ID}
+}
+
+func idOfLike(l *store.Like) globalid.ID {
+	return globalid.ID{Kind: globalid.Like, Parent: l.PostID, Key: l.UserID}
+}
+
+func userGlobalID(id string) string { return idOfUser(id).String() }
+
+func postGlobalID(id string) string { return idOfPost(id).String() }
+
+func commentGlobalID(c *store.Comment) string { return idOfComment(c).String() }
+
+func likeGlobalID(l *store.Like) string { return idOfLike(l).String() }
+
+// parseID reads a global id that was given as the named argument or input field.
+func parseID(field, text string) (globalid.ID, error) {
+	id, err := globalid.Parse(text)
+	if err != nil {
+		return id, refusal.Input(field, "%s is not a valid global id", field)
+	}
+	return id, nil
+}
+
+// parseIDOf is parseID for an id of a given kind. It returns the object's key.
+func parseIDOf(kind globalid.Kind, field, text string) (string, error) {
+	id, err := parseNestedID(kind, field, text)
+	return id.Key, err
+}
+
+// parseNestedID is parseIDOf for objects in the partition of a parent.
+func parseNestedID(kind globalid.Kind, field, text string) (globalid.ID, error) {
+	id, err := parseID(field, text)
+	if err == nil && id.Kind != kind {
+		err = refusal.Input(field, "%s is the id of a %s, not of a %s", field, id.Kind, kind)
+	}
+	return id, err
 }

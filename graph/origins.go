@@ -14,12 +14,14 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/rs/cors"
 	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/graph/refusal"
 )
 
 // preflightMaxAge is how long a browser may remember what an origin may do.
 const preflightMaxAge = 2 * time.Hour
 
-// checkOrigins finds what is no origin as browsers write it (RFC 6454, section 6.2): a
+// checkOrigins refuses invalid origins. Browsers write an origin (RFC 6454, section 6.2) as a
 // scheme, a host and, unless it is the scheme's own, a port.
 func checkOrigins(origins []string) error {
 	for _, origin := range origins {
@@ -32,10 +34,10 @@ func checkOrigins(origins []string) error {
 	return nil
 }
 
-// maxRefused is how many refused origins are told apart in the log.
+// maxRefused is how many refused origins are logged.
 const maxRefused = 100
 
-// maxOrigin is how much of an origin is kept and logged, in bytes.
+// maxOrigin is how many bytes of an origin are logged.
 const maxOrigin = 300
 
 // origins are those whose pages may use the edge, beside its own. It is safe for concurrent
@@ -55,7 +57,7 @@ func (o *origins) admits(origin string) bool {
 }
 
 // isLoopbackOrigin reports whether an origin is of this machine, on any port. What a name but
-// localhost resolves to does not count: it may be anybody's.
+// localhost resolves to does not count: anyone may own it.
 func isLoopbackOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || origin != u.Scheme+"://"+u.Host {
@@ -66,13 +68,13 @@ func isLoopbackOrigin(origin string) bool {
 }
 
 // logRefused logs the first request from an origin that is not admitted, and how to admit it.
-// A query by GET is executed, but the browser keeps the answer from the page.
+// A query by GET is executed, but the browser keeps the response from the page.
 func (o *origins) logRefused(r *http.Request) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || o.admits(origin) || isSameOrigin(r, origin) {
 		return
 	}
-	known := bounded(origin, maxOrigin)
+	known := refusal.Truncate(origin, maxOrigin)
 	o.mu.Lock()
 	first := !o.refused[known] && len(o.refused) < maxRefused
 	if first {
@@ -106,12 +108,12 @@ const (
 )
 
 // guard refuses what a page of another origin makes a browser send, except for reads; pages
-// of origins that are admitted may send everything, and read the answers.
+// of origins that are admitted may send everything, and read the responses.
 func (o *origins) guard(next http.Handler, p presenter) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		prepare(w.Header(), r)
-		err := &refusal{code: forbidden, message: "requests from pages of this origin are not allowed"}
+		err := &refusal.Error{Code: refusal.Forbidden, Message: "requests from pages of this origin are not allowed"}
 		write(w, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 	}))
 	protected := protection.Handler(next)
@@ -137,8 +139,7 @@ func (o *origins) guard(next http.Handler, p presenter) http.Handler {
 	})
 }
 
-// secured sets the headers that keep browsers from making more of an answer than it
-// is. What could be a page has some more of them, and the playground a policy of its own.
+// secured sets the headers that keep browsers from interpreting a response as anything else. What could be a page has some more of them, and the playground a policy of its own.
 func secured(next http.Handler) http.Handler {
 	policy, resource, options := []string{"default-src 'none'; frame-ancestors 'none'"}, []string{"same-origin"}, []string{"nosniff"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

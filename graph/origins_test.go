@@ -207,7 +207,7 @@ func TestRefusedOrigin_IsLoggedOnceWithTheFlagThatAdmitsIt(t *testing.T) {
 	})
 }
 
-func TestOriginsThatAreNone(t *testing.T) {
+func TestOrigins_InvalidAreRefusedAtStart(t *testing.T) {
 	for _, origin := range []string{"", "*", "null", "app.example", "https://", "https://app.example/", "https://app.example/x", "https://*.example", "https://app.example?x",
 		"https://App.example", "https://app.example:443", "http://app.example:80", "ws://app.example", "https://u@app.example", "https://[::1]:3000", "https://app.example#x"} {
 		if _, err := NewHandler(Options{Store: &store.Store{}, Origins: []string{origin}}); err == nil || !strings.Contains(err.Error(), "is not an origin") {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"byline/graph/limit"
+	"byline/graph/refusal"
 	"byline/store"
 )
 
@@ -37,9 +39,8 @@ func stall(t testing.TB, b *blog) (release func()) {
 // HTTP and over WebSocket; afterwards they are not.
 func TestOverloadedServer(t *testing.T) {
 	var waiting atomic.Int64
-	before := countRunnable
-	t.Cleanup(func() { countRunnable = before })
-	countRunnable = func() int { return int(waiting.Load()) }
+	t.Cleanup(func() { capacity.Runnable = nil })
+	capacity.Runnable = func() int { return int(waiting.Load()) }
 	b, server := live(t, Options{ShedLoad: true})
 	p := dial(t, server, modern, nil).init()
 	ask := func(accept string) answer {
@@ -60,7 +61,7 @@ func TestOverloadedServer(t *testing.T) {
 		t.Fatal(a.body)
 	}
 	waiting.Store(1 << 20)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(standing / 5) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		p.subscribe("subscribe", "1", `{ __typename }`)
 		if got := p.receive(); strings.HasPrefix(got, `{"type":"error","id":"1"`) && strings.Contains(got, "UNAVAILABLE") {
 			break
@@ -125,12 +126,12 @@ func TestExecutionTimeout(t *testing.T) {
 // Large bodies and messages that do not arrive are as many as there is room for, others
 // are refused, and small ones are answered all the while.
 func TestLargeBodies(t *testing.T) {
-	before, beforeMessages := largeBodies, messageTimeout
-	t.Cleanup(func() { largeBodies, messageTimeout = before, beforeMessages })
-	largeBodies, messageTimeout = 2*maxBody, time.Second
+	beforeMessages := messageTimeout
+	t.Cleanup(func() { capacity.LargeBodies, messageTimeout = 0, beforeMessages })
+	capacity.LargeBodies, messageTimeout = 2*limit.MaxBody, time.Second
 	_, server := live(t, Options{})
 	h := server.Config.Handler
-	large := `{"query":"{ __typename }"` + strings.Repeat(" ", 2*smallBody) + "}"
+	large := `{"query":"{ __typename }"` + strings.Repeat(" ", 2*limit.SmallBody) + "}"
 	post := func(body io.Reader) (answer, error) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", body)
 		r.Header.Set("Content-Type", "application/json")
@@ -148,7 +149,7 @@ func TestLargeBodies(t *testing.T) {
 		r, w := io.Pipe()
 		writers = append(writers, w)
 		go func() { a, err := post(r); answers <- result{a, err} }()
-		if _, err := io.WriteString(w, large[:2*smallBody]); err != nil {
+		if _, err := io.WriteString(w, large[:2*limit.SmallBody]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +158,7 @@ func TestLargeBodies(t *testing.T) {
 		t.Errorf("one more: %d %s, %v", a.status, a.body, err)
 	}
 	p := dial(t, server, modern, nil).init()
-	p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*smallBody))
+	p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*limit.SmallBody))
 	if got := p.closed(); got.Code != closeTooSlow {
 		t.Errorf("a message: %v", got)
 	}
@@ -165,7 +166,7 @@ func TestLargeBodies(t *testing.T) {
 		t.Errorf("a small one: %d %s, %v", a.status, a.body, err)
 	}
 	for _, w := range writers {
-		if _, err := io.WriteString(w, large[2*smallBody:]); err != nil {
+		if _, err := io.WriteString(w, large[2*limit.SmallBody:]); err != nil {
 			t.Fatal(err)
 		}
 		w.Close()
@@ -176,7 +177,7 @@ func TestLargeBodies(t *testing.T) {
 		}
 	}
 	p = dial(t, server, modern, nil).init()
-	p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*smallBody))
+	p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*limit.SmallBody))
 	if got := p.receive(); !strings.HasPrefix(got, `{"type":"pong"`) {
 		t.Errorf("a message afterwards: %.100s", got)
 	}
@@ -186,7 +187,7 @@ func TestLargeBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprint(w, strings.Repeat(" ", 2*smallBody)); err != nil {
+	if _, err := fmt.Fprint(w, strings.Repeat(" ", 2*limit.SmallBody)); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := p.Read(t.Context()); err == nil {
@@ -208,11 +209,10 @@ func (r reluctant) Write(p []byte) (int, error) {
 
 // Large answers that are not taken are as many as there is room for: others are refused,
 // but for those of mutations, and small ones are given all the while.
-func TestLargeAnswers(t *testing.T) {
-	before := largeAnswers
-	t.Cleanup(func() { largeAnswers = before })
+func TestLargeResponses(t *testing.T) {
+	t.Cleanup(func() { capacity.LargeResponses = 0 })
 	const length = 200_000 // bytes
-	largeAnswers = length * 3 / 2
+	capacity.LargeResponses = length * 3 / 2
 	b, server := live(t, Options{})
 	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
 	large := b.fill(`{ post(id: "<post:long>") { content } }`)
@@ -239,7 +239,7 @@ func TestLargeAnswers(t *testing.T) {
 	count := func(wantGood, wantRefused float64) { // of those since the last time
 		t.Helper()
 		all := metricOf(t, b.metrics, "byline_graphql_responses_total")
-		nowGood := metricOf(t, b.metrics, "byline_graphql_responses_total", unavailable)
+		nowGood := metricOf(t, b.metrics, "byline_graphql_responses_total", refusal.Unavailable)
 		newGood, newRefused := nowGood-good, all-nowGood-refused
 		if newGood != wantGood || newRefused != wantRefused {
 			t.Errorf("%.0f answers and %.0f refusals are counted, want %.0f and %.0f", newGood, newRefused, wantGood, wantRefused)
@@ -252,20 +252,20 @@ func TestLargeAnswers(t *testing.T) {
 	}
 	count(0, 1)
 	if a := ask(mediaEvents); !strings.HasPrefix(a.body, `event: next
-data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(a.body, "event: complete\ndata: \n\n") {
+data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.HasSuffix(a.body, "event: complete\ndata: \n\n") {
 		t.Errorf("as an event: %.300s", a.body)
 	}
 	count(0, 1)
 	p := dial(t, server, modern, nil).init()
 	p.subscribe("subscribe", "1", large)
-	if got := p.closed(); got.Code != closeTooSlow || got.Reason != errTooManyAnswers.message {
+	if got := p.closed(); got.Code != closeTooSlow || got.Reason != limit.ErrTooManyResponses.Message {
 		t.Errorf("a message: %v", got)
 	}
 	count(0, 1)
 	if a := post(t, b, "demo:grace", write, nil); a.code() != "" || len(a.Data) < length {
 		t.Errorf("a mutation: %.300s", a.body)
 	}
-	if got := changes.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+errTooManyAnswers.message) {
+	if got := changes.next(); !strings.HasPrefix(got, `next {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) {
 		t.Errorf("what happens: %.300s", got)
 	}
 	changes.expect(t, "complete ", "") // and no more of it, as something is missing
@@ -298,13 +298,12 @@ data: {"errors":[{"message":"`+errTooManyAnswers.message) || !strings.HasSuffix(
 }
 
 // A large answer that was kept, and that there is no room for, is counted as what it is: once,
-// and as no answer that was given again.
-func TestLargeAnswersThatAreKept(t *testing.T) {
-	before := largeAnswers
-	t.Cleanup(func() { largeAnswers = before })
+// and not as a cache hit.
+func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
+	t.Cleanup(func() { capacity.LargeResponses = 0 })
 	const length = 200_000 // bytes
-	largeAnswers = length * 3 / 2
-	b := newBlogOf(t, Options{AnswerBytes: 1 << 20}, store.Options{}, 1<<20)
+	capacity.LargeResponses = length * 3 / 2
+	b := newBlogOf(t, Options{ResponseCacheBytes: 1 << 20}, store.Options{}, 1<<20)
 	running, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
 	background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone
@@ -331,7 +330,7 @@ func TestLargeAnswersThatAreKept(t *testing.T) {
 	w := httptest.NewRecorder()
 	ask(w)
 	if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || kept() != again {
-		t.Errorf("%d, counted %.0f times, %.0f of them as given again", w.Code, n, kept()-again)
+		t.Errorf("%d, counted %.0f times, %.0f of them as from the cache", w.Code, n, kept()-again)
 	}
 	close(client.take)
 	<-done

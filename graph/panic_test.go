@@ -13,7 +13,9 @@ import (
 	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/auth"
 	"byline/graph/generated"
+	"byline/graph/limit"
 	"byline/store"
 )
 
@@ -47,8 +49,8 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			log.Reset()
 			var sockets sync.WaitGroup
-			admission := newAdmission(slog.New(slog.DiscardHandler))
-			ws := webSocketTransport{store: &store.Store{}, streams: t.Context(), open: &sockets, bodies: newBodies(), origins: &origins{}, admission: admission}
+			admission := limit.NewAdmission(capacity, slog.New(slog.DiscardHandler))
+			ws := webSocketTransport{store: &store.Store{}, streams: t.Context(), open: &sockets, memory: limit.NewMemory(capacity), origins: &origins{}, admission: admission}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if ws.Supports(r) {
 					ws.Do(w, r, crashing{exec, where})
@@ -57,7 +59,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 					if where == "before execution" { // that is below the server's recover
 						where = "while executing"
 					}
-					httpTransport{store: &store.Store{}, streams: t.Context(), bodies: newBodies(), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, where})
+					httpTransport{store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(capacity), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, where})
 				}
 			}))
 			p := dial(t, server, modern, nil).init()
@@ -75,7 +77,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 			e.expect(t, "complete ", "")
 			server.Close()
 			sockets.Wait()
-			if n := len(admission.turns); n != 0 {
+			if n := admission.Occupied(); n != 0 {
 				t.Errorf("%d execute for ever", n)
 			}
 			if !strings.Contains(log.String(), "panic: boom") || !strings.Contains(log.String(), "stack=") {
@@ -85,7 +87,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 	}
 	t.Run("of who verifies tokens", func(t *testing.T) {
 		log.Reset()
-		b, server := live(t, Options{Logger: textLogger(&log), Verifier: verifierFunc(func(string) (Viewer, error) { panic("boom") })})
+		b, server := live(t, Options{Logger: textLogger(&log), Verifier: verifierFunc(func(string) (auth.Viewer, error) { panic("boom") })})
 		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer x"}})
 		p.send(`{"type":"connection_init"}`)
 		if got := p.closed(); got.Code != closeInternal || got.Reason != messageInternal {
@@ -99,12 +101,14 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 
 // A request that ends in a panic gives back its turn to execute, and the room that its
 // body has taken.
-func TestAPanicTakesNothingAlong(t *testing.T) {
+func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
+	t.Cleanup(func() { capacity.LargeBodies = 0 })
+	capacity.LargeBodies = limit.MaxBody
 	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
 	for _, accept := range []string{mediaJSON, mediaEvents} {
 		t.Run(accept, func(t *testing.T) {
-			transport := httpTransport{store: &store.Store{}, streams: t.Context(), bodies: newBodies(), admission: newAdmission(slog.New(slog.DiscardHandler)), answers: &answers{}}
-			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", smallBody)+"}"))
+			transport := httpTransport{store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(capacity), admission: limit.NewAdmission(capacity, slog.New(slog.DiscardHandler)), cache: &responseCache{}}
+			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"`+strings.Repeat(" ", limit.SmallBody)+"}"))
 			r.Header.Set("Content-Type", mediaJSON)
 			r.Header.Set("Accept", accept)
 			func() {
@@ -115,10 +119,10 @@ func TestAPanicTakesNothingAlong(t *testing.T) {
 				}()
 				transport.Do(httptest.NewRecorder(), r, crashing{exec, "before execution"})
 			}()
-			if n := len(transport.admission.turns); n != 0 {
+			if n := transport.admission.Occupied(); n != 0 {
 				t.Errorf("%d execute for ever", n)
 			}
-			if !transport.bodies.large.TryAcquire(largeBodies) {
+			if _, _, err := transport.memory.ReadAll(strings.NewReader(strings.Repeat(" ", 2*limit.SmallBody)), -1); err != nil {
 				t.Error("the body's room is taken for ever")
 			}
 		})

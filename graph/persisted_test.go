@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"byline/graph/document"
 )
 
 const persistedQuery = `query { __typename }`
@@ -61,7 +63,7 @@ func isMiss(a answer) bool {
 
 func TestPersistedByHash(t *testing.T) {
 	h := deaf(t, Options{})
-	hash := hashOf(persistedQuery)
+	hash := document.Hash(persistedQuery)
 	if a := byHash(t, h, "", hash, ""); !isMiss(a) || a.status != http.StatusBadRequest || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("unknown: %d %s", a.status, a.body)
 	}
@@ -84,7 +86,7 @@ func TestPersistedByHash(t *testing.T) {
 	if a := post(t, h, "", other, nil); a.code() != "" {
 		t.Error(a.body)
 	}
-	if a := byHash(t, h, "", hashOf(other), ""); !isMiss(a) {
+	if a := byHash(t, h, "", document.Hash(other), ""); !isMiss(a) {
 		t.Errorf("kept without its hash: %s", a.body)
 	}
 }
@@ -96,8 +98,8 @@ func TestPersistedOnlyWhatWasAccepted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, hash, code, field string
 	}{
-		"the hash of another text": {text: persistedQuery, hash: hashOf("another"), code: "BAD_USER_INPUT", field: "extensions.persistedQuery.sha256Hash"},
-		"the hash in capitals":     {text: persistedQuery, hash: strings.ToUpper(hashOf(persistedQuery)), code: "BAD_USER_INPUT", field: "extensions.persistedQuery.sha256Hash"},
+		"the hash of another text": {text: persistedQuery, hash: document.Hash("another"), code: "BAD_USER_INPUT", field: "extensions.persistedQuery.sha256Hash"},
+		"the hash in capitals":     {text: persistedQuery, hash: strings.ToUpper(document.Hash(persistedQuery)), code: "BAD_USER_INPUT", field: "extensions.persistedQuery.sha256Hash"},
 		"does not parse":           {text: "{", code: "GRAPHQL_PARSE_FAILED"},
 		"does not validate":        {text: "{ nope }", code: "GRAPHQL_VALIDATION_FAILED"},
 		"no operation":             {text: "fragment F on Query { __typename }", code: "GRAPHQL_VALIDATION_FAILED"},
@@ -109,12 +111,12 @@ func TestPersistedOnlyWhatWasAccepted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := deaf(t, Options{})
 			if tt.hash == "" {
-				tt.hash = hashOf(tt.text)
+				tt.hash = document.Hash(tt.text)
 			}
 			if a := byHash(t, h, "", tt.hash, tt.text); a.code() != tt.code || a.field() != tt.field || a.Data != nil || a.status/100 != 4 {
 				t.Fatalf("%d, code %q, field %q; want %q, %q: %.300s", a.status, a.code(), a.field(), tt.code, tt.field, a.body)
 			}
-			for _, hash := range []string{tt.hash, hashOf(tt.text)} {
+			for _, hash := range []string{tt.hash, document.Hash(tt.text)} {
 				if a := byHash(t, h, "demo:ada", hash, ""); !isMiss(a) {
 					t.Errorf("kept: %s", a.body)
 				}
@@ -125,45 +127,45 @@ func TestPersistedOnlyWhatWasAccepted(t *testing.T) {
 
 // A long text is executed, and not kept; short ones without number displace each
 // other, so that what is kept is bounded.
-func TestPersistedIsBounded(t *testing.T) {
+func TestPersisted_CacheIsBounded(t *testing.T) {
 	h := deaf(t, Options{})
-	long := persistedQuery + strings.Repeat(" ", maxPersisted)
-	if a := byHash(t, h, "", hashOf(long), long); a.code() != "" {
+	long := persistedQuery + strings.Repeat(" ", document.MaxPersisted)
+	if a := byHash(t, h, "", document.Hash(long), long); a.code() != "" {
 		t.Fatal(a.body)
 	}
-	if a := byHash(t, h, "", hashOf(long), ""); !isMiss(a) {
+	if a := byHash(t, h, "", document.Hash(long), ""); !isMiss(a) {
 		t.Errorf("a long text was kept: %.300s", a.body)
 	}
-	texts := make([]string, 2*persistedBytes/maxPersisted)
+	texts := make([]string, 2*document.PersistedBytes/document.MaxPersisted)
 	for i := range texts {
-		texts[i] = persistedQuery + fmt.Sprintf("#%0*d", maxPersisted-len(persistedQuery)-1, i)
-		if a := byHash(t, h, "", hashOf(texts[i]), texts[i]); a.code() != "" {
+		texts[i] = persistedQuery + fmt.Sprintf("#%0*d", document.MaxPersisted-len(persistedQuery)-1, i)
+		if a := byHash(t, h, "", document.Hash(texts[i]), texts[i]); a.code() != "" {
 			t.Fatalf("%.300s", a.body)
 		}
 	}
 	kept := 0
 	for _, text := range texts {
-		if !isMiss(byHash(t, h, "", hashOf(text), "")) {
+		if !isMiss(byHash(t, h, "", document.Hash(text), "")) {
 			kept++
 		}
 	}
-	if kept != persistedBytes/maxPersisted-1 { // the hashes and entries take the room of one
-		t.Errorf("%d texts of %d bytes are kept", kept, maxPersisted)
+	if kept != document.PersistedBytes/document.MaxPersisted-1 { // the hashes and entries take the room of one
+		t.Errorf("%d texts of %d bytes are kept", kept, document.MaxPersisted)
 	}
 }
 
 // A short text in a long URL is kept without the URL, by its hash and as a document.
-func TestWhatIsKeptHoldsNoURL(t *testing.T) {
+func TestPersisted_CacheHoldsNoURL(t *testing.T) {
 	h := deaf(t, Options{})
 	const urls, padding = 40, 512 << 10
 	before := heap()
 	for i := range urls {
 		text := fmt.Sprintf("{a%d:__typename}", i)
-		target := hashURL(t, hashOf(text)) + "&query=" + text + "&padding=" + strings.Repeat("x", padding)
+		target := hashURL(t, document.Hash(text)) + "&query=" + text + "&padding=" + strings.Repeat("x", padding)
 		if a := send(t, h, httptest.NewRequest(http.MethodGet, target, nil)); a.code() != "" {
 			t.Fatal(a.body)
 		}
-		if a := byHash(t, h, "", hashOf(text), ""); a.code() != "" {
+		if a := byHash(t, h, "", document.Hash(text), ""); a.code() != "" {
 			t.Fatal(a.body)
 		}
 	}
@@ -173,12 +175,12 @@ func TestWhatIsKeptHoldsNoURL(t *testing.T) {
 	runtime.KeepAlive(h)
 }
 
-func TestMalformedPersistedExtensions(t *testing.T) {
+func TestPersisted_MalformedExtensions(t *testing.T) {
 	h := deaf(t, Options{})
-	if a := byHash(t, h, "", hashOf(persistedQuery), persistedQuery); a.code() != "" {
+	if a := byHash(t, h, "", document.Hash(persistedQuery), persistedQuery); a.code() != "" {
 		t.Fatal(a.body)
 	}
-	known := hashOf(persistedQuery)
+	known := document.Hash(persistedQuery)
 	for name, tt := range map[string]struct {
 		members string // of the body
 		code    string
@@ -200,7 +202,7 @@ func TestMalformedPersistedExtensions(t *testing.T) {
 		"no hash":                  {`"extensions":{"persistedQuery":{"version":1}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
 		"an empty hash":            {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":""}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
 		"a hash that is a number":  {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":1}}`, "BAD_USER_INPUT", "extensions.persistedQuery.sha256Hash"},
-		"a hash that is none":      {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"secret"}}`, "PERSISTED_QUERY_NOT_FOUND", ""},
+		"an unknown hash":          {`"extensions":{"persistedQuery":{"version":1,"sha256Hash":"secret"}}`, "PERSISTED_QUERY_NOT_FOUND", ""},
 		"malformed, beside a text": {`"query":"{__typename}","extensions":{"persistedQuery":[]}`, "BAD_USER_INPUT", "extensions.persistedQuery"},
 		"an id":                    {`"documentId":"secret"`, "PERSISTED_QUERY_NOT_FOUND", ""},
 		"an id beside a text":      {`"documentId":"secret","query":"{__typename}"`, "", ""},
@@ -222,8 +224,8 @@ func TestMalformedPersistedExtensions(t *testing.T) {
 
 // Whatever the extensions are, they are the client's mistake or none at all.
 func FuzzPersistedExtensions(f *testing.F) {
-	f.Add(`{"persistedQuery":{"version":1,"sha256Hash":"`+hashOf(persistedQuery)+`"}}`, persistedQuery)
-	f.Add(`{"persistedQuery":{"version":1,"sha256Hash":"`+hashOf(persistedQuery)+`"}}`, "")
+	f.Add(`{"persistedQuery":{"version":1,"sha256Hash":"`+document.Hash(persistedQuery)+`"}}`, persistedQuery)
+	f.Add(`{"persistedQuery":{"version":1,"sha256Hash":"`+document.Hash(persistedQuery)+`"}}`, "")
 	f.Add(`{"persistedQuery":{"version":1.0,"sha256Hash":null}}`, "")
 	f.Add(`{"persistedQuery":[1]}`, "{")
 	f.Add(`{"documentId":"a"}`, "")
@@ -257,7 +259,7 @@ func TestPersistedOverWebSocket(t *testing.T) {
 			subscribe := func(id, query string) {
 				t.Helper()
 				p.send(`{"id":%q,"type":%q,"payload":{%s"extensions":{"persistedQuery":{"version":1,"sha256Hash":%q}}}}`,
-					id, d.subscribe, query, hashOf(text))
+					id, d.subscribe, query, document.Hash(text))
 			}
 			subscribe("1", "")
 			if got := p.receive(); !strings.HasPrefix(got, `{"type":"error","id":"1","payload":`) ||

@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"byline/graph/cost"
+	"byline/graph/document"
 	"byline/graph/generated"
 	"byline/graph/model"
 	"byline/graph/names"
@@ -22,19 +24,19 @@ import (
 // goroutine, contexts of fields, and a writer for each value. Yet nearly every query
 // selects plain fields, which the items that were read hold already. For those a plan
 // is made, once for each root field of a document: what to read, and for each object
-// the bytes between the values and the functions that append them (see encode.go).
+// the bytes between the values and the functions that append them (see encoders.go).
 //
-// A plan answers all or nothing. Where it cannot (a directive, a list inside a list, a
+// A plan resolves all of its field or nothing. Where it cannot (a directive, a list inside a list, a
 // field that a copy lacks), and where reading fails, the executor resolves the root
 // field as if there were no plans, and says what is wrong: what was read it finds in
 // the memos and loaders of the response. Not so a mutation, which the executor would do again: it has a
-// plan only if nothing need be read after it, and its error is the answer.
+// plan only if nothing need be read after it, and its error is the response.
 
-// planned answers by plan: root fields, and whole operations that have but one.
+// planned executes plans: of root fields, and of whole operations that have one root field.
 type planned struct {
 	graphql.ExecutableSchema // the executor's
 	resolver                 *Resolver
-	documents                queryCache
+	documents                *document.Documents
 	tracing                  tracing
 }
 
@@ -50,7 +52,7 @@ func (planned) Validate(graphql.ExecutableSchema) error { return nil }
 // plan has no use for.
 func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 	op := graphql.GetOperationContext(ctx)
-	plans := p.documents.plansOf(op)
+	plans, _ := p.documents.Memo(op, func(op *graphql.OperationContext) any { return newPlans(op) }).([]*plan)
 	if plans == nil {
 		return p.ExecutableSchema.Exec(ctx)
 	}
@@ -88,7 +90,7 @@ func (p planned) Exec(ctx context.Context) graphql.ResponseHandler {
 
 type plansKey struct{}
 
-// withPlans returns a context whose root fields are answered by plan, as far as they have one.
+// withPlans returns a context whose root fields are resolved by their plans, if they have one.
 func withPlans(ctx context.Context, plans []*plan) context.Context {
 	return context.WithValue(ctx, plansKey{}, plans)
 }
@@ -109,7 +111,7 @@ func (p planned) InterceptRootField(ctx context.Context, next graphql.RootResolv
 	case err == nil:
 		return answer
 	case plan.object == "Mutation" && !errors.Is(err, errInput):
-		if span, ok := trace.SpanFromContext(ctx).(*lateSpan); ok {
+		if span, ok := trace.SpanFromContext(ctx).(*lazySpan); ok {
 			span.fail(err)
 		}
 		graphql.GetOperationContext(ctx).Error(within, graphql.AddFieldLocationToError(within, err))
@@ -148,7 +150,7 @@ func (e *encoded) release() {
 	e.json = nil
 }
 
-// plan is how to answer one root field.
+// plan is how to resolve one root field.
 type plan struct {
 	object  string // Query or Mutation
 	field   graphql.CollectedField
@@ -186,11 +188,11 @@ func (l plannedList) traced(ctx context.Context, r *Resolver, t tracing, parent 
 	return l.read(within, r, parent)
 }
 
-// gathered is what was read to answer a root field.
+// gathered is what was read to resolve a root field.
 type gathered struct {
 	names *names.Names
 	pages []any           // by list of the plan
-	liked map[string]bool // by post; nil if nobody is signed in
+	liked map[string]bool // by post; nil for an anonymous caller
 	gap   bool            // something that an encoder needs was not read
 }
 
@@ -219,7 +221,7 @@ func (p *plan) run(ctx context.Context, r *Resolver, t tracing) (*encoded, error
 		return nil, err
 	}
 	if object.liked != "" {
-		if err := a.readLiked(withAsker(ctx, object.liked), value); err != nil {
+		if err := a.readLiked(cost.WithField(ctx, object.liked), value); err != nil {
 			return nil, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wundergraph/graphql-go-tools/pkg/playground"
 
+	"byline/graph/cost"
 	"byline/store"
 )
 
@@ -96,7 +97,7 @@ const (
 // is the third and is called "Write a post". They sign in with a token, unless it is "",
 // and ask for the cost.
 func playgroundTabs(token string) ([]playgroundTab, error) {
-	headers := map[string]string{costHeader: "summary"}
+	headers := map[string]string{cost.Header: "summary"}
 	if token != "" {
 		headers["Authorization"] = "Bearer " + token
 	}

@@ -6,52 +6,58 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/netip"
-	"strings"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"byline/graph/auth"
+	"byline/graph/cost"
+	"byline/graph/limit"
+	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/cosmos"
 )
 
 const requestIDHeader = "X-Request-Id"
 
-// request is what is known about one HTTP request beside its operation.
+// request is the state of one HTTP request, or of one operation over WebSocket.
 type request struct {
 	id      string
-	viewer  string // the user id of whoever is signed in; "" for nobody
-	address string // what limits count its address as; "" if they do not
+	viewer  string // the viewer's user id; "": anonymous
+	address string // what limits count its address as; "": not limited
 
 	session   *cosmos.Session // nil before it is opened
-	readSet   *cosmos.ReadSet // what the answer to a query over HTTP rests on; nil for all others
+	readSet   *cosmos.ReadSet // of the response to a query over HTTP; nil for other operations
 	operation string          // the name of such a query
-	given     func()          // takes note of the answer that was made, once there is room for it; nil if that is done
-	registers bool            // it brings a document to be known by its hash
-	size      int             // bytes that the operation came in
-	moderator bool            // whether the viewer moderates
-	expires   time.Time       // when the viewer is no longer signed in; zero: never
+	record    func()          // records the response in metrics, once there is memory to send it; nil: recorded
+	registers bool            // it registers its document by hash
+	size      int             // bytes of the body or message
+	moderator bool            // the viewer is a moderator
+	expires   time.Time       // when the token expires; zero: never
 
-	personal atomic.Bool  // somebody asked who the viewer is
-	errors   atomic.Int32 // of the answer that is being made
-	tally    tally
+	personal atomic.Bool  // the response depends on the viewer
+	errors   atomic.Int32 // of the response
+	began    time.Time
+	meter    cost.Meter
 
 	mu     sync.Mutex
-	logged map[failureKey]bool // guarded by mu; what the operator has been told already
+	logged map[failureKey]bool // guarded by mu
 }
 
-// failureKey tells failures apart in the log.
+// failureKey identifies failures that are logged once per request.
 type failureKey struct {
 	op   string
-	code errorCode
+	code refusal.Code
 }
 
 type requestKey struct{}
 
-// withRequest makes ctx belong to r, which takes note of what is charged in it.
+// withRequest makes ctx belong to r, whose meter records what is read and written in it.
 func withRequest(ctx context.Context, r *request) context.Context {
-	r.tally.began = time.Now()
-	return cosmos.WithRecorder(context.WithValue(ctx, requestKey{}, r), r.tally.record)
+	r.began = time.Now()
+	r.meter.RequestID, r.meter.Payer, r.meter.SignedIn = r.id, cmp.Or(r.viewer, r.address), r.viewer != ""
+	return cosmos.WithRecorder(context.WithValue(ctx, requestKey{}, r), r.meter.Record)
 }
 
 // requestFrom returns the request that ctx belongs to, an anonymous one if it
@@ -63,23 +69,28 @@ func requestFrom(ctx context.Context) *request {
 	return &request{}
 }
 
-// viewerID returns the user id of whoever is signed in, "" if nobody is. The user
-// itself may not exist yet. From then on the answer is the viewer's alone, even if
-// there is none.
+// viewerID returns the viewer's user id, "" for an anonymous request. The user may not exist
+// yet. The response depends on the viewer from then on, even if anonymous.
 func viewerID(ctx context.Context) string {
 	r := requestFrom(ctx)
 	r.personal.Store(true)
 	return r.viewer
 }
 
-// signIn records who is behind the request. It is called before execution begins.
-func (r *request) signIn(v Viewer) {
-	r.viewer, r.moderator, r.expires = store.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
+// authenticate records the viewer of the bearer token in the headers. It is called before
+// execution.
+func (r *request) authenticate(ctx context.Context, h http.Header, verifier auth.Verifier) error {
+	v, err := auth.Authenticate(ctx, h, verifier)
+	if v != nil {
+		r.signIn(*v)
+	}
+	return err
 }
 
-// payer is whose budget the request is charged to: the viewer's or, if nobody is signed
-// in, the address's; "" if it is nobody's.
-func (r *request) payer() string { return cmp.Or(r.viewer, r.address) }
+func (r *request) signIn(v auth.Viewer) {
+	r.viewer, r.moderator, r.expires = store.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
+	r.meter.Payer, r.meter.SignedIn = r.viewer, true
+}
 
 // firstTime reports whether this kind of failure is new to the request.
 func (r *request) firstTime(k failureKey) bool {
@@ -95,28 +106,30 @@ func (r *request) firstTime(k failureKey) bool {
 	return true
 }
 
-// identify gives every request its id and returns it in a header. An id that the
-// client or a proxy sent is kept if it is a short plain token. It also finds out where
-// the request comes from.
+// identify gives every request its id, which it returns in a header, and finds its client's
+// address. It keeps an id that the client or a proxy sent if that is short and plain.
 func identify(next http.Handler, proxies []netip.Prefix) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
-		if !isRequestID(id) {
+		if !requestID.MatchString(id) {
 			id = newRequestID()
 		}
 		w.Header().Set(requestIDHeader, id)
-		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id, address: clientKey(r, proxies)})))
+		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id, address: limit.ClientKey(r, proxies)})))
 	})
 }
 
 func newRequestID() string { return rand.Text() }
 
-func isRequestID(s string) bool { return len(s) <= 64 && isToken(s, "-_.") }
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
-// isToken reports whether s is not empty and made of ASCII letters, digits and
-// the characters of others alone.
-func isToken(s, others string) bool {
-	return s != "" && strings.Trim(s, alphanumeric+others) == ""
+// hold takes memory for a response of so many bytes, until release is called, and records the
+// response if there is enough.
+func (r *request) hold(memory *limit.Memory, size int, mutation bool) (release func(), err error) {
+	release, err = memory.HoldResponse(size, mutation)
+	if r.record != nil && err == nil {
+		r.record()
+	}
+	r.record = nil
+	return release, err
 }

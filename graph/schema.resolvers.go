@@ -50,7 +50,7 @@ func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUse
 func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUserInput) (*model.UpdateUserPayload, error) {
 	user, err := r.store.RenameUser(ctx, viewerID(ctx), input.Username)
 	if err != nil {
-		return nil, r.whyRefused(ctx, err)
+		return nil, r.explainRefusal(ctx, err)
 	}
 	shown := names.From(ctx)
 	shown.Set(user.ID, user.Username)
@@ -67,7 +67,7 @@ func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePos
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreatePostPayload{Post: primed(ctx, post)}, nil
+	return &model.CreatePostPayload{Post: primePost(ctx, post)}, nil
 }
 
 func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePostInput) (*model.UpdatePostPayload, error) {
@@ -78,9 +78,9 @@ func (r *mutationResolver) UpdatePost(ctx context.Context, input model.UpdatePos
 	}
 	post, err := r.store.EditPost(ctx, viewerID(ctx), postID, edit)
 	if err != nil {
-		return nil, r.whyRefused(ctx, err)
+		return nil, r.explainRefusal(ctx, err)
 	}
-	return &model.UpdatePostPayload{Post: primed(ctx, post)}, nil
+	return &model.UpdatePostPayload{Post: primePost(ctx, post)}, nil
 }
 
 func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePostInput) (*model.DeletePostPayload, error) {
@@ -91,7 +91,7 @@ func (r *mutationResolver) DeletePost(ctx context.Context, input model.DeletePos
 	if moderates(ctx) {
 		err = r.store.RemovePost(ctx, postID)
 	} else if err = r.store.DeletePost(ctx, viewerID(ctx), postID); err != nil {
-		err = r.whyRefused(ctx, err)
+		err = r.explainRefusal(ctx, err)
 	}
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (r *mutationResolver) CreateComment(ctx context.Context, input model.Create
 	if err != nil {
 		return nil, err
 	}
-	return &model.CreateCommentPayload{Comment: comment, Post: primed(ctx, post)}, nil
+	return &model.CreateCommentPayload{Comment: comment, Post: primePost(ctx, post)}, nil
 }
 
 func (r *mutationResolver) UpdateComment(ctx context.Context, input model.UpdateCommentInput) (*model.UpdateCommentPayload, error) {
@@ -120,7 +120,7 @@ func (r *mutationResolver) UpdateComment(ctx context.Context, input model.Update
 	}
 	comment, err := r.store.EditComment(ctx, viewerID(ctx), id.Parent, id.Key, input.Content)
 	if err != nil {
-		return nil, r.whyRefused(ctx, err)
+		return nil, r.explainRefusal(ctx, err)
 	}
 	return &model.UpdateCommentPayload{Comment: comment}, nil
 }
@@ -134,12 +134,12 @@ func (r *mutationResolver) DeleteComment(ctx context.Context, input model.Delete
 	if moderates(ctx) {
 		post, err = r.store.RemoveComment(ctx, id.Parent, id.Key)
 	} else if post, err = r.store.DeleteComment(ctx, viewerID(ctx), id.Parent, id.Key); err != nil {
-		err = r.whyRefused(ctx, err)
+		err = r.explainRefusal(ctx, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &model.DeleteCommentPayload{DeletedCommentID: input.ID, Post: primed(ctx, post)}, nil
+	return &model.DeleteCommentPayload{DeletedCommentID: input.ID, Post: primePost(ctx, post)}, nil
 }
 
 func (r *mutationResolver) LikePost(ctx context.Context, input model.LikePostInput) (*model.LikePostPayload, error) {
@@ -152,7 +152,7 @@ func (r *mutationResolver) LikePost(ctx context.Context, input model.LikePostInp
 		return nil, err
 	}
 	loadersOf(ctx).liked.prime(postID, true)
-	return &model.LikePostPayload{Like: like, Post: primed(ctx, post)}, nil
+	return &model.LikePostPayload{Like: like, Post: primePost(ctx, post)}, nil
 }
 
 func (r *mutationResolver) UnlikePost(ctx context.Context, input model.UnlikePostInput) (*model.UnlikePostPayload, error) {
@@ -165,7 +165,7 @@ func (r *mutationResolver) UnlikePost(ctx context.Context, input model.UnlikePos
 		return nil, err
 	}
 	loadersOf(ctx).liked.prime(postID, false)
-	return &model.UnlikePostPayload{Post: primed(ctx, post)}, nil
+	return &model.UnlikePostPayload{Post: primePost(ctx, post)}, nil
 }
 
 func (r *postResolver) ID(ctx context.Context, obj *store.Post) (string, error) {
@@ -271,7 +271,7 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 
 func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *store.Post, error) {
 	stream, err := r.store.PublishedPosts(ctx)
-	return follow(ctx, stream, err)
+	return streamEvents(ctx, stream, err)
 }
 
 func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *store.Post, error) {
@@ -280,7 +280,7 @@ func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-ch
 		return nil, err
 	}
 	stream, err := r.store.PostChanges(ctx, postID)
-	return follow(ctx, stream, err)
+	return streamEvents(ctx, stream, err)
 }
 
 func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *store.Comment, error) {
@@ -289,7 +289,7 @@ func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) 
 		return nil, err
 	}
 	stream, err := r.store.NewComments(ctx, postID)
-	return follow(ctx, stream, err)
+	return streamEvents(ctx, stream, err)
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {

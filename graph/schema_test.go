@@ -25,8 +25,8 @@ func readSchema(t testing.TB) *ast.Schema {
 	return gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphqls", Input: string(text)})
 }
 
-func TestServedSchemaIsTheFile(t *testing.T) {
-	served, file := servedSchema(true), readSchema(t)
+func TestSchema_IsTheFile(t *testing.T) {
+	served, file := Schema(true), readSchema(t)
 	delete(file.Directives, "defer")
 	if diff := cmp.Diff(describe(file), describe(served)); diff != "" {
 		t.Errorf("schema.graphqls and the generated code differ; run go generate ./... (-file +served):\n%s", diff)
@@ -62,7 +62,7 @@ func text(v *ast.Value) string {
 	return v.String()
 }
 
-func TestEverythingInTheSchemaIsDescribed(t *testing.T) {
+func TestSchema_EverythingHasADescription(t *testing.T) {
 	for at, described := range describe(readSchema(t)) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(at, "@"), ".")
 		if strings.HasPrefix(name, "__") || strings.HasPrefix(at, "@") {
@@ -77,8 +77,8 @@ func TestEverythingInTheSchemaIsDescribed(t *testing.T) {
 	}
 }
 
-func TestServedSchemaLacks(t *testing.T) {
-	development, production := servedSchema(true), servedSchema(false)
+func TestSchema_OmitsWhatIsNotServed(t *testing.T) {
+	development, production := Schema(true), Schema(false)
 	if development.Directives["defer"] != nil || production.Directives["defer"] != nil {
 		t.Error("@defer is offered")
 	}
@@ -136,7 +136,7 @@ func TestDateTime(t *testing.T) {
 
 // Generation runs on a copy of the module, so that a difference fails the test and
 // leaves the checkout alone.
-func TestGeneratedCodeIsUpToDate(t *testing.T) {
+func TestGenerated_IsUpToDate(t *testing.T) {
 	module := t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum", "gqlgen.yml", "schema.graphqls", "graph", "store", "internal"} {
 		copyInto(t, filepath.Join(module, name), filepath.Join("..", name))

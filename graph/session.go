@@ -7,35 +7,34 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/cosmos"
 )
 
-// sessionHeader carries the token of a session, both ways: a response that wrote has
-// it, and a request that sends it back sees what was written, on any instance. Where
-// answers have no headers of their own, on a WebSocket and in event streams, it is the
-// entry sessionExtension of the answer; a WebSocket takes it in the payload of its
-// first message, too.
+// sessionHeader carries a session token, both ways: the response to a mutation has it, and a
+// request that sends it reads its own writes, on any instance. Responses without headers of
+// their own, on a WebSocket and in event streams, have it in the extension sessionExtension; a
+// WebSocket also takes it from the payload of its first message.
 const (
 	sessionHeader    = "Byline-Session"
 	sessionExtension = "session"
 )
 
-// openSession opens the session that the client goes on with, or a new one.
+// openSession resumes the session of the header, or opens a new one.
 func openSession(h http.Header, s *store.Store) (*cosmos.Session, error) {
 	values := h.Values(sessionHeader)
 	if len(values) > 1 {
-		return nil, refuse(sessionHeader, "there must be at most one %s header", sessionHeader)
+		return nil, refusal.Input(sessionHeader, "there must be at most one %s header", sessionHeader)
 	}
 	session, err := s.NewSession(h.Get(sessionHeader))
 	if err != nil {
-		return nil, refuse(sessionHeader, "%s must be the unchanged value of an earlier response", sessionHeader)
+		return nil, refusal.Input(sessionHeader, "%s must be the unchanged value of an earlier response", sessionHeader)
 	}
 	return session, nil
 }
 
-// inSession executes operations in the session of their request, and takes note of what
-// their answers rest on.
+// inSession executes operations in the session of their request, and records their read set.
 type inSession struct{}
 
 var _ graphql.OperationInterceptor = inSession{}
@@ -51,8 +50,8 @@ func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationH
 	return next(cosmos.WithSession(ctx, r.session))
 }
 
-// tellSession puts the session's token into the response of a mutation.
-func tellSession(ctx context.Context, kind ast.Operation, response *graphql.Response) {
+// addSession adds the session token to the response of a mutation.
+func addSession(ctx context.Context, kind ast.Operation, response *graphql.Response) {
 	if kind != ast.Mutation {
 		return
 	}

@@ -12,6 +12,9 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"byline/graph/cost"
+	"byline/graph/refusal"
 )
 
 const tracerName = "byline/graph"
@@ -76,12 +79,12 @@ func (t tracing) InterceptOperation(ctx context.Context, next graphql.OperationH
 func (t tracing) operation(ctx context.Context, kind ast.Operation, name string) (context.Context, trace.Span) {
 	return t.tracer.Start(ctx, string(kind), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String(attrOperationType, string(kind)),
-		attribute.String(attrOperationName, bounded(name, maxTracedName)),
+		attribute.String(attrOperationName, refusal.Truncate(name, maxTracedName)),
 		attribute.String(attrRequestID, requestFrom(ctx).id)))
 }
 
 // endOperation ends the span of an operation that has been executed. It is an error if
-// it failed for a reason that is none of the client's.
+// it failed for a reason that the client did not cause.
 func endOperation(span trace.Span, response *graphql.Response) {
 	defer span.End() // again if there is no further response, which changes nothing
 	if response == nil || len(response.Errors) == 0 {
@@ -89,13 +92,13 @@ func endOperation(span trace.Span, response *graphql.Response) {
 	}
 	code := codeOf(response)
 	span.SetAttributes(attribute.Int(attrErrors, len(response.Errors)), attribute.String(attrErrorType, string(code)))
-	if code == internal || code == unavailable || code == throttled {
+	if code == refusal.Internal || code == refusal.Unavailable || code == refusal.Throttled {
 		span.SetStatus(codes.Error, "")
 	}
 }
 
 // traceCost says in the span of an operation or an event what it has cost.
-func traceCost(span trace.Span, c cost) {
+func traceCost(span trace.Span, c cost.Report) {
 	if span.IsRecording() { // attributes are allocated
 		span.SetAttributes(attribute.Float64(attrActualRU, float64(c.ActualRU)), attribute.Float64(attrPredictedRU, float64(c.PredictedRU)),
 			attribute.Int(attrRequests, c.Requests))
@@ -108,7 +111,7 @@ func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 		graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription {
 		return next(ctx)
 	}
-	event := &lateSpan{around: ctx, begin: func() trace.Span {
+	event := &lazySpan{around: ctx, begin: func() trace.Span {
 		_, span := t.tracer.Start(ctx, "event", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(trace.LinkFromContext(ctx)),
 			trace.WithAttributes(attribute.String(attrOperationType, string(ast.Subscription)), attribute.String(attrRequestID, requestFrom(ctx).id)))
 		return span
@@ -123,7 +126,7 @@ func (t tracing) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 // InterceptRootField makes the spans of root fields, which need not come to a resolver
 // of their own (see planned).
 func (t tracing) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
-	if outer, ok := trace.SpanFromContext(ctx).(*lateSpan); ok && outer.resolver {
+	if outer, ok := trace.SpanFromContext(ctx).(*lazySpan); ok && outer.resolver {
 		return next(ctx) // a plan has not answered, and the executor is within the field already
 	}
 	field := graphql.GetRootFieldContext(ctx).Field
@@ -138,7 +141,7 @@ func (t tracing) InterceptField(ctx context.Context, next graphql.Resolver) (_ a
 	if !field.IsResolver {
 		return next(ctx)
 	}
-	if root, ok := trace.SpanFromContext(ctx).(*lateSpan); ok && (field.Object == "Query" || field.Object == "Mutation") {
+	if root, ok := trace.SpanFromContext(ctx).(*lazySpan); ok && (field.Object == "Query" || field.Object == "Mutation") {
 		defer func() { root.fail(err) }()
 		return next(ctx)
 	}
@@ -151,12 +154,12 @@ func (t tracing) InterceptField(ctx context.Context, next graphql.Resolver) (_ a
 }
 
 // resolving returns a context in which a field is resolved.
-func (t tracing) resolving(ctx context.Context, name string) (context.Context, *lateSpan) {
+func (t tracing) resolving(ctx context.Context, name string) (context.Context, *lazySpan) {
 	parent := ctx
-	if outer, ok := trace.SpanFromContext(ctx).(*lateSpan); ok && outer.resolver {
+	if outer, ok := trace.SpanFromContext(ctx).(*lazySpan); ok && outer.resolver {
 		parent = outer.parent()
 	}
-	span := &lateSpan{resolver: true, around: parent, begin: func() trace.Span {
+	span := &lazySpan{resolver: true, around: parent, begin: func() trace.Span {
 		_, span := t.tracer.Start(parent, name)
 		return span
 	}}
@@ -168,7 +171,7 @@ func endRead(span trace.Span, err error) {
 	if err != nil {
 		f := classify(err)
 		span.SetAttributes(attribute.String(attrErrorType, string(f.code)))
-		if f.code == internal || f.code == unavailable || f.code == throttled {
+		if f.code == refusal.Internal || f.code == refusal.Unavailable || f.code == refusal.Throttled {
 			span.SetStatus(codes.Error, "")
 		}
 	}
@@ -187,9 +190,9 @@ func traced[K, V any](tracer trace.Tracer, name string, read func(context.Contex
 	}
 }
 
-// lateSpan stands in a context for a span that begins only if another one, or a line of
+// lazySpan stands in a context for a span that begins only if another one, or a line of
 // the log, wants to belong to it: most resolvers read nothing.
-type lateSpan struct {
+type lazySpan struct {
 	noop.Span
 	begin    func() trace.Span
 	resolver bool
@@ -202,7 +205,7 @@ type lateSpan struct {
 }
 
 // SpanContext implements trace.Span. It is what others ask for to belong to it.
-func (l *lateSpan) SpanContext() trace.SpanContext {
+func (l *lazySpan) SpanContext() trace.SpanContext {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.span == nil && l.ended {
@@ -215,14 +218,14 @@ func (l *lateSpan) SpanContext() trace.SpanContext {
 }
 
 // IsRecording implements trace.Span: there is nothing to record before it has begun.
-func (l *lateSpan) IsRecording() bool {
+func (l *lazySpan) IsRecording() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.span != nil && l.span.IsRecording()
 }
 
 // SetAttributes implements trace.Span. Those of a span that has not begun are lost.
-func (l *lateSpan) SetAttributes(attributes ...attribute.KeyValue) {
+func (l *lazySpan) SetAttributes(attributes ...attribute.KeyValue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.span != nil {
@@ -231,7 +234,7 @@ func (l *lateSpan) SetAttributes(attributes ...attribute.KeyValue) {
 }
 
 // parent returns what the spans of resolvers below belong to.
-func (l *lateSpan) parent() context.Context {
+func (l *lazySpan) parent() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.span != nil {
@@ -241,14 +244,14 @@ func (l *lateSpan) parent() context.Context {
 }
 
 // fail notes why what it stands for failed, if it did.
-func (l *lateSpan) fail(err error) {
+func (l *lazySpan) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
 }
 
 // end says that it will not begin any more. It returns the span to end, if it has.
-func (l *lateSpan) end() trace.Span {
+func (l *lazySpan) end() trace.Span {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
@@ -256,7 +259,7 @@ func (l *lateSpan) end() trace.Span {
 }
 
 // finish ends it.
-func (l *lateSpan) finish() {
+func (l *lazySpan) finish() {
 	if span := l.end(); span != nil {
 		endRead(span, l.err)
 	}

@@ -20,6 +20,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+
+	"byline/graph/auth"
 )
 
 // tracedLog notes the traces that lines of the log belong to.
@@ -73,7 +75,7 @@ func TestTracesOfFailures(t *testing.T) {
 
 // A field whose plan does not answer has one span, with what the plan read and what the
 // executor did, and fails if they do.
-func TestSpanOfAPlanThatFails(t *testing.T) {
+func TestSpans_FailedPlan(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	b := smallBlog(t, Options{Tracing: provider})
@@ -167,13 +169,13 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Whoever answers, the executor or a plan, what reads for a field has its span, below
+// Whether the executor or a plan resolves it, what reads for a field has its span, below
 // the operation's.
-func TestSpansOfPlans(t *testing.T) {
+func TestSpans_Plans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	b := smallBlog(t, Options{Tracing: provider})
-	executor, err := NewHandler(Options{Store: b.store, Verifier: DemoVerifier(), Tracing: provider, unplanned: true})
+	executor, err := NewHandler(Options{Store: b.store, Verifier: auth.DemoVerifier(), Tracing: provider, unplanned: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +226,7 @@ func paths(spans []sdk.ReadOnlySpan) (all []string) {
 
 // The span of an operation or an event says what extensions.cost says; what it took to
 // subscribe is the first event's, or the subscription's own if it cannot be opened.
-func TestSpansHaveTheCost(t *testing.T) {
+func TestSpans_HaveCost(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	b, server := live(t, Options{Tracing: provider})
@@ -289,12 +291,12 @@ func TestSpansHaveTheCost(t *testing.T) {
 
 // A late span begins when something wants to belong to it, once, and not any more
 // when it has ended.
-func TestLateSpan(t *testing.T) {
+func TestLazySpan(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
 	around, outer := tracer.Start(t.Context(), "outer")
-	late := func() (*lateSpan, context.Context) {
-		l := &lateSpan{around: around, begin: func() trace.Span {
+	late := func() (*lazySpan, context.Context) {
+		l := &lazySpan{around: around, begin: func() trace.Span {
 			_, s := tracer.Start(around, "late")
 			return s
 		}}

@@ -181,7 +181,7 @@ func TestNames_RequestsForThem(t *testing.T) {
 		{"without a session", "", feed, []string{"query feed"}},
 		{"a session whose rename was refused", refused, feed, []string{"query feed"}},
 		{"a session that has renamed somebody", renamed, feed, []string{"query feed", "read users"}},
-		{"a session that has renamed somebody else", renamed, post1, []string{"read posts"}},
+		{"a session that has renamed another user", renamed, post1, []string{"read posts"}},
 		{"a session that has renamed somebody, who is read", renamed, b.fill(`{ viewer { username posts { edges { node { author { username } } } } } }`), []string{"query users", "read users"}},
 	} {
 		b.wire.reset()

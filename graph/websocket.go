@@ -17,12 +17,17 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"byline/graph/auth"
+	"byline/graph/cost"
+	"byline/graph/document"
+	"byline/graph/limit"
+	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/cosmos"
 )
 
 const (
-	initTimeout   = 10 * time.Second // for the client to introduce itself
+	initTimeout   = 10 * time.Second // for the client to send connection_init
 	pingInterval  = 30 * time.Second
 	pingTimeout   = 10 * time.Second // for the answer
 	maxOperations = 100              // of one connection at a time
@@ -34,6 +39,8 @@ var writeTimeout = 10 * time.Second
 
 // messageTimeout is how long a message may take to arrive once it has begun, likewise.
 var messageTimeout = 30 * time.Second
+
+const messageExpired = "the bearer token has expired"
 
 // Codes with which a connection is closed: those of the graphql-transport-ws
 // protocol, and of RFC 6455.
@@ -55,15 +62,15 @@ const (
 // webSocketTransport is GraphQL over WebSocket, in the protocol graphql-transport-ws
 // of npm graphql-ws and in its predecessor graphql-ws of npm
 // subscriptions-transport-ws. A connection carries operations of every kind. It
-// belongs to whoever its first message signs in.
+// belongs to the viewer that its first message authenticates.
 type webSocketTransport struct {
 	store     *store.Store
-	verifier  Verifier
+	verifier  auth.Verifier
 	streams   context.Context // connections end when it does
 	open      *sync.WaitGroup // of the connections
-	rates     rates
-	bodies    *bodies
-	admission *admission
+	requests  limit.Requests
+	memory    *limit.Memory
+	admission *limit.Admission
 	origins   *origins
 }
 
@@ -90,7 +97,7 @@ var dialects = map[string]dialect{
 // Do implements graphql.Transport. It leaves the connection to a goroutine of its own,
 // so that an idle one does not hold on to what the request needed.
 func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
-	if err := t.rates.admitAddress(r.Context()); err != nil {
+	if err := t.requests.AdmitAddress(requestFrom(r.Context()).address); err != nil {
 		prepare(w.Header(), r)
 		writeError(w, r, exec, mediaResponse, err) // no client reads more than the status
 		return
@@ -102,9 +109,9 @@ func (t webSocketTransport) Do(w http.ResponseWriter, r *http.Request, exec grap
 		t.open.Done()
 		return // it has answered: no upgrade, or another origin
 	}
-	conn.SetReadLimit(maxBody)
-	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier, rates: t.rates, bodies: t.bodies, admission: t.admission, address: requestFrom(r.Context()).address,
-		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: requestFrom(r.Context()).tally.detail, running: map[string]*operation{}}
+	conn.SetReadLimit(limit.MaxBody)
+	s := &socket{conn: conn, exec: exec, store: t.store, verifier: t.verifier, requests: t.requests, memory: t.memory, admission: t.admission, address: requestFrom(r.Context()).address,
+		upgrade: http.Header{"Authorization": r.Header.Values("Authorization"), sessionHeader: r.Header.Values(sessionHeader)}, cost: requestFrom(r.Context()).meter.Detail, running: map[string]*operation{}}
 	go func() {
 		defer t.open.Done()
 		s.serve(t.streams)
@@ -188,11 +195,11 @@ func (s *socket) handle(r io.Reader, late *time.Timer) (more bool) {
 		}
 	}()
 	slow := time.AfterFunc(messageTimeout, func() { s.conn.CloseNow() })
-	message, done, err := s.bodies.readAll(r, -1)
+	message, done, err := s.memory.ReadAll(r, -1)
 	slow.Stop()
 	switch {
-	case errors.Is(err, errTooManyBodies):
-		return s.refuse(closeTooSlow, errTooManyBodies.message)
+	case errors.Is(err, limit.ErrTooManyBodies):
+		return s.refuse(closeTooSlow, limit.ErrTooManyBodies.Message)
 	case err != nil:
 		return false
 	}
@@ -206,11 +213,11 @@ type socket struct {
 	dialect   dialect
 	exec      graphql.GraphExecutor
 	store     *store.Store
-	verifier  Verifier
-	rates     rates
-	bodies    *bodies
-	admission *admission
-	address   string          // what limits count the client's as
+	verifier  auth.Verifier
+	requests  limit.Requests
+	memory    *limit.Memory
+	admission *limit.Admission
+	address   string          // see limit.ClientKey
 	upgrade   http.Header     // what the request that was upgraded said of its client
 	ctx       context.Context // ends with the connection
 
@@ -220,7 +227,7 @@ type socket struct {
 	session      *cosmos.Session
 	moderator    bool
 	expiry       *time.Timer // closes the connection when its token ends; nil: it does not
-	cost         costDetail
+	cost         cost.Detail
 
 	operations sync.WaitGroup
 	mu         sync.Mutex
@@ -237,7 +244,7 @@ type message struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// close closes the connection and lets the reading goroutine go.
+// close closes the connection, which ends the reading goroutine.
 func (s *socket) close(code websocket.StatusCode, reason string) { s.conn.Close(code, reason) }
 
 // keepAlive pings the client from time to time and closes the connection if there is
@@ -260,7 +267,7 @@ func (s *socket) keepAlive() (stop func()) {
 // been closed.
 func (s *socket) receive(raw []byte, late *time.Timer) bool {
 	var m message
-	if err := decode(string(raw), &m); err != nil {
+	if err := document.Decode(string(raw), &m); err != nil {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	switch m.Type {
@@ -312,8 +319,8 @@ func (s *socket) init(m message) bool {
 		switch name = http.CanonicalHeaderKey(name); name {
 		case "Authorization", sessionHeader:
 			h.Set(name, text)
-		case costHeader:
-			detail, err := parseCostDetail(text)
+		case cost.Header:
+			detail, err := cost.ParseDetail(text)
 			if err != nil {
 				return s.refuse(closeBadMessage, classify(err).message)
 			}
@@ -321,16 +328,16 @@ func (s *socket) init(m message) bool {
 		}
 	}
 	who := &request{}
-	if err := authenticate(withRequest(s.ctx, who), h, s.verifier); err != nil {
+	if err := who.authenticate(s.ctx, h, s.verifier); err != nil {
 		code := closeForbidden
 		if c := store.CodeOf(err); c == store.Unavailable || c == store.Canceled {
 			code = closeVerifierTrouble
 		}
-		return s.refuse(code, bounded(classify(err).message, 120))
+		return s.refuse(code, refusal.Truncate(classify(err).message, 120))
 	}
 	var err error
 	if s.session, err = openSession(h, s.store); err != nil {
-		return s.refuse(closeForbidden, bounded(classify(err).message, 120))
+		return s.refuse(closeForbidden, refusal.Truncate(classify(err).message, 120))
 	}
 	s.upgrade = nil
 	s.viewer, s.moderator, s.acknowledged = who.viewer, who.moderator, true
@@ -346,20 +353,22 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeUnauthorized, "Unauthorized")
 	}
 	params := &graphql.RawParams{ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
-	if m.ID == "" || readParams(string(m.Payload), params) != nil || !hasDocument(params) {
+	if m.ID == "" || document.ReadParams(string(m.Payload), params) != nil || !document.Present(params) {
 		return s.refuse(closeBadMessage, "Invalid message")
 	}
 	params.ReadTime.End = graphql.Now()
-	who := &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session, size: len(m.ID) + len(m.Payload), tally: tally{detail: s.cost}}
+	who := &request{id: newRequestID(), viewer: s.viewer, moderator: s.moderator, address: s.address, session: s.session, size: len(m.ID) + len(m.Payload), meter: cost.Meter{Detail: s.cost}}
 	ctx, cancel := context.WithCancel(withRequest(graphql.StartOperationTrace(s.ctx), who))
 	op := &operation{cancel}
 	s.mu.Lock()
 	_, taken := s.running[m.ID]
 	var refused error
 	if !taken {
-		refused = s.rates.admit(ctx)
+		if refused = s.requests.AdmitAddress(s.address); refused == nil {
+			refused = s.requests.AdmitViewer(s.viewer)
+		}
 		if full := len(s.running) >= maxOperations; full {
-			refused = &refusal{code: throttled, message: "too many operations at a time on this connection"}
+			refused = &refusal.Error{Code: refusal.Throttled, Message: "too many operations at a time on this connection"}
 		}
 	}
 	if !taken && refused == nil {
@@ -370,7 +379,7 @@ func (s *socket) subscribe(m message) bool {
 	switch {
 	case taken:
 		cancel()
-		return s.refuse(closeDuplicate, "Subscriber for "+bounded(m.ID, 80)+" already exists")
+		return s.refuse(closeDuplicate, "Subscriber for "+refusal.Truncate(m.ID, 80)+" already exists")
 	case refused != nil:
 		defer cancel()
 		return s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) == nil
@@ -397,10 +406,10 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		if responses.ctx.Err() != nil {
 			return nil // the client has ended it, and may use the id for another
 		}
-		taken, err := s.bodies.holdAnswer(requestFrom(responses.ctx), len(r.Data), responses.kind == ast.Mutation)
+		taken, err := requestFrom(responses.ctx).hold(s.memory, len(r.Data), responses.kind == ast.Mutation)
 		if err != nil {
-			_ = dispatchError(responses.ctx, s.exec, err) // has note taken of it
-			s.close(closeTooSlow, errTooManyAnswers.message)
+			_ = dispatchError(responses.ctx, s.exec, err) // logs it
+			s.close(closeTooSlow, limit.ErrTooManyResponses.Message)
 			return err
 		}
 		defer taken()
@@ -418,7 +427,7 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		case err != nil:
 			s.conn.CloseNow()
 		case !done && !refused:
-			_ = s.write("complete", id, nil) // nobody is left to tell
+			_ = s.write("complete", id, nil) // the client may be gone
 		}
 	})
 }

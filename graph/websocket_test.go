@@ -17,7 +17,9 @@ import (
 
 	"github.com/coder/websocket"
 
+	"byline/graph/auth"
 	"byline/graph/globalid"
+	"byline/graph/limit"
 	"byline/store"
 )
 
@@ -284,8 +286,8 @@ func TestWebSocketRefusals(t *testing.T) {
 }
 
 func TestWebSocketCloseCodes(t *testing.T) {
-	down := verifierFunc(func(string) (Viewer, error) {
-		return Viewer{}, &store.Error{Code: store.Unavailable, Op: "verify token"}
+	down := verifierFunc(func(string) (auth.Viewer, error) {
+		return auth.Viewer{}, &store.Error{Code: store.Unavailable, Op: "verify token"}
 	})
 	_, server := live(t, Options{})
 	_, trouble := live(t, Options{Verifier: down})
@@ -310,7 +312,7 @@ func TestWebSocketCloseCodes(t *testing.T) {
 		"no payload":              {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1"}`}, code: 4400},
 		"an id twice": {messages: []string{`{"type":"connection_init"}`, `{"type":"subscribe","id":"1","payload":{"query":"subscription{postPublished{id}}"}}`,
 			`{"type":"subscribe","id":"1","payload":{"query":"{__typename}"}}`}, code: 4409},
-		"a message over the limit":    {messages: []string{`{"type":"ping","payload":{"a":"` + strings.Repeat("x", maxBody) + `"}}`}, code: 1009},
+		"a message over the limit":    {messages: []string{`{"type":"ping","payload":{"a":"` + strings.Repeat("x", limit.MaxBody) + `"}}`}, code: 1009},
 		"the end, by the predecessor": {protocol: legacy, messages: []string{`{"type":"connection_init"}`, `{"type":"connection_terminate"}`}, code: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -381,7 +383,7 @@ func TestTooManyOperations(t *testing.T) {
 	opened(t, b, maxOperations-1)
 }
 
-func TestStoppingServerClosesWebSockets(t *testing.T) {
+func TestWebSocket_ClosedWhenServerStops(t *testing.T) {
 	streams, stop := context.WithCancel(t.Context())
 	b := smallBlog(t, Options{Streams: streams})
 	project(t, b)
@@ -411,7 +413,7 @@ func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Wait knows of a WebSocket while the server still knows of its request, so that none
 // is left when both have been waited for.
-func TestWaitForAWebSocketThatBegins(t *testing.T) {
+func TestWait_WebSocketBeingAccepted(t *testing.T) {
 	streams, stop := context.WithCancel(t.Context())
 	b := smallBlog(t, Options{Streams: streams})
 	waited := make(chan struct{})
@@ -435,7 +437,7 @@ func TestWaitForAWebSocketThatBegins(t *testing.T) {
 	<-waited
 }
 
-// A client that does not read is let go of: with a code, if it reads on in time to
+// A client that does not read is disconnected: with a code, if it reads on in time to
 // hear of it.
 func TestSlowWebSocket(t *testing.T) {
 	b, server := live(t, Options{})
@@ -487,7 +489,7 @@ func TestSlowWebSocket(t *testing.T) {
 	}
 }
 
-func TestReconnectsLeaveNothing(t *testing.T) {
+func TestWebSocket_ReconnectsLeakNothing(t *testing.T) {
 	b, server := live(t, Options{})
 	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`)
 	connect := func(i int) {
@@ -516,7 +518,7 @@ func TestReconnectsLeaveNothing(t *testing.T) {
 }
 
 // An id is free as soon as its client has ended the operation.
-func TestIDsAreFreeAtOnce(t *testing.T) {
+func TestWebSocket_OperationIDIsReusableAtOnce(t *testing.T) {
 	b, server := live(t, Options{})
 	p := dial(t, server, modern, nil).init()
 	for range 50 {

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"byline/graph"
+	"byline/graph/cost"
 	"byline/internal/account"
 )
 
@@ -31,7 +32,7 @@ func (c *explainCommand) Run(k *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := graph.Explain(string(document), []byte(c.Variables), c.FeedPartitions)
+	all, err := cost.Explain(graph.Schema(true), string(document), []byte(c.Variables), c.FeedPartitions)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
@@ -51,7 +52,7 @@ func (c *explainCommand) Run(k *kong.Context) error {
 	return nil
 }
 
-func printExplanation(stdout io.Writer, e graph.Explanation) error {
+func printExplanation(stdout io.Writer, e cost.Explanation) error {
 	fmt.Fprintf(stdout, "%s: %.2f RU predicted", strings.TrimSpace(e.Type+" "+e.Operation), e.PredictedRU)
 	if e.Type == "subscription" {
 		fmt.Fprint(stdout, " for each event")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"byline/graph"
+	"byline/graph/auth"
 	"byline/internal/account"
 	"byline/internal/collector"
 	"byline/internal/console"
@@ -69,7 +69,7 @@ func (c *seedCommand) load(ctx context.Context, db *account.Account, p *console.
 	if err != nil {
 		return fmt.Errorf("%s: %w", db.Where, err)
 	}
-	content := seed.Article(c.Seed, c.Users, graph.DemoUserID)
+	content := seed.Article(c.Seed, c.Users, auth.DemoUserID)
 	if other, err := seed.Other(ctx, blog, content); err != nil {
 		return err
 	} else if other {

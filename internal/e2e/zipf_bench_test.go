@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"byline/bench/load"
-	"byline/graph"
+	"byline/graph/auth"
 	"byline/internal/account"
 	"byline/store/emulator"
 	"byline/store/seed"
@@ -25,7 +25,7 @@ var (
 //	go test ./internal/e2e -run '^$' -bench Zipf -zipf.posts 1000000 -zipf.duration 1m -timeout 1h
 func BenchmarkZipf(b *testing.B) {
 	users := max(1, *zipfPosts/20)
-	blog := seed.Blog{Seed: 1, Users: users, Authors: users, Posts: [2]int{10, 30}, Comments: 4, Likes: 4, UserID: graph.DemoUserID}
+	blog := seed.Blog{Seed: 1, Users: users, Authors: users, Posts: [2]int{10, 30}, Comments: 4, Likes: 4, UserID: auth.DemoUserID}
 	config := account.Flags{Data: b.TempDir(), CosmosDatabase: "blog", FeedPartitions: 1}
 	log := slog.New(slog.DiscardHandler)
 	db, err := config.Open(b.Context(), log, account.Options{Engine: emulator.Options{NoSync: true}})

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"byline/graph"
+	"byline/graph/document"
 	"byline/internal/account"
 )
 
@@ -73,7 +74,7 @@ func (c Config) demoTokens() bool {
 }
 
 // trustedDocuments reads the manifest of trusted documents. It returns nil if no flag names one.
-func (c Config) trustedDocuments() (*graph.TrustedDocuments, error) {
+func (c Config) trustedDocuments() (*document.Trusted, error) {
 	if c.TrustedDocuments == "" {
 		return nil, nil
 	}
@@ -81,7 +82,7 @@ func (c Config) trustedDocuments() (*graph.TrustedDocuments, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--trusted-documents: %w", err)
 	}
-	trusted, err := graph.ParseTrustedDocuments(manifest, c.demoTokens())
+	trusted, err := document.ParseTrusted(manifest, graph.Schema(c.demoTokens()))
 	if err != nil {
 		return nil, fmt.Errorf("--trusted-documents: %s: %w", c.TrustedDocuments, err)
 	}

@@ -1,14 +1,13 @@
 package server
 
 import (
+	"byline/graph/limit"
 	"io"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
-
-	"byline/graph"
 )
 
 // boundedListener limits the open connections: all of them to all, and those of one address that
@@ -54,7 +53,7 @@ func (l *boundedListener) key(a net.Addr) string {
 	if err != nil || slices.ContainsFunc(l.trusted, func(p netip.Prefix) bool { return p.Contains(address) }) {
 		return ""
 	}
-	return graph.AddressKey(address)
+	return limit.AddressKey(address)
 }
 
 // add counts a connection. It returns false, and does not count, if that would be one too many.

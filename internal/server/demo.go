@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"byline/graph"
+	"byline/graph/auth"
 	"byline/store"
 	"byline/store/seed"
 )
@@ -25,7 +25,7 @@ type demoBlog struct {
 func (d *demoBlog) load(ctx context.Context, ready func()) {
 	defer ready()
 	began := time.Now()
-	content := seed.Demo(graph.DemoUserID)
+	content := seed.Demo(auth.DemoUserID)
 	needed, err := seed.Needed(ctx, d.blog, content)
 	if err == nil && needed {
 		d.log.Info("loading the demo blog", "users", content.Users, "posts", content.TotalPosts())

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"byline/graph"
+	"byline/graph/auth"
+	"byline/graph/cost"
+	"byline/graph/document"
 	"byline/internal/account"
 	"byline/internal/collector"
 	"byline/store"
@@ -40,9 +43,9 @@ type gateway struct {
 	closeErr  error          // of the account
 
 	// configure
-	certificates *tls.Config             // nil for plain HTTP
-	provider     *graph.OIDC             // nil with demo tokens
-	trusted      *graph.TrustedDocuments // nil if every document is executed
+	certificates *tls.Config       // nil for plain HTTP
+	provider     *auth.OIDC        // nil with demo tokens
+	trusted      *document.Trusted // nil if every document is executed
 
 	// listen
 	listener        net.Listener
@@ -145,10 +148,10 @@ func (g *gateway) openHandler(ctx context.Context) (err error) {
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	g.endStreams = endStreams
 	g.onClose(endStreams)
-	o := graph.Options{Store: g.blog, Verifier: graph.DemoVerifier(), Streams: streams, Tracing: g.traces.provider, Logger: g.log, Metrics: g.account.Metrics,
-		RUPerRequest: graph.Budget{RU: g.RUPerRequest, Measure: g.RUPerRequestMode == measure},
-		RUPerViewer:  graph.Budget{RU: g.RUPerViewer, Measure: g.RUPerViewerMode == measure},
-		AnswerBytes:  g.responseCache(), Development: g.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: g.trusted}
+	o := graph.Options{Store: g.blog, Verifier: auth.DemoVerifier(), Streams: streams, Tracing: g.traces.provider, Logger: g.log, Metrics: g.account.Metrics,
+		RUPerRequest:       cost.Budget{RU: g.RUPerRequest, Measure: g.RUPerRequestMode == measure},
+		RUPerViewer:        cost.Budget{RU: g.RUPerViewer, Measure: g.RUPerViewerMode == measure},
+		ResponseCacheBytes: g.responseCache(), Development: g.demoTokens(), PlaygroundToken: "demo:ada", TrustedDocuments: g.trusted}
 	if g.provider != nil {
 		o.Verifier = g.provider
 	}

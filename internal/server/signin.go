@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"byline/graph"
+	"byline/graph/auth"
 	"byline/internal/account"
 )
 
@@ -39,11 +39,11 @@ func (c Config) checkAuth() error {
 
 // newProvider returns the verifier of the identity provider's tokens; nil without an issuer. It
 // makes no request.
-func (c authFlags) newProvider() (*graph.OIDC, error) {
+func (c authFlags) newProvider() (*auth.OIDC, error) {
 	if c.AuthIssuer == "" {
 		return nil, nil
 	}
-	provider, err := graph.NewOIDC(graph.OIDCOptions{Issuer: c.AuthIssuer, Audience: c.AuthAudience, ModeratorRole: c.AuthModeratorRole, RoleClaim: c.AuthRoleClaim})
+	provider, err := auth.NewOIDC(auth.OIDCOptions{Issuer: c.AuthIssuer, Audience: c.AuthAudience, ModeratorRole: c.AuthModeratorRole, RoleClaim: c.AuthRoleClaim})
 	if err != nil {
 		return nil, fmt.Errorf("--auth-issuer: %w", err)
 	}

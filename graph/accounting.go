@@ -1,0 +1,155 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"go.opentelemetry.io/otel/trace"
+
+	"byline/graph/cost"
+	"byline/graph/limit"
+)
+
+// accounting records what each response has cost, charges the budget of its payer, and reports
+// it in extensions.cost on request.
+type accounting struct {
+	metrics metrics
+	budgets *cost.Budgets
+}
+
+var _ interface {
+	graphql.OperationInterceptor
+	graphql.ResponseInterceptor
+} = accounting{}
+
+func (accounting) ExtensionName() string                   { return "Accounting" }
+func (accounting) Validate(graphql.ExecutableSchema) error { return nil }
+
+// InterceptOperation accounts for a subscription that cannot be opened: its one response does
+// not pass InterceptResponse.
+func (a accounting) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	responses := next(ctx)
+	if graphql.GetOperationContext(ctx).Operation.Operation != ast.Subscription || hasStream(ctx) {
+		return responses
+	}
+	return func(ctx context.Context) *graphql.Response { return a.InterceptResponse(ctx, responses) }
+}
+
+func (a accounting) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	response := next(ctx)
+	if response == nil {
+		return nil
+	}
+	r := requestFrom(ctx)
+	t := &r.meter
+	kind, c := t.Take()
+	kind = cmp.Or(kind, typeNone)
+	a.budgets.Settle(ctx, t, c)
+	a.metrics.spend(kind, c)
+	if len(response.Data) >= limit.SmallResponse { // there may be no memory to send it
+		r.record = func() { a.metrics.observe(kind, time.Since(r.began), c, response) }
+	} else {
+		a.metrics.observe(kind, time.Since(r.began), c, response)
+	}
+	traceCost(trace.SpanFromContext(ctx), c)
+	if t.Detail != cost.None {
+		if response.Extensions == nil {
+			response.Extensions = map[string]any{}
+		}
+		response.Extensions[costExtension] = c
+	}
+	return response
+}
+
+const costExtension = "cost"
+
+// readCostHeader reads the header Byline-Cost.
+func readCostHeader(next http.Handler, p presenter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		detail, err := cost.ParseDetail(strings.Join(r.Header.Values(cost.Header), ","))
+		if err != nil {
+			prepare(w.Header(), r)
+			write(w, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
+			return
+		}
+		requestFrom(r.Context()).meter.Detail = detail
+		next.ServeHTTP(w, r)
+	})
+}
+
+// metrics are those of the handler. They have the names and labels that docs/cost.md lists.
+type metrics struct {
+	responses     *prometheus.CounterVec
+	seconds       *prometheus.HistogramVec
+	ru, predicted *prometheus.CounterVec
+	cached        cacheMetrics
+}
+
+// cacheMetrics are those of responses from the response cache.
+type cacheMetrics struct {
+	hits, responses, predicted prometheus.Counter
+	seconds                    prometheus.Observer
+}
+
+func newMetrics(r prometheus.Registerer) metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		r.MustRegister(v)
+		return v
+	}
+	m := metrics{
+		responses: counter("byline_graphql_responses_total",
+			"Responses: one per query or mutation, one per event of a subscription. The code is that of the first error, or OK.", "type", "code"),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_graphql_seconds",
+			Help:    "Duration of queries and mutations, from request to response.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"type"}),
+		ru:        counter("byline_graphql_request_units_total", "Request units charged for responses.", "type"),
+		predicted: counter("byline_graphql_predicted_request_units_total", "Request units predicted for responses.", "type"),
+	}
+	r.MustRegister(m.seconds)
+	query := string(ast.Query)
+	kept := prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_graphql_kept_responses_total",
+		Help: "Responses to queries from the response cache. Included in byline_graphql_responses_total."})
+	r.MustRegister(kept)
+	m.cached = cacheMetrics{kept, m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query), m.seconds.WithLabelValues(query)}
+	return m
+}
+
+const (
+	codeOK = "OK"
+
+	typeNone ast.Operation = "none" // refused before its kind is known
+)
+
+// spend counts the request units of a response.
+func (m metrics) spend(typ ast.Operation, c cost.Report) {
+	m.ru.WithLabelValues(string(typ)).Add(float64(c.ActualRU))
+}
+
+// observe counts a response.
+func (m metrics) observe(typ ast.Operation, took time.Duration, c cost.Report, response *graphql.Response) {
+	code := codeOK
+	if len(response.Errors) > 0 {
+		code = string(codeOf(response))
+	}
+	m.responses.WithLabelValues(string(typ), code).Inc()
+	m.predicted.WithLabelValues(string(typ)).Add(float64(c.PredictedRU))
+	if typ != ast.Subscription {
+		m.seconds.WithLabelValues(string(typ)).Observe(took.Seconds())
+	}
+}
+
+// observe counts a response from the response cache.
+func (m cacheMetrics) observe(took time.Duration, predicted float64) {
+	m.hits.Inc()
+	m.responses.Inc()
+	m.predicted.Add(predicted)
+	m.seconds.Observe(took.Seconds())
+}

@@ -1,0 +1,91 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"byline/graph/refusal"
+	"byline/store"
+)
+
+// Viewer is an authenticated caller. The id of their user is store.UserID(Issuer, Subject).
+type Viewer struct {
+	Issuer  string
+	Subject string
+
+	Moderator bool      // has the moderator role
+	Expires   time.Time // when the token expires; zero: never
+}
+
+// Verifier verifies bearer tokens. An error whose store code is Unavailable says that the
+// provider cannot be reached; any other, that the token is invalid. It is safe for
+// concurrent use.
+type Verifier interface {
+	Verify(ctx context.Context, token string) (Viewer, error)
+}
+
+const (
+	MaxToken     = 8 << 10     // bytes of a bearer token
+	bearerOthers = "-._~+/=:@" // what bearer tokens have beside letters and digits (RFC 6750, and demo tokens)
+)
+
+// Authenticate returns the viewer whose bearer token is in a request's headers, nil for an
+// anonymous request. A request with an invalid token is refused.
+func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewer, error) {
+	values := h.Values("Authorization")
+	if len(values) == 0 {
+		return nil, nil
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) > MaxToken || !isToken(token, bearerOthers) || verifier == nil {
+		return nil, &refusal.Error{Code: refusal.Unauthenticated, Message: "the Authorization header must have the form: Bearer <token>"}
+	}
+	viewer, err := verifier.Verify(ctx, token)
+	switch code := store.CodeOf(err); {
+	case err == nil:
+		return &viewer, nil
+	case code == store.Unavailable, code == store.Canceled:
+		return nil, err
+	default:
+		return nil, &refusal.Error{Code: refusal.Unauthenticated, Message: "the bearer token is not valid", Err: err}
+	}
+}
+
+// DemoIssuer is the issuer of viewers with demo tokens.
+const DemoIssuer = "demo"
+
+// DemoUserID returns the id of the user who signs in with the token "demo:" and a username.
+func DemoUserID(username string) string { return store.UserID(DemoIssuer, username) }
+
+// DemoVerifier returns a verifier for development that checks no signature: the token
+// "demo:ada" is the subject "ada" of DemoIssuer, and "demo-moderator:ada" is the same
+// viewer as a moderator.
+func DemoVerifier() Verifier { return demoVerifier{} }
+
+type demoVerifier struct{}
+
+const (
+	maxDemoSubject = 100
+	demoModerator  = DemoIssuer + "-moderator"
+)
+
+var errNotDemo = errors.New("not a demo token")
+
+func (demoVerifier) Verify(_ context.Context, token string) (Viewer, error) {
+	who, subject, _ := strings.Cut(token, ":")
+	if who != DemoIssuer && who != demoModerator || len(subject) > maxDemoSubject || !isToken(subject, "_.@-") {
+		return Viewer{}, errNotDemo
+	}
+	return Viewer{Issuer: DemoIssuer, Subject: subject, Moderator: who == demoModerator}, nil
+}
+
+const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+// isToken reports whether s is not empty and consists of ASCII letters, digits and the
+// characters in others.
+func isToken(s, others string) bool {
+	return s != "" && strings.Trim(s, alphanumeric+others) == ""
+}

@@ -1,0 +1,193 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+
+	"byline/store"
+)
+
+// OIDCOptions say which tokens are valid. Issuer and Audience are required.
+type OIDCOptions struct {
+	Issuer   string // as in the iss claim, to the letter; its discovery document is below it
+	Audience string // must be one of the aud claim
+
+	// ModeratorRole is the role of moderators. Default: there are none.
+	ModeratorRole string
+
+	// RoleClaim is the claim that holds the roles: its name or, below others, their
+	// names joined by dots. Its value is a string or a list of strings. Default: "roles".
+	RoleClaim string
+
+	// Clock returns the time. Default: time.Now.
+	Clock func() time.Time
+}
+
+// OIDC accepts the tokens that an OpenID Connect provider has signed for an audience.
+// It is for use by many goroutines at once.
+type OIDC struct {
+	o        OIDCOptions
+	keys     *providerKeys
+	verifier *oidc.IDTokenVerifier
+}
+
+var _ Verifier = (*OIDC)(nil)
+
+const (
+	ClockSkew       = time.Minute     // between the provider's clock and this one
+	providerTimeout = 5 * time.Second // of one request
+	providerRefresh = time.Minute     // between fetches of the provider's keys
+	providerRetry   = time.Second     // at least, between fetches from a provider that is down
+)
+
+// asymmetric are the algorithms whose verification needs no secret.
+var asymmetric = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512,
+	jose.ES256, jose.ES384, jose.ES512,
+	jose.PS256, jose.PS384, jose.PS512,
+	jose.EdDSA,
+}
+
+// NewOIDC returns a verifier of the issuer's tokens. It does no I/O: the provider's keys are
+// fetched by Run, or for the first token.
+func NewOIDC(o OIDCOptions) (*OIDC, error) {
+	issuer, err := url.Parse(o.Issuer)
+	if err != nil || issuer.Host == "" || issuer.User != nil || issuer.RawQuery != "" || issuer.Fragment != "" {
+		return nil, errors.New("the issuer is not the address of an OpenID Connect provider")
+	}
+	if o.Audience == "" {
+		return nil, errors.New("the audience is missing")
+	}
+	if o.RoleClaim == "" {
+		o.RoleClaim = "roles"
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	keys := &providerKeys{issuer: issuer, text: o.Issuer, clock: o.Clock, client: &http.Client{Timeout: providerTimeout}}
+	keys.client.CheckRedirect = keys.checkRedirect
+	algorithms := make([]string, len(asymmetric))
+	for i, a := range asymmetric {
+		algorithms[i] = string(a)
+	}
+	return &OIDC{o: o, keys: keys, verifier: oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
+		ClientID: o.Audience, SupportedSigningAlgs: algorithms, SkipExpiryCheck: true, // done here, with a leeway
+	})}, nil
+}
+
+// Run keeps the provider's keys up to date until ctx ends: keys that it no longer publishes
+// become invalid. While the provider is down, the cached keys stay valid.
+func (v *OIDC) Run(ctx context.Context) error {
+	for looked := (time.Time{}); ; {
+		if _, err := v.keys.current(); err != nil || time.Since(looked) >= providerRefresh {
+			looked = time.Now()
+			_ = v.keys.lookUp(ctx) // current returns the error
+		}
+		select {
+		case <-time.After(providerRetry + rand.N(providerRetry)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Ready returns why the last fetch of the provider's keys failed, nil if it succeeded. known
+// reports whether keys are cached, with which tokens are still verified.
+func (v *OIDC) Ready() (known bool, err error) {
+	keys, err := v.keys.current()
+	if keys == nil && err == nil {
+		err = errNotLookedUp
+	}
+	return keys != nil, err
+}
+
+// Verify implements Verifier.
+func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
+	var outage error
+	verified, err := v.verifier.Verify(context.WithValue(ctx, outageKey{}, &outage), token)
+	if outage != nil {
+		return Viewer{}, &store.Error{Code: store.Unavailable, Op: "verify token", Err: outage}
+	}
+	if err != nil {
+		return Viewer{}, err
+	}
+	var claims map[string]any
+	if err := verified.Claims(&claims); err != nil {
+		return Viewer{}, err
+	}
+	for name := range claims {
+		for _, exact := range []string{"iss", "sub", "aud", "exp"} {
+			if name != exact && strings.EqualFold(name, exact) { // the verifier may have read it instead
+				return Viewer{}, fmt.Errorf("the token has a claim %q, which is not %s", name, exact)
+			}
+		}
+	}
+	now := v.o.Clock()
+	expires := verified.Expiry.Add(ClockSkew)
+	_, hasExpiry := claims["exp"].(float64)
+	notBefore, hasNotBefore := claims["nbf"].(float64)
+	switch {
+	case !hasExpiry || claims["nbf"] != nil && !hasNotBefore:
+		return Viewer{}, errors.New("exp is missing, or exp or nbf is not a number")
+	case !now.Before(expires):
+		return Viewer{}, fmt.Errorf("the token expired at %s", verified.Expiry.UTC())
+	case notBefore > float64(now.Add(ClockSkew).Unix()):
+		return Viewer{}, errors.New("the token is not yet valid")
+	case verified.Subject == "":
+		return Viewer{}, errors.New("the token has no subject")
+	}
+	// The issuer as configured: some providers have two spellings of theirs.
+	return Viewer{Issuer: v.o.Issuer, Subject: verified.Subject, Moderator: v.moderates(claims), Expires: expires}, nil
+}
+
+// moderates reports whether the claims have the moderator role.
+func (v *OIDC) moderates(claims map[string]any) bool {
+	if v.o.ModeratorRole == "" {
+		return false
+	}
+	switch roles := claimAt(claims, v.o.RoleClaim).(type) {
+	case string:
+		return roles == v.o.ModeratorRole
+	case []any:
+		return slices.Contains(roles, any(v.o.ModeratorRole))
+	}
+	return false
+}
+
+// claimAt returns the claim with a name, or else at the path that the name is, of steps joined
+// by dots; nil if it is missing. The name comes first: names that are URLs have dots, too.
+func claimAt(claims map[string]any, name string) any {
+	if value, ok := claims[name]; ok {
+		return value
+	}
+	var at any = claims
+	for step := range strings.SplitSeq(name, ".") {
+		object, ok := at.(map[string]any)
+		if !ok {
+			return nil
+		}
+		at = object[step]
+	}
+	return at
+}
+
+// outageKey is the context key of a *error in which providerKeys returns why it could not fetch
+// the provider's keys: the verifier in between flattens errors to text.
+type outageKey struct{}
+
+func noteOutage(ctx context.Context, reason error) error {
+	if outage, ok := ctx.Value(outageKey{}).(*error); ok {
+		*outage = reason
+	}
+	return reason
+}

@@ -1,0 +1,240 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+)
+
+// providerKeys caches the public keys of an OpenID Connect provider. They are fetched again for
+// a token that none of them has signed, but at a limited rate: anyone can make such tokens.
+type providerKeys struct {
+	issuer *url.URL
+	text   string // the issuer as configured
+	client *http.Client
+	clock  func() time.Time
+
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey // guarded by mu; nil until the first successful fetch
+	keysURL string            // guarded by mu; "": to be discovered
+	failed  error             // guarded by mu; error of the last fetch
+	looking chan struct{}     // guarded by mu; closed at the end of the fetch in progress; nil: no fetch is
+	spent   int               // guarded by mu; fetches for unknown keys that count against the limit
+	counted time.Time         // guarded by mu; when spent was last updated
+}
+
+var _ oidc.KeySet = (*providerKeys)(nil)
+
+// The rate limit of fetches for unknown keys: a burst, and one more after each interval.
+const (
+	unknownKeyLookUps  = 5
+	unknownKeyInterval = 10 * time.Second
+)
+
+const maxProviderResponse = 1 << 20 // bytes
+
+var (
+	errNotLookedUp  = errors.New("the provider has not been looked up yet")
+	errBadSignature = errors.New("the signature is not by a key of the provider")
+)
+
+// VerifySignature implements oidc.KeySet. It returns an outage by outageKey.
+func (k *providerKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	signed, err := jose.ParseSigned(token, asymmetric)
+	if err != nil {
+		return nil, err
+	}
+	if len(signed.Signatures) != 1 {
+		return nil, errors.New("not one signature")
+	}
+	switch kind, _ := signed.Signatures[0].Header.ExtraHeaders[jose.HeaderType].(string); strings.ToLower(kind) {
+	case "", "jwt", "at+jwt", "application/at+jwt":
+	default: // such as logout+jwt, which is no access token
+		return nil, errors.New("not an access token")
+	}
+	keys, _ := k.current()
+	payload, known := verifyWith(keys, signed)
+	if payload != nil {
+		return payload, nil
+	}
+	// The key may be new, even if its name is not.
+	keys, err = k.again(ctx)
+	if payload, _ := verifyWith(keys, signed); payload != nil {
+		return payload, nil
+	}
+	if err != nil && !known {
+		return nil, noteOutage(ctx, err)
+	}
+	return nil, errBadSignature
+}
+
+// verifyWith returns the payload if one of the keys has signed it. known reports whether the
+// key that the token names is one of them.
+func verifyWith(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) (payload []byte, known bool) {
+	header := signed.Signatures[0].Header
+	for _, key := range keys {
+		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" && key.Algorithm != header.Algorithm {
+			continue
+		}
+		known = known || header.KeyID != ""
+		if payload, err := signed.Verify(key.Key); err == nil {
+			return payload, true
+		}
+	}
+	return nil, known
+}
+
+// again fetches the keys for a token that none of the cached ones has signed, unless the rate
+// limit is exceeded. It may return cached keys with an error of the provider.
+func (k *providerKeys) again(ctx context.Context) ([]jose.JSONWebKey, error) {
+	k.mu.Lock()
+	due := k.looking != nil || k.spend()
+	k.mu.Unlock()
+	if due {
+		if err := k.lookUp(ctx); err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	return k.current()
+}
+
+// spend reports whether the rate limit allows another fetch for an unknown key. k.mu is held.
+func (k *providerKeys) spend() bool {
+	now := k.clock()
+	earned := int(now.Sub(k.counted) / unknownKeyInterval)
+	if earned >= k.spent {
+		k.spent, k.counted = 0, now
+	} else if earned > 0 {
+		k.spent -= earned
+		k.counted = k.counted.Add(time.Duration(earned) * unknownKeyInterval)
+	}
+	if k.spent >= unknownKeyLookUps {
+		return false
+	}
+	k.spent++
+	return true
+}
+
+// lookUp fetches the keys from the provider. Concurrent callers share the fetch.
+func (k *providerKeys) lookUp(ctx context.Context) error {
+	k.mu.Lock()
+	if k.looking == nil {
+		k.looking = make(chan struct{})
+		keysURL := k.keysURL
+		// Other requests wait for it, so it outlives the first one.
+		go k.fetch(context.WithoutCancel(ctx), keysURL, k.looking)
+	}
+	looking := k.looking
+	k.mu.Unlock()
+	select {
+	case <-looking:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	_, err := k.current()
+	return err
+}
+
+// fetch fetches the keys once. It ends within two providerTimeouts.
+func (k *providerKeys) fetch(ctx context.Context, keysURL string, done chan struct{}) {
+	var keys []jose.JSONWebKey
+	var err error
+	if keysURL == "" {
+		keysURL, err = k.discover(ctx)
+	}
+	if err == nil {
+		keys, err = k.get(ctx, keysURL)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer close(done)
+	k.looking, k.failed = nil, err
+	if err != nil {
+		k.keysURL = "" // the provider may have moved them
+		return
+	}
+	k.keysURL, k.keys = keysURL, keys
+}
+
+// discover returns the URL of the provider's keys.
+func (k *providerKeys) discover(ctx context.Context) (string, error) {
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, k.client), k.text)
+	if err != nil {
+		return "", fmt.Errorf("discover %s: %w", k.text, err)
+	}
+	var metadata struct {
+		KeysURL string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&metadata); err != nil {
+		return "", fmt.Errorf("discover %s: %w", k.text, err)
+	}
+	at, err := url.Parse(metadata.KeysURL)
+	if err != nil || !k.safe(at) {
+		return "", fmt.Errorf("discover %s: jwks_uri is not an https address", k.text)
+	}
+	return metadata.KeysURL, nil
+}
+
+// safe reports whether a URL is at least as secure as the issuer's.
+func (k *providerKeys) safe(at *url.URL) bool {
+	return at.Host != "" && (at.Scheme == "https" || at.Scheme == k.issuer.Scheme)
+}
+
+func (k *providerKeys) checkRedirect(r *http.Request, via []*http.Request) error {
+	if !k.safe(r.URL) || len(via) >= 5 {
+		return errors.New("the provider redirects to an address that is not safe, or too often")
+	}
+	return nil
+}
+
+// get fetches the signature keys. Keys of other kinds are skipped.
+func (k *providerKeys) get(ctx context.Context, at string) ([]jose.JSONWebKey, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := k.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", at, response.Status)
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxProviderResponse)).Decode(&set); err != nil {
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	keys := []jose.JSONWebKey{}
+	for _, raw := range set.Keys {
+		var key jose.JSONWebKey
+		// Unknown kinds of keys are skipped (RFC 7517, section 5).
+		if json.Unmarshal(raw, &key) == nil && key.Valid() && key.IsPublic() && !strings.EqualFold(key.Use, "enc") {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("%s: no public keys for signatures", at)
+	}
+	return keys, nil
+}
+
+// current returns the cached keys, nil before the first successful fetch, and the error of the
+// last fetch.
+func (k *providerKeys) current() ([]jose.JSONWebKey, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.keys, k.failed
+}

@@ -1,0 +1,260 @@
+package cost
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/validator"
+
+	"byline/graph/document"
+	"byline/graph/fields"
+	"byline/graph/globalid"
+	"byline/graph/refusal"
+	"byline/store"
+	"byline/store/cosmos"
+)
+
+// Explanation says what an operation, or each event of a subscription, reads and writes: the
+// prediction that budgets use, for full pages and an authenticated viewer.
+type Explanation struct {
+	Operation   string           `json:"operation"` // "" if it has no name
+	Type        string           `json:"type"`
+	PredictedRU float64          `json:"predictedRU"`
+	Fields      []ExplainedField `json:"fields"`            // that read or write
+	Missing     []string         `json:"missing,omitempty"` // variables that it needs and were not given
+	Wrong       string           `json:"wrong,omitempty"`   // the path of a field with an invalid page size or id, which reads nothing
+	Refused     string           `json:"refused,omitempty"` // why, by a server with the default limits
+}
+
+// ExplainedField is a field that reads or writes.
+type ExplainedField struct {
+	Path     string             `json:"path"` // in the response, but for list indexes
+	Pattern  string             `json:"pattern"`
+	Times    float64            `json:"times"` // or how many keys it needs, of which one batch reads up to 100
+	RU       float64            `json:"ru"`    // of all times
+	Requests []ExplainedRequest `json:"requests"`
+}
+
+// ExplainedRequest is an operation on Cosmos DB that a field is made of.
+type ExplainedRequest struct {
+	Kind         string `json:"kind"`
+	Container    string `json:"container"`
+	PartitionKey string `json:"partitionKey"` // its value, or where it comes from
+}
+
+// Explain explains the operations of a document, with variables as JSON, or none, for a feed
+// with so many partitions. It reads nothing. An error names the line and column of the
+// document.
+func Explain(schema *ast.Schema, text string, variables []byte, feedPartitions int) ([]Explanation, error) {
+	given := document.Object{}
+	if len(variables) > 0 {
+		switch err := document.Decode(string(variables), &given); {
+		case errors.Is(err, document.ErrNoObject):
+			return nil, fmt.Errorf("the variables are %w", document.ErrNoObject)
+		case err != nil:
+			return nil, fmt.Errorf("the variables are %w: %w", document.ErrNoObject, err)
+		}
+	}
+	parsed, err := document.Parse(schema, text)
+	if err != nil {
+		return nil, located(err)
+	}
+	var all []Explanation
+	for _, operation := range parsed.Operations {
+		e := explainer{variables: map[string]any{}, feedPartitions: feedPartitions}
+		explanation := Explanation{Operation: operation.Name, Type: string(operation.Operation), Fields: []ExplainedField{}}
+		for _, v := range operation.VariableDefinitions {
+			value, ok := given[v.Variable]
+			if !ok && v.DefaultValue != nil {
+				value, err = v.DefaultValue.Value(nil)
+				ok = err == nil
+			}
+			if ok {
+				e.variables[v.Variable] = value
+			} else if v.Type.NonNull {
+				explanation.Missing = append(explanation.Missing, v.Variable)
+			}
+		}
+		if len(explanation.Missing) == 0 {
+			if e.variables, err = validator.VariableValues(schema, operation, e.variables); err != nil {
+				return nil, located(err)
+			}
+			if err := document.CheckVariables(schema, &graphql.OperationContext{Doc: parsed, Operation: operation, Variables: e.variables}); err != nil {
+				return nil, located(err)
+			}
+		}
+		p := Predict(operation, e.variables, true, feedPartitions)
+		explanation.PredictedRU = twoDecimals(p.RU)
+		if p.invalid != nil && len(explanation.Missing) == 0 {
+			explanation.Wrong = p.invalid.path()
+		}
+		if refused := cmp.Or(p.refusal(defaultPerRequest), p.response.refusal()); refused != nil {
+			explanation.Refused = refused.Message
+		}
+		for _, f := range p.fields {
+			explanation.Fields = append(explanation.Fields, e.field(f))
+		}
+		all = append(all, explanation)
+	}
+	return all, nil
+}
+
+// located is what is wrong with a document, and where.
+func located(err error) error {
+	var in *gqlerror.Error
+	if !errors.As(err, &in) {
+		return err
+	}
+	message := in.Message
+	if in.Err != nil {
+		var refused *refusal.Error
+		if errors.As(in.Err, &refused) {
+			message = refused.Message
+		}
+	}
+	if len(in.Locations) == 0 {
+		return errors.New(message)
+	}
+	return fmt.Errorf("line %d, column %d: %s", in.Locations[0].Line, in.Locations[0].Column, message)
+}
+
+func twoDecimals(n float64) float64 { return math.Round(n*100) / 100 }
+
+type explainer struct {
+	variables      map[string]any
+	feedPartitions int
+}
+
+func (e explainer) field(f *fieldCost) ExplainedField {
+	out := ExplainedField{Path: f.path(), Times: f.times, RU: twoDecimals(f.ru)}
+	name := f.field.ObjectDefinition.Name + "." + f.field.Name
+	switch name {
+	case "Query.node":
+		e.objects(&out, f, store.Q1, store.Q2, f.field.ArgumentMap(e.variables)["id"])
+		return out
+	case "Query.nodes":
+		e.objects(&out, f, store.ManyUsers, store.ManyPosts, graphql.CoerceList(f.field.ArgumentMap(e.variables)["ids"])...)
+		return out
+	}
+	a := fields.Lookup(f.field.ObjectDefinition.Name, f.field.Name).Access
+	out.Pattern = string(a.Pattern)
+	for _, r := range a.Requests {
+		kind := r.Kind
+		if kind == cosmos.KindReadMany && f.times == 1 {
+			kind = cosmos.KindPointRead // which is what a batch of one is
+		}
+		out.Requests = append(out.Requests, ExplainedRequest{string(kind), r.Container, e.partition(f, r.Partition)})
+	}
+	return out
+}
+
+// objects explains node and nodes, which read whatever the ids are of.
+func (e explainer) objects(out *ExplainedField, f *fieldCost, users, posts cosmos.Pattern, ids ...any) {
+	of := map[globalid.Kind][]globalid.ID{}
+	for _, v := range ids {
+		text, given := v.(string)
+		if !given { // a variable has no value
+			out.Pattern = "Q1, Q2, oneComment or oneLike"
+			out.Requests = []ExplainedRequest{{string(cosmos.KindPointRead), "users or posts", e.argument(f.field, "id")}}
+			return
+		}
+		if id, err := globalid.Parse(text); err == nil {
+			of[id.Kind] = append(of[id.Kind], id)
+		}
+	}
+	var patterns []string
+	for _, k := range []struct {
+		kind      globalid.Kind
+		pattern   cosmos.Pattern
+		container string
+	}{{globalid.User, users, "users"}, {globalid.Post, posts, "posts"}, {globalid.Comment, store.OneComment, "posts"}, {globalid.Like, store.OneLike, "posts"}} {
+		found := of[k.kind]
+		if len(found) == 0 {
+			continue
+		}
+		r := ExplainedRequest{string(cosmos.KindPointRead), k.container, partitionOf(found[0])}
+		if len(found) > 1 {
+			r.PartitionKey = fmt.Sprintf("(each of %d ids)", len(found))
+			if k.pattern == users || k.pattern == posts {
+				r.Kind = string(cosmos.KindReadMany)
+			}
+		}
+		patterns, out.Requests = append(patterns, string(k.pattern)), append(out.Requests, r)
+	}
+	out.Pattern = strings.Join(patterns, ", ")
+}
+
+func partitionOf(id globalid.ID) string { return cmp.Or(id.Parent, id.Key) }
+
+// partition is the value of a partition key, or where it comes from.
+func (e explainer) partition(f *fieldCost, source fields.Partition) string {
+	switch {
+	case source == fields.OneFeed:
+		return e.feed("one of ")
+	case source == fields.WholeFeed:
+		return e.feed("each of ")
+	case source == fields.Object:
+		return e.partitionOfObject(f.in)
+	case source == "username", source == "input.username":
+		return "username:" + strings.ToLower(e.argument(f.field, string(source)))
+	case !strings.HasPrefix(string(source), "("):
+		return e.argument(f.field, string(source))
+	}
+	return string(source)
+}
+
+// feed names the feed's partitions.
+func (e explainer) feed(which string) string {
+	all := store.FeedPartitionKeys(e.feedPartitions)
+	if len(all) == 1 {
+		return all[0]
+	}
+	return "(" + which + all[0] + " to " + all[len(all)-1] + ")"
+}
+
+// partitionOfObject is the partition key of the object that a field yields.
+func (e explainer) partitionOfObject(f *fieldCost) string {
+	if f.field.ObjectDefinition.Name == "Query" {
+		switch f.field.Name {
+		case "viewer":
+			return string(fields.Viewer)
+		case "user", "post", "node":
+			return e.argument(f.field, "id")
+		}
+	}
+	return "(each of " + f.path() + ")"
+}
+
+// argument is the value of an argument, or of a field of it: the partition key if that
+// is an id; and the variable's name if it is not known.
+func (e explainer) argument(f *ast.Field, path string) string {
+	name, member, nested := strings.Cut(path, ".")
+	value := f.ArgumentMap(e.variables)[name]
+	if input, ok := value.(map[string]any); ok && nested {
+		value = input[member]
+	}
+	if text, ok := value.(string); ok {
+		if id, err := globalid.Parse(text); err == nil {
+			return partitionOf(id)
+		}
+		return text
+	}
+	written := f.Arguments.ForName(name).Value
+	if written.Kind == ast.ObjectValue {
+		written, member = written.Children.ForName(member), ""
+	}
+	if written == nil {
+		return "(" + path + ")"
+	}
+	text := written.String()
+	if nested && member != "" {
+		text += "." + member
+	}
+	return text
+}

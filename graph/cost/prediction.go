@@ -1,0 +1,349 @@
+package cost
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/graph/fields"
+	"byline/graph/globalid"
+)
+
+// times is how often a selection is executed.
+type times struct {
+	all     float64
+	copies  float64 // of all: on a copy that lacks what the item itself has
+	parents float64 // on comments or likes of so many posts
+}
+
+func (t times) plus(o times) times {
+	return times{clamp(t.all + o.all), clamp(t.copies + o.copies), clamp(t.parents + o.parents)}
+}
+
+// clamp keeps what grows without end a number that can be added and printed.
+func clamp(n float64) float64 { return min(n, math.MaxInt32) }
+
+// keys is how many keys a field has a batch read.
+func (t times) keys(k fields.Keys) float64 {
+	switch k {
+	case fields.PerSummary:
+		return t.copies
+	case fields.PerParent:
+		return t.parents
+	}
+	return t.all
+}
+
+// Prediction is what an operation, or each event of a subscription, charges at most: for full
+// pages, and for each field as often as it is selected, although the executor merges equal
+// ones and a page is read once.
+type Prediction struct {
+	RU       float64      // RU
+	fields   []*fieldCost // that charge RU
+	response size
+	invalid  *fieldCost // a field with an invalid argument, which reads nothing; nil: none
+}
+
+// ResponseBytes is how long the response may be.
+func (p Prediction) ResponseBytes() float64 { return p.response.bytes }
+
+// fieldCost is a field of an operation.
+type fieldCost struct {
+	ru    float64    // of the field itself, wherever a fragment has brought it, without what is selected of it
+	times float64    // how often it reads or writes, or how many keys it has a loader read
+	in    *fieldCost // nil at the root
+	field *ast.Field
+}
+
+// path is where the field's value is found in the response, but for list indexes: the
+// first place, if a fragment brings it to several.
+func (f *fieldCost) path() string {
+	var keys []string
+	for ; f != nil; f = f.in {
+		keys = append(keys, f.field.Alias)
+	}
+	slices.Reverse(keys)
+	return strings.Join(keys, ".")
+}
+
+// mostExpensive returns the field with the highest charge, nil if none charges, whose path is "".
+func (p Prediction) mostExpensive() *fieldCost {
+	var top *fieldCost
+	for _, f := range p.fields {
+		if top == nil || f.ru > top.ru {
+			top = f
+		}
+	}
+	return top
+}
+
+// Predict predicts what an operation charges if the feed has so many partitions. It looks at each fragment once, when it has seen how often that is spread,
+// so that it takes time by the length of the document.
+func Predict(operation *ast.OperationDefinition, variables map[string]any, signedIn bool, feedPartitions int) Prediction {
+	w := &costWalk{variables: variables, signedIn: signedIn, feedPartitions: feedPartitions}
+	w.findFragments(operation.SelectionSet)
+	w.selection(operation.SelectionSet, nil, times{all: 1, parents: 1})
+	for _, f := range slices.Backward(w.fragments) {
+		w.selection(f.definition.SelectionSet, f.in, f.times)
+	}
+	for batch, keys := range w.keys {
+		w.RU += batch.Of(keys)
+	}
+	for _, l := range w.loads {
+		l.field.ru += l.batch.Of(w.keys[l.batch]) * l.keys / w.keys[l.batch]
+	}
+	w.fields = slices.DeleteFunc(w.fields, func(f *fieldCost) bool { return f.ru == 0 })
+	w.RU = clamp(w.RU)
+	return w.Prediction
+}
+
+type costWalk struct {
+	Prediction
+	variables map[string]any
+	signedIn  bool
+
+	feedPartitions int
+
+	fragments []*spreadTimes // each before those that spread it
+	known     map[*ast.FragmentDefinition]*spreadTimes
+
+	keys  map[*fields.Batch]float64 // that loaders are asked for
+	loads []batchedField
+}
+
+// spreadTimes is how often a fragment is executed.
+type spreadTimes struct {
+	definition *ast.FragmentDefinition
+	times      times
+	in         *fieldCost // where it is first spread
+}
+
+type batchedField struct {
+	field *fieldCost
+	batch *fields.Batch
+	keys  float64
+}
+
+func (w *costWalk) findFragments(set ast.SelectionSet) {
+	for _, selected := range set {
+		switch s := selected.(type) {
+		case *ast.Field:
+			w.findFragments(s.SelectionSet)
+		case *ast.InlineFragment:
+			w.findFragments(s.SelectionSet)
+		case *ast.FragmentSpread:
+			if w.known[s.Definition] != nil {
+				continue
+			}
+			if w.known == nil {
+				w.known = map[*ast.FragmentDefinition]*spreadTimes{}
+			}
+			f := &spreadTimes{definition: s.Definition}
+			w.known[s.Definition] = f
+			w.findFragments(s.Definition.SelectionSet)
+			w.fragments = append(w.fragments, f)
+		}
+	}
+}
+
+func (w *costWalk) selection(set ast.SelectionSet, in *fieldCost, t times) {
+	for _, selected := range set {
+		switch s := selected.(type) {
+		case *ast.Field:
+			if w.included(s.Directives) {
+				w.field(s, in, t)
+			}
+		case *ast.InlineFragment:
+			if w.included(s.Directives) {
+				w.selection(s.SelectionSet, in, t)
+			}
+		case *ast.FragmentSpread:
+			if w.included(s.Directives) {
+				f := w.known[s.Definition]
+				f.times = f.times.plus(t)
+				if f.in == nil {
+					f.in = in
+				}
+			}
+		}
+	}
+}
+
+// included is what @skip and @include say.
+func (w *costWalk) included(directives ast.DirectiveList) bool {
+	for _, d := range directives {
+		if d.Name == "skip" || d.Name == "include" {
+			if yes, _ := d.ArgumentMap(w.variables)["if"].(bool); yes != (d.Name == "include") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
+	w.response.add(f, in, t.all)
+	typ := f.ObjectDefinition.Name
+	row := fields.Lookup(typ, f.Name)
+	p := row.Price
+	if p == (fields.Price{}) && f.SelectionSet == nil {
+		return // part of its object
+	}
+	cost := &fieldCost{in: in, field: f}
+	inside := times{all: t.all, parents: t.all}
+	switch {
+	case typ == "Query" && w.malformedID(f):
+		w.invalid = cost
+		return
+	case typ == "Query" && f.Name == "nodes":
+		n, ok := w.nodes(f, cost, t.all)
+		if !ok {
+			w.invalid = cost
+		}
+		inside = times{all: clamp(t.all * n), parents: clamp(t.all * n)}
+	case p.Item > 0:
+		size := w.pageSize(f)
+		if size == 0 {
+			w.invalid = cost
+			return
+		}
+		w.charge(cost, t.all, p.Each+p.Item*size)
+		inside.all = clamp(t.all * size)
+	case typ == "Query" && f.Name == "viewer" && !w.signedIn:
+		return // null: the caller is anonymous
+	case p.Each > 0:
+		if typ != "Query" || f.Name == "userByUsername" || !w.isReference(f) {
+			w.charge(cost, t.all, p.Of(w.feedPartitions))
+		}
+	case p.Batch == &fields.Liked && !w.signedIn:
+	case p.Batch != nil:
+		w.charge(cost, 0, 0)
+		w.load(cost, p.Batch, t.keys(p.Keys))
+	}
+	if strings.HasSuffix(typ, "Connection") || strings.HasSuffix(typ, "Edge") {
+		inside.parents = t.parents
+	}
+	if row.Summary {
+		inside.copies = inside.all
+	}
+	w.selection(f.SelectionSet, cost, inside)
+}
+
+// malformedID reports whether a field selects one object by an invalid id.
+func (w *costWalk) malformedID(f *ast.Field) bool {
+	if f.Name != "user" && f.Name != "post" && f.Name != "node" {
+		return false
+	}
+	id := f.Arguments.ForName("id").Value
+	text := id.Raw
+	if id.Kind == ast.Variable {
+		var known bool
+		if text, known = w.variables[id.Raw].(string); !known {
+			return false
+		}
+	}
+	parsed, err := globalid.Parse(text)
+	return err != nil || f.Name == "user" && parsed.Kind != globalid.User || f.Name == "post" && parsed.Kind != globalid.Post
+}
+
+// isReference reports whether only the id and one list are selected of an object, so that the
+// object itself is not read: see parents.go in package graph.
+func (w *costWalk) isReference(f *ast.Field) bool {
+	list := ""
+	return w.soleList(f.SelectionSet, &list, map[*ast.FragmentDefinition]bool{}) && list != ""
+}
+
+// soleList reports whether there is nothing in set but the id and list, which it finds.
+func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.FragmentDefinition]bool) bool {
+	for _, selected := range set {
+		inside := ast.SelectionSet(nil)
+		switch s := selected.(type) {
+		case *ast.Field:
+			switch {
+			case s.Name == "id", s.Name == "__typename", !w.included(s.Directives):
+			case fields.Lookup(s.ObjectDefinition.Name, s.Name).Price.Item == 0, *list != "" && *list != s.Alias:
+				return false
+			default:
+				*list = s.Alias
+			}
+		case *ast.InlineFragment:
+			if w.included(s.Directives) {
+				inside = s.SelectionSet
+			}
+		case *ast.FragmentSpread:
+			if w.included(s.Directives) && !seen[s.Definition] {
+				seen[s.Definition] = true
+				inside = s.Definition.SelectionSet
+			}
+		}
+		if !w.soleList(inside, list, seen) {
+			return false
+		}
+	}
+	return true
+}
+
+// charge lists a field with what it charges itself, each of so many times.
+func (w *costWalk) charge(f *fieldCost, times, each float64) {
+	f.ru, f.times = clamp(times*each), times
+	w.RU += f.ru
+	w.fields = append(w.fields, f)
+}
+
+// load has a batch read keys for a field that is listed.
+func (w *costWalk) load(f *fieldCost, batch *fields.Batch, keys float64) {
+	if keys == 0 {
+		return
+	}
+	if w.keys == nil {
+		w.keys = map[*fields.Batch]float64{}
+	}
+	f.times = clamp(f.times + keys)
+	w.keys[batch] = clamp(w.keys[batch] + keys)
+	w.loads = append(w.loads, batchedField{f, batch, keys})
+}
+
+// nodes charges for the field nodes, and returns how many are read; ok is false if the field is
+// refused or reads nothing.
+func (w *costWalk) nodes(f *ast.Field, cost *fieldCost, all float64) (n float64, ok bool) {
+	ids := graphql.CoerceList(f.ArgumentMap(w.variables)["ids"]) // a single value is coerced to a list, as by the executor
+	if len(ids) > fields.MaxNodes {
+		return 0, false
+	}
+	var users, posts, others float64
+	for _, v := range ids {
+		text, _ := v.(string)
+		id, err := globalid.Parse(text)
+		switch {
+		case err != nil:
+			// null, with an error
+		case id.Kind == globalid.User:
+			users++
+		case id.Kind == globalid.Post:
+			posts++
+		default:
+			others++ // point reads
+		}
+	}
+	w.charge(cost, all*others, 1)
+	w.load(cost, &fields.Users, all*users)
+	w.load(cost, &fields.Posts, all*posts)
+	n = users + posts + others
+	return n, n > 0 || len(ids) == 0
+}
+
+// pageSize is how many items a page has at most; 0 for an invalid page size.
+func (w *costWalk) pageSize(f *ast.Field) float64 {
+	argument := f.ArgumentMap(w.variables)["first"]
+	if argument == nil {
+		return fields.DefaultPage
+	}
+	first, err := graphql.UnmarshalInt32(argument)
+	if err != nil || first < 1 || first > fields.MaxPage {
+		return 0
+	}
+	return float64(first)
+}

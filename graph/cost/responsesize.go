@@ -1,0 +1,46 @@
+package cost
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/graph/fields"
+	"byline/graph/refusal"
+)
+
+// maxResponse is how many bytes a response may be predicted to have: a response is built in
+// memory, and selecting a long text again and again costs no RU.
+const maxResponse = 32 << 20
+
+const defaultMaxBytes = 128 // of the value of a field: ids, cursors, names, numbers, and the braces of objects
+
+// size is how long a response may be.
+type size struct {
+	bytes float64 // of all
+	most  float64 // of the longest field
+	field *fieldCost
+}
+
+// add counts a field that is executed so many times.
+func (s *size) add(f *ast.Field, in *fieldCost, times float64) {
+	value := cmp.Or(fields.Lookup(f.ObjectDefinition.Name, f.Name).MaxBytes, defaultMaxBytes)
+	bytes := clamp(times * (float64(len(f.Alias)) + value))
+	s.bytes = clamp(s.bytes + bytes)
+	if bytes > s.most {
+		s.most, s.field = bytes, &fieldCost{in: in, field: f}
+	}
+}
+
+// refusal refuses an operation whose response may be too long; nil for all others.
+func (s *size) refusal() *refusal.Error {
+	if s.bytes <= maxResponse {
+		return nil
+	}
+	const mb = 1 << 20
+	path := refusal.Truncate(s.field.path(), refusal.MaxMessage)
+	return &refusal.Error{Code: refusal.QueryTooExpensive, Field: path, Message: fmt.Sprintf(
+		"with full pages and long texts the response may have %.0f MB, more than the limit of %d MB; the largest field is %s with %.0f MB: request smaller pages or fewer text fields",
+		s.bytes/mb, maxResponse/mb, path, s.most/mb)}
+}

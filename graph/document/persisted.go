@@ -1,0 +1,133 @@
+package document
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/graph/refusal"
+)
+
+const (
+	PersistedBytes = 4 << 20  // that all documents known by their hash may take
+	MaxPersisted   = 64 << 10 // bytes of one of them, so that a few do not displace all others
+)
+
+const (
+	PersistedKey  = "persistedQuery" // of the extension
+	documentIDKey = "documentId"     // of the extension that nameDocument makes
+
+	persistedField = "extensions." + PersistedKey
+	hashField      = persistedField + ".sha256Hash"
+)
+
+// messagePersistedNotFound is the message by which clients know that they should send the text.
+const messagePersistedNotFound = "PersistedQueryNotFound"
+
+// documentID is the id that a request names its document by. It travels in the
+// parameters' extensions, whose values are never of this type when they come from a
+// client.
+type documentID string
+
+// SetID records the id that a request names its document by; "" is no id.
+func SetID(params *graphql.RawParams, id string) {
+	if id == "" {
+		return
+	}
+	if params.Extensions == nil {
+		params.Extensions = map[string]any{}
+	}
+	params.Extensions[documentIDKey] = documentID(id)
+}
+
+// Present reports whether a request says what to execute: by text, hash or id.
+func Present(params *graphql.RawParams) bool {
+	_, named := params.Extensions[documentIDKey].(documentID)
+	return named || params.Query != "" || params.Extensions[PersistedKey] != nil
+}
+
+// persistedOperations finds the text of a document that a request names by its hash or id. If
+// there are trusted documents it refuses all others.
+type persistedOperations struct {
+	known   *byteCache[string] // texts by their SHA-256, all of which once passed every check
+	trusted *Trusted           // nil: all documents may be executed
+}
+
+var _ graphql.OperationParameterMutator = persistedOperations{}
+
+func (persistedOperations) ExtensionName() string                   { return "PersistedOperations" }
+func (persistedOperations) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (p persistedOperations) MutateOperationParameters(_ context.Context, params *graphql.RawParams) *gqlerror.Error {
+	if err := p.find(params); err != nil {
+		return gqlerror.Wrap(err)
+	}
+	return nil
+}
+
+func (p persistedOperations) find(params *graphql.RawParams) error {
+	hash, err := persistedHash(params.Extensions)
+	if err != nil {
+		return err
+	}
+	if p.trusted != nil {
+		id, _ := params.Extensions[documentIDKey].(documentID)
+		return p.trusted.find(cmp.Or(string(id), hash), params)
+	}
+	if params.Query == "" {
+		text, ok := p.known.get(hash)
+		if !ok {
+			return &refusal.Error{Code: refusal.PersistedNotFound, Message: messagePersistedNotFound}
+		}
+		params.Query = text
+	} else if hash != "" && hash != Hash(params.Query) {
+		return refusal.Input(hashField, "%s does not match the SHA-256 of the query", hashField)
+	}
+	return nil
+}
+
+// persistedHash is the hash in the extension persistedQuery, "" without the extension.
+func persistedHash(extensions map[string]any) (string, error) {
+	value := extensions[PersistedKey]
+	if value == nil {
+		return "", nil
+	}
+	extension, ok := value.(map[string]any)
+	if !ok {
+		return "", refusal.Input(persistedField, "%s must be an object", persistedField)
+	}
+	if version, _ := extension["version"].(int64); version != 1 {
+		return "", refusal.Input(persistedField+".version", "%s.version must be 1", persistedField)
+	}
+	hash, _ := extension["sha256Hash"].(string)
+	if hash == "" {
+		return "", refusal.Input(hashField, "%s must be a non-empty string", hashField)
+	}
+	return hash, nil
+}
+
+func Hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// registerPersisted keeps the documents that come with their hash, once they have
+// passed every check: it must be the last to see an operation.
+type registerPersisted struct{ known *byteCache[string] }
+
+var _ graphql.OperationContextMutator = registerPersisted{}
+
+func (registerPersisted) ExtensionName() string                   { return "RememberPersisted" }
+func (registerPersisted) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (r registerPersisted) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	hash, err := persistedHash(op.Extensions) // find has compared it with the text
+	if err == nil && hash != "" && len(op.RawQuery) <= MaxPersisted {
+		r.known.add(hash, op.RawQuery, len(op.RawQuery))
+	}
+	return nil
+}

@@ -1,0 +1,352 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/parser"
+	"github.com/vektah/gqlparser/v2/validator"
+	"github.com/vektah/gqlparser/v2/validator/core"
+	"github.com/vektah/gqlparser/v2/validator/rules"
+
+	"byline/graph/refusal"
+)
+
+const (
+	MaxTokens  = 4000   // of a document
+	MaxSpread  = 10_000 // selections and values of a document, fragments counted wherever they are spread
+	MaxAliases = 100    // of a document, likewise
+	MaxAlias   = 200    // bytes of one, which is repeated for each item of a list and in the path of each error
+	MaxDepth   = 20     // fields inside fields
+)
+
+// documentLimit refuses documents that grow when their fragments are spread, before
+// they are validated: validation walks a fragment again for each operation and each
+// fragment that spreads it, and some rules for each spread, so that a kilobyte could
+// keep it busy for hours. Fragments that spread themselves, which would grow without
+// end, are refused on the way, and so are fields too deep inside others, and aliases,
+// by which an answer grows without costing Cosmos DB anything.
+type documentLimit struct{ validated *Documents }
+
+var _ graphql.OperationParameterMutator = documentLimit{}
+
+func (documentLimit) ExtensionName() string                   { return "DocumentLimit" }
+func (documentLimit) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (l documentLimit) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
+	if _, ok := l.validated.Get(ctx, params.Query); ok {
+		return nil
+	}
+	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: params.Query}, MaxTokens)
+	if err != nil {
+		return nil // the executor parses it again, and says what is wrong
+	}
+	return checkFragments(document)
+}
+
+// Parse parses and validates a document as the executor does, whatever its variables.
+func Parse(schema *ast.Schema, text string) (*ast.QueryDocument, error) {
+	text, err := joinSurrogates(text)
+	if err != nil {
+		return nil, gqlerror.Wrap(err)
+	}
+	document, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: text}, MaxTokens)
+	if err != nil {
+		return nil, err
+	}
+	if len(document.Operations) == 0 {
+		return nil, errors.New("it has no operations")
+	}
+	if err := checkFragments(document); err != nil {
+		return nil, err
+	}
+	if errs := validator.ValidateWithRules(schema, document, validationRules()); len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return document, nil
+}
+
+// checkFragments refuses a document that is too large with its fragments spread, and one whose
+// fragments define variables, which are no GraphQL though the parser knows them.
+func checkFragments(document *ast.QueryDocument) *gqlerror.Error {
+	for _, f := range document.Fragments {
+		if len(f.VariableDefinition) > 0 {
+			err := gqlerror.ErrorPosf(f.VariableDefinition[0].Position, "")
+			err.Err = &refusal.Error{Code: refusal.ParseFailed, Message: "fragments cannot define variables: only operations can"}
+			return err
+		}
+	}
+	c := newExpansionCount(document)
+	total := c.document(document)
+	if s := c.cycle; s != nil {
+		err := gqlerror.ErrorPosf(s.Position, "")
+		err.Err = &refusal.Error{Code: refusal.ValidationFailed, Message: refusal.Truncate(fmt.Sprintf("Cannot spread fragment %q within itself.", s.Name), refusal.MaxMessage)}
+		return err
+	}
+	if f := c.long; f != nil {
+		err := gqlerror.ErrorPosf(f.Position, "")
+		err.Err = &refusal.Error{Code: refusal.QueryTooExpensive, Message: fmt.Sprintf("an alias must have at most %d characters", MaxAlias)}
+		return err
+	}
+	for _, limit := range []struct {
+		have, most int
+		of         string
+	}{
+		{total.size, MaxSpread, "selections and values"},
+		{total.depth, MaxDepth, "levels of nested fields"},
+		{total.aliases, MaxAliases, "aliases"},
+	} {
+		if limit.have > limit.most {
+			return gqlerror.Wrap(&refusal.Error{Code: refusal.QueryTooExpensive, Message: fmt.Sprintf(
+				"with its fragments expanded, the document has %d %s; the limit is %d", limit.have, limit.of, limit.most)})
+		}
+	}
+	return nil
+}
+
+// expansion is what selections amount to with their fragments spread.
+type expansion struct {
+	size    int // selections and values
+	depth   int // of fields inside fields
+	aliases int
+}
+
+// plus is two selections side by side. It stops counting at the largest int32.
+func (s expansion) plus(o expansion) expansion {
+	return expansion{min(s.size+o.size, math.MaxInt32), max(s.depth, o.depth), min(s.aliases+o.aliases, math.MaxInt32)}
+}
+
+// expansionCount counts selections and values as they are after spreading. It looks at
+// each fragment once, however often it is spread.
+type expansionCount struct {
+	fragments map[string]*expandedFragment
+	cycle     *ast.FragmentSpread // a spread within its own fragment, if there is one
+	long      *ast.Field          // one whose alias is too long, if there is one
+}
+
+type expandedFragment struct {
+	definition *ast.FragmentDefinition
+	state      int // unknown, counting, or counted
+	spread     expansion
+}
+
+const (
+	unknown = iota
+	counting
+	counted
+)
+
+func newExpansionCount(document *ast.QueryDocument) *expansionCount {
+	c := &expansionCount{fragments: make(map[string]*expandedFragment, len(document.Fragments))}
+	for _, f := range document.Fragments {
+		c.fragments[f.Name] = &expandedFragment{definition: f}
+	}
+	return c
+}
+
+// document counts all operations, and all fragments by themselves, which validation
+// walks, too, but nobody executes.
+func (c *expansionCount) document(document *ast.QueryDocument) expansion {
+	var total expansion
+	for _, operation := range document.Operations {
+		total = total.plus(expansion{size: directivesSize(operation.Directives)}).plus(c.selection(operation.SelectionSet))
+	}
+	for _, f := range document.Fragments {
+		alone := c.fragment(f.Name)
+		alone.aliases = 0
+		total = total.plus(alone)
+	}
+	return total
+}
+
+func (c *expansionCount) selection(set ast.SelectionSet) expansion {
+	var total expansion
+	for _, selected := range set {
+		one := expansion{size: 1}
+		switch s := selected.(type) {
+		case *ast.Field:
+			one.size += argumentsSize(s.Arguments) + directivesSize(s.Directives)
+			if s.Alias != s.Name {
+				one.aliases = 1
+				if len(s.Alias) > MaxAlias {
+					c.long = s
+				}
+			}
+			one = one.plus(c.selection(s.SelectionSet))
+			one.depth++
+		case *ast.InlineFragment:
+			one.size += directivesSize(s.Directives)
+			one = one.plus(c.selection(s.SelectionSet))
+		case *ast.FragmentSpread:
+			if f := c.fragments[s.Name]; f != nil && f.state == counting {
+				c.cycle = s
+			}
+			one.size += directivesSize(s.Directives)
+			one = one.plus(c.fragment(s.Name))
+		}
+		total = total.plus(one)
+	}
+	return total
+}
+
+// fragment is the expanded size of a fragment; zero if it is unknown or being counted.
+func (c *expansionCount) fragment(name string) expansion {
+	f := c.fragments[name]
+	if f == nil {
+		return expansion{}
+	}
+	if f.state == unknown {
+		f.state = counting
+		f.spread = expansion{size: directivesSize(f.definition.Directives)}.plus(c.selection(f.definition.SelectionSet))
+		f.state = counted
+	}
+	return f.spread
+}
+
+func directivesSize(directives ast.DirectiveList) int {
+	total := len(directives)
+	for _, d := range directives {
+		total += argumentsSize(d.Arguments)
+	}
+	return total
+}
+
+func argumentsSize(arguments ast.ArgumentList) int {
+	total := 0
+	for _, a := range arguments {
+		total += valueSize(a.Value)
+	}
+	return total
+}
+
+func valueSize(v *ast.Value) int {
+	total := 1
+	for _, child := range v.Children {
+		total += valueSize(child.Value)
+	}
+	return total
+}
+
+// validationRules are those of the specification, with a mergeRule that takes time
+// by the length of the document rather than by its square, with oneStreamRule, with
+// noObjectRule, with shortIntsRule, and with ownDefaultsRule.
+func validationRules() *rules.Rules {
+	all := rules.NewDefaultRules()
+	all.ReplaceRule(mergeRule.Name, mergeRule.RuleFunc)
+	all.ReplaceRule(singleRootFieldRule.Name, singleRootFieldRule.RuleFunc)
+	all.AddRule(emptyObjectRule.Name, emptyObjectRule.RuleFunc)
+	all.AddRule(int32Rule.Name, int32Rule.RuleFunc)
+	all.AddRule(variableDefaultsRule.Name, variableDefaultsRule.RuleFunc)
+	return all
+}
+
+// reticentRules are validationRules whose errors suggest no names of the schema. Of those
+// that could, the others are the executor's to replace (SetDisableSuggestion).
+func reticentRules() *rules.Rules {
+	all := validationRules()
+	all.ReplaceRule(rules.KnownArgumentNamesRule.Name, rules.KnownArgumentNamesRuleWithoutSuggestions.RuleFunc)
+	all.ReplaceRule(rules.KnownTypeNamesRule.Name, rules.KnownTypeNamesRuleWithoutSuggestions.RuleFunc)
+	all.ReplaceRule(rules.ValuesOfCorrectTypeRule.Name, rules.ValuesOfCorrectTypeRuleWithoutSuggestions.RuleFunc)
+	return all
+}
+
+// singleRootFieldRule is "Single Root Field" (GraphQL, section 5.2.3.1), of fields that @skip and
+// @include may leave out, too. The rule that it replaces takes two of one name for one.
+var singleRootFieldRule = core.Rule{
+	Name: rules.SingleFieldSubscriptionsRule.Name,
+	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
+		observers.OnOperation(func(w *core.Walker, operation *ast.OperationDefinition) {
+			if operation.Operation != ast.Subscription {
+				return
+			}
+			var first *ast.Field
+			seen := map[string]bool{}
+			var check func(ast.SelectionSet) bool
+			check = func(set ast.SelectionSet) bool {
+				for _, selected := range set {
+					inside := ast.SelectionSet(nil)
+					switch s := selected.(type) {
+					case *ast.Field:
+						if first == nil {
+							first = s
+						}
+						if s.Alias != first.Alias || strings.HasPrefix(s.Name, "__") {
+							addError(core.Message(messageSingleRootField), core.At(s.Position))
+							return false
+						}
+					case *ast.InlineFragment:
+						inside = s.SelectionSet
+					case *ast.FragmentSpread:
+						if f := w.Document.Fragments.ForName(s.Name); f != nil && !seen[s.Name] {
+							seen[s.Name] = true
+							inside = f.SelectionSet
+						}
+					}
+					if !check(inside) {
+						return false
+					}
+				}
+				return true
+			}
+			check(operation.SelectionSet)
+		})
+	},
+}
+
+// emptyObjectRule refuses {} where no object may stand: of objects, "Values of Correct Type"
+// (GraphQL, section 5.6.1) is implemented as a rule on what is in them.
+var emptyObjectRule = core.Rule{
+	Name: "EmptyObjectsAreInputObjects",
+	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
+		observers.OnValue(func(_ *core.Walker, v *ast.Value) {
+			if v.Kind == ast.ObjectValue && len(v.Children) == 0 && v.Definition != nil && v.Definition.Kind != ast.InputObject {
+				addError(core.Message("Expected value of type %q, found {}.", v.ExpectedType), core.At(v.Position))
+			}
+		})
+	},
+}
+
+// int32Rule refuses an Int of more than 32 bits (GraphQL, section 3.5.1), of which "Values of
+// Correct Type" refuses only those of more than 64.
+var int32Rule = core.Rule{
+	Name: "IntsHave32Bits",
+	RuleFunc: func(observers *core.Events, addError core.AddErrFunc) {
+		observers.OnValue(func(_ *core.Walker, v *ast.Value) {
+			if v.Kind != ast.IntValue || v.ExpectedType == nil || v.ExpectedType.NamedType != "Int" {
+				return
+			}
+			if n, err := strconv.ParseInt(v.Raw, 10, 64); err == nil && int64(int32(n)) != n {
+				addError(core.Message("Int cannot represent non 32-bit signed integer value: %s", v.Raw), core.At(v.Position))
+			}
+		})
+	},
+}
+
+// variableDefaultsRule refuses nothing. It has the uses of variables forget the definitions that
+// the other rules have looked at. Those in a fragment would remember the last operation's, and
+// have its default, whichever operation is executed. The defaults of that one are among its
+// variables' values.
+var variableDefaultsRule = core.Rule{
+	Name: "OwnDefaults",
+	RuleFunc: func(observers *core.Events, _ core.AddErrFunc) {
+		var uses []*ast.Value
+		observers.OnValue(func(_ *core.Walker, v *ast.Value) {
+			if v.Kind == ast.Variable {
+				uses = append(uses, v)
+			}
+		})
+		observers.OnOperation(func(*core.Walker, *ast.OperationDefinition) {
+			for _, v := range uses {
+				v.VariableDefinition = nil
+			}
+			uses = nil
+		})
+	},
+}

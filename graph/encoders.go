@@ -1,0 +1,336 @@
+package graph
+
+import (
+	"context"
+	"encoding/binary"
+	"strconv"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/graph/cost"
+	"byline/graph/globalid"
+	"byline/graph/model"
+	"byline/graph/names"
+	"byline/store"
+)
+
+// encoder appends a value as JSON, byte for byte as the executor does.
+type encoder[T any] func(dst []byte, a *gathered, v T) []byte
+
+// compiler makes the encoders of one object plan.
+type compiler struct {
+	op     *graphql.OperationContext
+	object *objectPlan
+	path   []string // of the field that is compiled, in the response
+	inList bool
+	gap    bool // something has no encoder
+}
+
+// encoders makes the encoders of the fields of a type, by name.
+type encoders[T any] map[string]func(*compiler, graphql.CollectedField) encoder[T]
+
+// compile makes the encoder of an object's selections.
+func compile[T any](c *compiler, typeName string, selections ast.SelectionSet, known encoders[T]) encoder[T] {
+	type step struct {
+		before string // what comes before the value
+		encode encoder[T]
+	}
+	var steps []step
+	before := "{"
+	for _, f := range graphql.CollectFields(c.op, selections, []string{typeName, "Node"}) {
+		var encode encoder[T]
+		if f.Name == "__typename" {
+			encode = textField(func(T) string { return typeName })(c, f)
+		} else if of := known[f.Name]; of != nil {
+			c.path = append(c.path, f.Alias)
+			encode = of(c, f)
+			c.path = c.path[:len(c.path)-1]
+		} else {
+			c.gap = true
+			return nil
+		}
+		steps = append(steps, step{before + `"` + f.Alias + `":`, encode})
+		before = ","
+	}
+	return func(dst []byte, a *gathered, v T) []byte {
+		if len(steps) == 0 { // no fragment is of this type
+			dst = append(dst, '{')
+		}
+		for i := range steps {
+			dst = append(dst, steps[i].before...)
+			dst = steps[i].encode(dst, a, v)
+		}
+		return append(dst, '}')
+	}
+}
+
+// textField is a field that is a text.
+func textField[T any](of func(T) string) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, _ *gathered, v T) []byte { return appendText(dst, of(v)) }
+	}
+}
+
+// textOrNull is a field that is a text or null.
+func textOrNull[T any, S ~string](of func(T) *S) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, _ *gathered, v T) []byte {
+			if s := of(v); s != nil {
+				return appendText(dst, string(*s))
+			}
+			return append(dst, "null"...)
+		}
+	}
+}
+
+// opaqueField is a field that is a text of characters that are never escaped.
+func opaqueField[T any](appendTo func(dst []byte, v T) []byte) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, _ *gathered, v T) []byte { return append(appendTo(append(dst, '"'), v), '"') }
+	}
+}
+
+func idField[T any](of func(T) globalid.ID) func(*compiler, graphql.CollectedField) encoder[T] {
+	return opaqueField(func(dst []byte, v T) []byte { return of(v).Append(dst) })
+}
+
+func numberField[T any](of func(T) int32) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, _ *gathered, v T) []byte { return strconv.AppendInt(dst, int64(of(v)), 10) }
+	}
+}
+
+func flagField[T any](of func(T) bool) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, _ *gathered, v T) []byte { return strconv.AppendBool(dst, of(v)) }
+	}
+}
+
+// appendText appends a JSON string as graphql.MarshalString writes it.
+func appendText(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	plain := 0 // from here on nothing is escaped
+	for i := 0; i < len(s); i++ {
+		if len(s)-i >= 8 && arePlain(binary.LittleEndian.Uint64([]byte(s[i:i+8]))) {
+			i += 7
+			continue
+		}
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[plain:i]...)
+		plain = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			const digits = "0123456789ABCDEF"
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&0xF])
+		}
+	}
+	return append(append(dst, s[plain:]...), '"')
+}
+
+// arePlain reports whether none of eight bytes is escaped. A byte that is less than
+// another borrows from its highest bit, unless it has that bit itself.
+func arePlain(b uint64) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := b^each*'"', b^each*'\\'
+	return ((b-each*' ')&^b|(quote-each)&^quote|(backslash-each)&^backslash)&high == 0
+}
+
+// byline is what posts, comments and likes say of a user.
+type byline struct{ id, username string }
+
+var bylineFields = encoders[byline]{
+	"id":       idField(func(b byline) globalid.ID { return idOfUser(b.id) }),
+	"username": nameField(func(b byline) byline { return b }),
+}
+
+// nameField is a username.
+func nameField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(*compiler, graphql.CollectedField) encoder[T] {
+		return func(dst []byte, a *gathered, v T) []byte {
+			b := of(v)
+			return appendText(dst, a.names.Show(b.id, b.username))
+		}
+	}
+}
+
+func userField[T any](of func(T) byline) func(*compiler, graphql.CollectedField) encoder[T] {
+	return objectField("User", bylineFields, of)
+}
+
+// objectField is a field that is an object, which is never null.
+func objectField[T, V any](typeName string, known encoders[V], of func(T) V) func(*compiler, graphql.CollectedField) encoder[T] {
+	return func(c *compiler, f graphql.CollectedField) encoder[T] {
+		encode := compile(c, typeName, f.Selections, known)
+		return func(dst []byte, a *gathered, v T) []byte { return encode(dst, a, of(v)) }
+	}
+}
+
+var userFields = encoders[*names.User]{
+	"id":        idField(func(u *names.User) globalid.ID { return idOfUser(u.ID) }),
+	"username":  nameField(func(u *names.User) byline { return byline{u.ID, u.User.Username} }),
+	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
+	"posts": listField("Post", postFields, func(ctx context.Context, r *Resolver, u *names.User, p store.Paging) (*store.Page[*store.Post], error) {
+		return r.userPostPage(ctx, u.ID, p)
+	}),
+}
+
+var postFields = encoders[*store.Post]{
+	"id":      idField(func(p *store.Post) globalid.ID { return idOfPost(p.ID) }),
+	"title":   textField(func(p *store.Post) string { return p.Title }),
+	"excerpt": textField((*store.Post).Excerpt),
+	"content": func(c *compiler, _ graphql.CollectedField) encoder[*store.Post] {
+		c.object.partial = true
+		return func(dst []byte, a *gathered, p *store.Post) []byte {
+			a.gap = a.gap || p.Truncated
+			return appendText(dst, p.Content)
+		}
+	},
+	"author":       userField(func(p *store.Post) byline { return byline{p.AuthorID, p.AuthorUsername} }),
+	"commentCount": numberField(func(p *store.Post) int32 { return p.CommentCount }),
+	"likeCount":    numberField(func(p *store.Post) int32 { return p.LikeCount }),
+	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*store.Post] {
+		c.object.liked = strings.Join(c.path, ".")
+		return func(dst []byte, a *gathered, p *store.Post) []byte {
+			if a.liked == nil {
+				return append(dst, "null"...)
+			}
+			return strconv.AppendBool(dst, a.liked[p.ID])
+		}
+	},
+	"createdAt": textField(func(p *store.Post) string { return string(p.CreatedAt) }),
+	"updatedAt": textOrNull(func(p *store.Post) *store.Date { return p.UpdatedAt }),
+	"version":   numberField(func(p *store.Post) int32 { return p.Version }),
+	"comments": listField("Comment", commentFields, func(ctx context.Context, r *Resolver, post *store.Post, p store.Paging) (*store.Page[*store.Comment], error) {
+		return r.commentPage(ctx, post.ID, p)
+	}),
+	"likes": listField("Like", likeFields, func(ctx context.Context, r *Resolver, post *store.Post, p store.Paging) (*store.Page[*store.Like], error) {
+		return r.likePage(ctx, post.ID, p)
+	}),
+}
+
+var commentFields = encoders[*store.Comment]{
+	"id":        idField(idOfComment),
+	"author":    userField(func(c *store.Comment) byline { return byline{c.AuthorID, c.AuthorUsername} }),
+	"content":   textField(func(c *store.Comment) string { return c.Content }),
+	"createdAt": textField(func(c *store.Comment) string { return string(c.CreatedAt) }),
+	"updatedAt": textOrNull(func(c *store.Comment) *store.Date { return c.UpdatedAt }),
+}
+
+var likeFields = encoders[*store.Like]{
+	"id":        idField(idOfLike),
+	"user":      userField(func(l *store.Like) byline { return byline{l.UserID, l.Username} }),
+	"createdAt": textField(func(l *store.Like) string { return string(l.CreatedAt) }),
+}
+
+// listField is a field that is a page of a list, which the plan reads beforehand.
+func listField[P, T any](typeName string, of encoders[T], read func(context.Context, *Resolver, P, store.Paging) (*store.Page[T], error)) func(*compiler, graphql.CollectedField) encoder[P] {
+	return func(c *compiler, f graphql.CollectedField) encoder[P] {
+		if c.inList {
+			c.gap = true
+			return nil
+		}
+		at, path := len(c.object.lists), any(strings.Join(c.path, "."))
+		c.object.lists = append(c.object.lists, plannedList{f.ObjectDefinition.Name + "." + f.Name, func(ctx context.Context, r *Resolver, parent any) (any, error) {
+			p, err := pagingOfField(ctx, f.Field)
+			if err != nil {
+				return nil, err
+			}
+			return read(cost.WithField(ctx, path), r, parent.(P), p)
+		}})
+		encode := connectionOf(c, typeName, f.Selections, of)
+		return func(dst []byte, a *gathered, _ P) []byte { return encode(dst, a, a.pages[at].(*store.Page[T])) }
+	}
+}
+
+// connectionOf makes the encoder of a page.
+func connectionOf[T any](c *compiler, typeName string, selections ast.SelectionSet, of encoders[T]) encoder[*store.Page[T]] {
+	c.inList = true
+	defer func() { c.inList = false }()
+	type edge struct {
+		page *store.Page[T]
+		i    int
+	}
+	edgeFields := encoders[edge]{
+		"cursor": opaqueField(func(dst []byte, e edge) []byte { return e.page.AppendCursor(dst, e.i) }),
+		"node": func(c *compiler, f graphql.CollectedField) encoder[edge] {
+			encode := compile(c, typeName, f.Selections, of)
+			return func(dst []byte, a *gathered, e edge) []byte { return encode(dst, a, e.page.Items[e.i]) }
+		},
+	}
+	return compile(c, typeName+"Connection", selections, encoders[*store.Page[T]]{
+		"edges": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {
+			encode := compile(c, typeName+"Edge", f.Selections, edgeFields)
+			return func(dst []byte, a *gathered, p *store.Page[T]) []byte {
+				dst = append(dst, '[')
+				for i := range p.Items {
+					if i > 0 {
+						dst = append(dst, ',')
+					}
+					dst = encode(dst, a, edge{p, i})
+				}
+				return append(dst, ']')
+			}
+		},
+		"pageInfo": func(c *compiler, f graphql.CollectedField) encoder[*store.Page[T]] {
+			encode := compile(c, "PageInfo", f.Selections, pageInfoFields)
+			return func(dst []byte, a *gathered, p *store.Page[T]) []byte {
+				return encode(dst, a, pageInfo(p))
+			}
+		},
+	})
+}
+
+var pageInfoFields = encoders[*model.PageInfo]{
+	"hasNextPage":     flagField(func(p *model.PageInfo) bool { return p.HasNextPage }),
+	"hasPreviousPage": flagField(func(p *model.PageInfo) bool { return p.HasPreviousPage }),
+	"startCursor":     textOrNull(func(p *model.PageInfo) *string { return p.StartCursor }),
+	"endCursor":       textOrNull(func(p *model.PageInfo) *string { return p.EndCursor }),
+}
+
+// rootTypes makes the encoders of what root fields return, by the type that the field
+// has and the type that its value may have.
+var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[any]{
+	"User": {"User": object("User", userFields)},
+	"Post": {"Post": object("Post", postFields)},
+	"PostConnection": {"PostConnection": func(c *compiler, s ast.SelectionSet) encoder[any] {
+		return anyOf(connectionOf(c, "Post", s, postFields))
+	}},
+	"Node": {
+		"User":    object("User", userFields),
+		"Post":    object("Post", postFields),
+		"Comment": object("Comment", commentFields),
+		"Like":    object("Like", likeFields),
+	},
+	"CreateCommentPayload": {"CreateCommentPayload": object("CreateCommentPayload", encoders[*model.CreateCommentPayload]{
+		"comment": objectField("Comment", commentFields, func(p *model.CreateCommentPayload) *store.Comment { return p.Comment }),
+		"post":    objectField("Post", postFields, func(p *model.CreateCommentPayload) *store.Post { return p.Post }),
+	})},
+	"LikePostPayload": {"LikePostPayload": object("LikePostPayload", encoders[*model.LikePostPayload]{
+		"like": objectField("Like", likeFields, func(p *model.LikePostPayload) *store.Like { return p.Like }),
+		"post": objectField("Post", postFields, func(p *model.LikePostPayload) *store.Post { return p.Post }),
+	})},
+	"UnlikePostPayload": {"UnlikePostPayload": object("UnlikePostPayload", encoders[*model.UnlikePostPayload]{
+		"post": objectField("Post", postFields, func(p *model.UnlikePostPayload) *store.Post { return p.Post }),
+	})},
+}
+
+func object[T any](typeName string, of encoders[T]) func(*compiler, ast.SelectionSet) encoder[any] {
+	return func(c *compiler, s ast.SelectionSet) encoder[any] { return anyOf(compile(c, typeName, s, of)) }
+}
+
+func anyOf[T any](encode encoder[T]) encoder[any] {
+	return func(dst []byte, a *gathered, v any) []byte { return encode(dst, a, v.(T)) }
+}

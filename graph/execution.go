@@ -1,0 +1,115 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/graph/limit"
+)
+
+// executionTimeout is how long a query or mutation may execute; a variable so that a
+// test need not wait for it.
+var executionTimeout = 30 * time.Second
+
+// responses are those of one operation of any kind, which has begun.
+type responses struct {
+	ctx  context.Context
+	exec graphql.GraphExecutor
+	kind ast.Operation
+	next graphql.ResponseHandler
+	*subscription
+}
+
+// begin begins to execute an operation. ctx is the operation's: the caller cancels it once the
+// responses have been read. A panic becomes an error, like one of a resolver: it would end the
+// process, since callers are not below the recover of net/http.
+func begin(ctx context.Context, exec graphql.GraphExecutor, a *limit.Admission, params *graphql.RawParams) *responses {
+	err := a.Shed()
+	if err == nil {
+		err = a.Acquire(ctx)
+	}
+	if err != nil {
+		return refused(ctx, exec, err)
+	}
+	op, err := guarded(func() (op *graphql.OperationContext, err error) {
+		op, errs := prepareOperation(ctx, exec, params)
+		if errs != nil {
+			err = errs
+		}
+		return op, err
+	})
+	if err != nil {
+		a.Release()
+		return refused(ctx, exec, err)
+	}
+	return dispatch(ctx, exec, op, a.Release)
+}
+
+// dispatch is begin for an operation that has been parsed and validated. It calls leave when
+// the operation has executed: for a subscription, when it waits for events. A panic becomes an
+// error here, too.
+func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext, leave func()) (all *responses) {
+	s, kind := &subscription{}, op.Operation.Operation
+	defer func() {
+		if v := recover(); v != nil {
+			leave()
+			all = refused(ctx, exec, caught(v))
+		} else if kind == ast.Subscription { // there is no more to execute
+			leave()
+		}
+	}()
+	if kind == ast.Subscription {
+		op.Extensions = nil // no longer needed, and they may be long
+	}
+	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
+	if kind == ast.Subscription {
+		return &responses{ctx, exec, kind, next, s}
+	}
+	return &responses{ctx, exec, kind, func(ctx context.Context) *graphql.Response {
+		defer leave()
+		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
+		defer cancel()
+		return next(ctx)
+	}, s}
+}
+
+// refused is the response of an operation that has not begun.
+func refused(ctx context.Context, exec graphql.GraphExecutor, err error) *responses {
+	return &responses{ctx, exec, ast.Query, graphql.OneShot(dispatchError(ctx, exec, err)), &subscription{}}
+}
+
+// dispatchError is the response that says what went wrong before execution.
+func dispatchError(ctx context.Context, exec graphql.GraphExecutor, err error) *graphql.Response {
+	var list gqlerror.List
+	if !errors.As(err, &list) {
+		list = gqlerror.List{gqlerror.Wrap(err)}
+	}
+	return exec.DispatchError(ctx, list)
+}
+
+// each hands the responses to send, one after the other, until they end, the context
+// does, or send fails; then it calls end. A response that has no data at all refuses
+// the operation: it is the only one. slow says that the client has missed events. While
+// there are none it returns, and goes on in another goroutine: thousands may wait.
+func (r *responses) each(send func(*graphql.Response) error, end func(slow bool, err error)) {
+	for !r.await(func() { r.each(send, end) }) {
+		response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
+		if err != nil {
+			response = dispatchError(r.ctx, r.exec, err)
+		}
+		if response == nil {
+			end(r.ctx.Err() == nil && r.tooSlow(), nil)
+			return
+		}
+		addSession(r.ctx, r.kind, response)
+		if err := send(response); err != nil || response.Data == nil || r.kind != ast.Subscription {
+			end(false, err)
+			return
+		}
+	}
+}

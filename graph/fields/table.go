@@ -1,0 +1,128 @@
+package fields
+
+import (
+	"byline/store"
+	"byline/store/cosmos"
+)
+
+// Table describes the fields of the schema, by type and name. A field that is missing costs
+// nothing: its value is part of its object. Nobody may execute a mutation without a rule.
+//
+// The prices are what the embedded engine charges for posts of 1,350 characters, comments of
+// 200 and full pages (BenchmarkAccessPattern); TestPredictedCost holds them to that.
+var Table = map[string]map[string]Field{
+	"Query": {
+		"user": { // Q1
+			Price:  Price{Each: 1},
+			Access: Access{store.Q1, []Request{{cosmos.KindPointRead, "users", "id"}}},
+		},
+		"viewer": { // Q1
+			Price:  Price{Each: 1},
+			Access: Access{store.Q1, []Request{{cosmos.KindPointRead, "users", Viewer}}},
+		},
+		"userByUsername": { // the reservation, and Q1
+			Price:  Price{Each: 2},
+			Access: Access{store.ByUsername, []Request{{cosmos.KindPointRead, "users", "username"}, {cosmos.KindPointRead, "users", Owner}}},
+		},
+		"post": { // Q2
+			Price:  Price{Each: 1.03},
+			Access: Access{store.Q2, []Request{{cosmos.KindPointRead, "posts", "id"}}},
+		},
+		"node": {Price: Price{Each: 1}}, // a point read, whatever it is
+		"feed": { // Q6
+			Price:  Price{Each: 2.34, Item: .044},
+			Access: Access{store.Q6, []Request{{cosmos.KindQuery, "feed", OneFeed}}},
+		},
+	},
+	"User": {
+		"posts": { // Q3
+			Price:  Price{Each: 2.34, Item: .044},
+			Access: Access{store.Q3, []Request{{cosmos.KindQuery, "users", Object}}},
+		},
+		"createdAt": {
+			Price:  Price{Batch: &Users, Keys: PerSummary},
+			Access: Access{store.ManyUsers, []Request{{cosmos.KindReadMany, "users", Object}}},
+		},
+	},
+	"PostEdge": {
+		"node": {Summary: true},
+	},
+	"Post": {
+		"comments": { // Q4
+			Price:  Price{Each: 2.32, Item: .037},
+			Access: Access{store.Q4, []Request{{cosmos.KindQuery, "posts", Object}}},
+		},
+		"likes": { // Q5
+			Price:  Price{Each: 2.30, Item: .0235},
+			Access: Access{store.Q5, []Request{{cosmos.KindQuery, "posts", Object}}},
+		},
+		"content": {
+			Price: Price{Batch: &Posts, Keys: PerSummary}, MaxBytes: 100_000,
+			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
+		},
+		"viewerHasLiked": {
+			Price:  Price{Batch: &Liked, Keys: PerObject},
+			Access: Access{store.ManyLikes, []Request{{cosmos.KindReadMany, "posts", Object}}},
+		},
+		"title":   {MaxBytes: 200},
+		"excerpt": {MaxBytes: 280},
+		"author":  {Summary: true},
+	},
+	"Comment": {
+		"post": {
+			Price:  Price{Batch: &Posts, Keys: PerParent},
+			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
+		},
+		"content": {MaxBytes: 10_000},
+		"author":  {Summary: true},
+	},
+	"Like": {
+		"post": {
+			Price:  Price{Batch: &Posts, Keys: PerParent},
+			Access: Access{store.ManyPosts, []Request{{cosmos.KindReadMany, "posts", Object}}},
+		},
+		"user": {Summary: true},
+	},
+	"Mutation": {
+		"createUser": { // C1
+			Price: Price{Each: 12.4}, Rule: []Relation{Self},
+			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindCreate, "users", Viewer}}},
+		},
+		"updateUser": { // C1
+			Price: Price{Each: 39.3}, Rule: []Relation{Self},
+			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindReplace, "users", OldUsername}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindReplace, "users", OldUsername}}},
+		},
+		"createPost": { // C2
+			Price: Price{Each: 19.2, Copy: 5.3}, Rule: []Relation{Anyone},
+			Access: Access{store.C2, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", WholeFeed}}},
+		},
+		"updatePost": { // C2
+			Price: Price{Each: 33.5, Copy: 10.3}, Rule: []Relation{Author},
+			Access: Access{store.C2, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", WholeFeed}}},
+		},
+		"deletePost": {
+			Price: Price{Each: 34.4, Copy: 10.3}, Rule: []Relation{Author, Moderator},
+			Access: Access{store.DeletePost, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", WholeFeed}, {cosmos.KindQuery, "posts", "input.id"}, {cosmos.KindBatch, "posts", "input.id"}}},
+		},
+		"createComment": { // C3
+			Price: Price{Each: 19.6}, Rule: []Relation{Anyone},
+			Access: Access{store.C3, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindBatch, "posts", "input.postId"}}},
+		},
+		"updateComment": {
+			Price: Price{Each: 10.3}, Rule: []Relation{Author},
+			Access: Access{store.EditComment, []Request{{cosmos.KindPatch, "posts", "input.id"}}},
+		},
+		"deleteComment": {
+			Price: Price{Each: 22.9}, Rule: []Relation{Author, Moderator},
+			Access: Access{store.DeleteComment, []Request{{cosmos.KindBatch, "posts", "input.id"}}},
+		},
+		"likePost": { // C4
+			Price: Price{Each: 19.6}, Rule: []Relation{Anyone},
+			Access: Access{store.C4, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindBatch, "posts", "input.postId"}}},
+		},
+		"unlikePost": { // C4
+			Price: Price{Each: 19.7}, Rule: []Relation{Self},
+			Access: Access{store.UnlikePost, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindBatch, "posts", "input.postId"}}},
+		},
+	},
+}

@@ -1,0 +1,220 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"byline/graph/auth"
+	"byline/graph/document"
+	"byline/graph/limit"
+	"byline/graph/refusal"
+	"byline/store"
+	"byline/store/cosmos"
+)
+
+// The media types of responses.
+const (
+	mediaJSON     = "application/json"
+	mediaResponse = "application/graphql-response+json"
+	mediaEvents   = "text/event-stream"
+)
+
+// httpTransport is GraphQL over HTTP: GET for queries, POST for queries and
+// mutations, one response for each request; and all operations as event streams, see
+// serveEvents.
+//
+// What is wrong with the HTTP request itself has its 4xx status whatever the client
+// accepts. An operation that is refused before it executes gets a response without
+// data: 200 as application/json, and 4xx or 5xx as application/graphql-response+json,
+// so that clients of the former find the error's code in the body rather than an
+// opaque status. Once an operation executes, the status is 200.
+type httpTransport struct {
+	store     *store.Store
+	verifier  auth.Verifier
+	streams   context.Context // event streams end when it does
+	requests  limit.Requests
+	memory    *limit.Memory
+	admission *limit.Admission
+	cache     *responseCache
+}
+
+// Do serves a request.
+func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+	h := w.Header()
+	if wantsEvents(r) {
+		t.serveEvents(w, r.WithContext(graphql.StartOperationTrace(r.Context())), exec)
+		return
+	}
+	media, acceptable := prepare(h, r)
+	if !acceptable {
+		writeError(w, r, exec, media, &httpError{status: http.StatusNotAcceptable,
+			err: refusal.Input("", "the Accept header must allow %s or %s", mediaResponse, mediaJSON)})
+		return
+	}
+	in, err := t.receive(w, r)
+	if err != nil {
+		writeError(w, r, exec, media, err)
+		return
+	}
+	defer in.release()
+	if a := t.cache.get(r, in); a != nil {
+		if taken, ok := t.hold(w, r, exec, media, len(a.body), false); ok {
+			defer taken()
+			t.cache.observe(r, a)
+			a.write(w, r)
+		}
+		return
+	}
+	response, err := t.execute(r, exec, in)
+	if err != nil {
+		writeError(w, r, exec, media, err)
+		return
+	}
+	caller := requestFrom(r.Context())
+	taken, ok := t.hold(w, r, exec, media, len(response.Data), caller.readSet == nil)
+	if !ok {
+		return
+	}
+	defer taken()
+	if token := caller.session.Token(); token != "" {
+		h.Set(sessionHeader, token)
+	}
+	if a := t.cache.add(r, in, response); a != nil {
+		a.write(w, r)
+		return
+	}
+	writeResponse(w, media, response)
+}
+
+// hold takes memory for a response, and refuses the request if there is not enough.
+func (t httpTransport) hold(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, size int, mutation bool) (taken func(), ok bool) {
+	taken, err := requestFrom(r.Context()).hold(t.memory, size, mutation)
+	if err != nil {
+		writeError(w, r, exec, media, &httpError{status: http.StatusServiceUnavailable, err: err})
+	}
+	return taken, err == nil
+}
+
+// requestBody is the text of a request.
+type requestBody struct {
+	text    string // the body of a POST, or the query string of a GET, with its question mark
+	release func() // to be called when the text is no longer needed
+}
+
+// receive signs the viewer in, opens their session, and takes the request in.
+func (t httpTransport) receive(w http.ResponseWriter, r *http.Request) (in requestBody, err error) {
+	ctx := r.Context()
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		return in, &httpError{status: http.StatusMethodNotAllowed, allow: "GET, POST", err: refusal.Input("", "use GET or POST")}
+	}
+	if err := t.requests.AdmitAddress(requestFrom(ctx).address); err != nil {
+		return in, err
+	}
+	if err := requestFrom(ctx).authenticate(ctx, r.Header, t.verifier); err != nil {
+		return in, err
+	}
+	if err := t.requests.AdmitViewer(requestFrom(ctx).viewer); err != nil {
+		return in, err
+	}
+	session, err := openSession(r.Header, t.store)
+	if err != nil {
+		return in, &httpError{status: http.StatusBadRequest, err: err}
+	}
+	requestFrom(ctx).session = session
+	if r.Method == http.MethodGet {
+		return requestBody{"?" + r.URL.RawQuery, func() {}}, nil
+	}
+	body, done, err := readBody(t.memory, w, r)
+	return requestBody{string(body), done}, err
+}
+
+// execute reads the operation and executes it. An error means that it did not
+// come to that.
+func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in requestBody) (*graphql.Response, error) {
+	ctx := graphql.StartOperationTrace(r.Context())
+	op, leave, err := t.operation(r.WithContext(ctx), exec, in)
+	if err != nil {
+		return nil, err
+	}
+	switch op.Operation.Operation {
+	case ast.Subscription:
+		leave()
+		return nil, &httpError{status: http.StatusNotAcceptable, err: refusal.Input("", "subscribe over WebSocket, or with %s as the first media type in the Accept header", mediaEvents)}
+	case ast.Query:
+		caller := requestFrom(ctx)
+		caller.readSet, caller.operation = &cosmos.ReadSet{}, strings.Clone(op.Operation.Name) // which is part of the document
+	}
+	all := dispatch(ctx, exec, op, leave)
+	response := all.next(all.ctx)
+	if response == nil { // the executor does not begin once the context has ended
+		return nil, &store.Error{Code: store.Canceled, Op: "execute", Err: context.Cause(ctx)}
+	}
+	return response, nil
+}
+
+// operation waits for a slot to execute in, which leave releases, and parses and validates the
+// operation.
+func (t httpTransport) operation(r *http.Request, exec graphql.GraphExecutor, in requestBody) (_ *graphql.OperationContext, leave func(), err error) {
+	ctx := r.Context()
+	err = t.admission.Acquire(ctx)
+	switch {
+	case errors.Is(err, limit.ErrOverloaded):
+		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
+	case err != nil:
+		return nil, nil, err
+	}
+	defer func() {
+		if leave == nil { // an error, or a panic
+			t.admission.Release()
+		}
+	}()
+	params := &graphql.RawParams{Headers: r.Header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
+	if r.Method == http.MethodGet {
+		err = readGet(r, params)
+	} else {
+		err = readPost(in.text, params)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if !document.Present(params) {
+		return nil, nil, badRequest("query", "query is missing")
+	}
+	params.ReadTime.End = graphql.Now()
+	caller := requestFrom(ctx)
+	caller.size, caller.registers = len(in.text), params.Query != "" && params.Extensions[document.PersistedKey] != nil
+
+	op, errs := prepareOperation(ctx, exec, params)
+	if op.Operation != nil && op.Operation.Operation == ast.Mutation && r.Method == http.MethodGet {
+		return nil, nil, &httpError{status: http.StatusMethodNotAllowed, allow: "POST", err: refusal.Input("", "GET is for queries only: use POST for a %s", op.Operation.Operation)}
+	}
+	if errs != nil {
+		return nil, nil, errs
+	}
+	return op, t.admission.Release, nil
+}
+
+// prepareOperation finds the operation that is asked for and checks it.
+func prepareOperation(ctx context.Context, exec graphql.GraphExecutor, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+	op, errs := exec.CreateOperationContext(ctx, params)
+	if errs != nil && op.Operation != nil { // the executor reports the first invalid variable alone
+		if all := document.VariableErrors(inputTypes(), op.Operation, params.Variables); all != nil {
+			return op, all
+		}
+	}
+	if op.Doc == nil || op.Operation != nil || params.OperationName != "" {
+		return op, errs
+	}
+	// The executor says that an operation without a name is not found.
+	message := "the document has several operations: set operationName to the one to execute"
+	if len(op.Doc.Operations) == 0 {
+		message = "the document has no operation"
+	}
+	return op, gqlerror.List{gqlerror.Wrap(&refusal.Error{Code: refusal.ValidationFailed, Message: message})}
+}

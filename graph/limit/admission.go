@@ -1,0 +1,168 @@
+package limit
+
+import (
+	"context"
+	"log/slog"
+	runtimemetrics "runtime/metrics"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"byline/graph/refusal"
+)
+
+// How Admission decides.
+const (
+	// A server is overloaded when manyRunnable goroutines per processor are runnable for as
+	// long as standing, or for as long as growing without becoming fewer. A burst is over
+	// sooner. While it is overloaded, operations are admitted only if no more than fewRunnable
+	// per processor are runnable, until none has been refused for as long as calm.
+	manyRunnable, fewRunnable = 100, 2
+	growing, standing, calm   = 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond
+
+	// sampleInterval is how often the runnable goroutines are counted.
+	sampleInterval = time.Millisecond
+
+	// maxWait is how long an operation waits for a slot.
+	maxWait = 2 * time.Second
+
+	logInterval = 10 * time.Second
+)
+
+// Admission refuses operations while the server is overloaded, and bounds how many execute
+// at a time. A nil Admission admits everything.
+//
+// All work is done by goroutines that first wait for a processor, requests not yet read
+// included. When many wait all the time, everything is slow, and fewer slots do not help:
+// most operations execute in one go once they have a processor. What helps is to refuse
+// operations, which takes about a tenth of the time, until few wait; those that come then are
+// served at once.
+type Admission struct {
+	capacity Capacity
+	log      *slog.Logger
+	slots    chan struct{} // one element for each operation that executes
+	waiting  atomic.Int64  // operations that wait for a slot
+
+	mu        sync.Mutex
+	sampledAt time.Time // guarded by mu, as all below
+	behind    time.Time // since when too many goroutines are runnable; zero if they are not
+	most      int       // runnable goroutines since then, at most
+	shedding  bool      // the server is overloaded
+	shedAt    time.Time // when it last refused an operation
+	refused   int       // since the last log line; if not 0, a line is due
+	loggedAt  time.Time // when that line was written
+}
+
+// NewAdmission returns the admission control of a server, which logs how many operations it
+// refuses.
+func NewAdmission(c Capacity, log *slog.Logger) *Admission {
+	c = c.withDefaults()
+	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing)}
+}
+
+func countRunnable() int {
+	sample := [1]runtimemetrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+	runtimemetrics.Read(sample[:])
+	return int(sample[0].Value.Uint64())
+}
+
+// ErrOverloaded refuses an operation that the server has no capacity for.
+var ErrOverloaded = &refusal.Error{Code: refusal.Unavailable, Message: "the server is overloaded; try again later", RetryAfter: time.Second}
+
+// Shed returns ErrOverloaded if an operation is to be refused. It is called as early as
+// possible: refusing many operations must not be what keeps the server busy.
+func (a *Admission) Shed() error {
+	if a == nil || !a.overloaded(time.Now()) {
+		return nil
+	}
+	return a.refuse()
+}
+
+func (a *Admission) overloaded(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shedding && now.Sub(a.shedAt) > calm {
+		a.shedding, a.behind = false, time.Time{}
+	}
+	since := now.Sub(a.sampledAt)
+	if !a.shedding && since < sampleInterval {
+		return false
+	}
+	if a.sampledAt = now; since > calm { // too long ago to compare with
+		a.behind = time.Time{}
+	}
+	runnable := a.capacity.Runnable()
+	switch {
+	case a.shedding:
+	case runnable < manyRunnable*a.capacity.processors:
+		a.behind = time.Time{}
+		return false
+	case a.behind.IsZero():
+		a.behind, a.most = now, runnable
+		return false
+	case now.Sub(a.behind) < growing, now.Sub(a.behind) < standing && runnable < a.most:
+		a.most = max(a.most, runnable)
+		return false
+	}
+	if runnable > fewRunnable*a.capacity.processors {
+		a.shedding, a.shedAt = true, now
+		return true
+	}
+	return false
+}
+
+// refuse returns ErrOverloaded and counts it for the log: the first is logged at once, and
+// then their number every logInterval.
+func (a *Admission) refuse() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refused++; a.refused == 1 {
+		time.AfterFunc(time.Until(a.loggedAt.Add(logInterval)), a.logRefused)
+	}
+	return ErrOverloaded
+}
+
+func (a *Admission) logRefused() {
+	a.mu.Lock()
+	n := a.refused
+	a.refused, a.loggedAt = 0, time.Now()
+	a.mu.Unlock()
+	a.log.Warn("overloaded", "refused", n, "executing", len(a.slots))
+}
+
+// Acquire waits for a slot to execute in, which is to be released by Release. It returns
+// ErrOverloaded if too many operations wait already, or if it takes too long.
+func (a *Admission) Acquire(ctx context.Context) error {
+	if a == nil {
+		return nil
+	}
+	select {
+	case a.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	defer a.waiting.Add(-1)
+	if a.waiting.Add(1) > int64(a.capacity.Waiting) {
+		return a.refuse()
+	}
+	tooLong := time.NewTimer(maxWait)
+	defer tooLong.Stop()
+	select {
+	case a.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-tooLong.C:
+		return a.refuse()
+	}
+}
+
+// Release releases a slot.
+func (a *Admission) Release() {
+	if a != nil {
+		<-a.slots
+	}
+}
+
+// Occupied is how many operations execute.
+func (a *Admission) Occupied() int { return len(a.slots) }

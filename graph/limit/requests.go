@@ -1,0 +1,34 @@
+package limit
+
+import (
+	"byline/graph/refusal"
+)
+
+// Requests limits the requests per second of viewers and of addresses. The zero value has
+// no limits.
+type Requests struct{ viewers, addresses *Rate }
+
+// NewRequests returns limits of so many requests per second; 0 is no limit.
+func NewRequests(perViewer, perAddress int) Requests {
+	return Requests{NewRate(perViewer), NewRate(perAddress)}
+}
+
+// AdmitAddress counts a request of an address, before any of it is read. "" is not limited.
+func (l Requests) AdmitAddress(key string) error {
+	return admit(l.addresses, key, "too many requests from this address; try again later")
+}
+
+// AdmitViewer counts a request of a viewer. "" is not limited.
+func (l Requests) AdmitViewer(id string) error {
+	return admit(l.viewers, id, "too many requests from this user; try again later")
+}
+
+func admit(rate *Rate, key, message string) error {
+	if key == "" {
+		return nil
+	}
+	if wait := rate.Take(key, 1); wait > 0 {
+		return &refusal.Error{Code: refusal.Throttled, Message: message, RetryAfter: wait}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"byline/graph/refusal"
+)
+
+// SubscriptionBytes is how much memory a subscription may hold, as long as it lasts, for its
+// document and the message that it came in, before it counts as one more.
+const SubscriptionBytes = 64 << 10
+
+// Subscriptions limits how many subscriptions are open at a time.
+type Subscriptions struct {
+	all, each int
+
+	mu    sync.Mutex
+	total int            // guarded by mu
+	byKey map[string]int // guarded by mu
+}
+
+// NewSubscriptions returns a limit with none open.
+func NewSubscriptions(c Capacity) *Subscriptions {
+	c = c.withDefaults()
+	return &Subscriptions{all: c.Subscriptions, each: c.SubscriptionsEach, byKey: map[string]int{}}
+}
+
+// Admit counts a subscription of so many bytes until ctx ends. key is its viewer or address;
+// "" is limited by the total only.
+func (l *Subscriptions) Admit(ctx context.Context, key string, bytes int) error {
+	n := 1 + bytes/SubscriptionBytes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.total+n > l.all:
+		return &refusal.Error{Code: refusal.Unavailable, Message: "the server has too many subscriptions; try again later", RetryAfter: refusal.DefaultRetryAfter}
+	case key != "" && l.byKey[key]+n > l.each:
+		return &refusal.Error{Code: refusal.Throttled, Message: fmt.Sprintf("too many subscriptions: at most %d at a time, and large ones count as several", l.each)}
+	}
+	l.total += n
+	l.byKey[key] += n
+	context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.total -= n
+		if l.byKey[key] -= n; l.byKey[key] == 0 {
+			delete(l.byKey, key)
+		}
+	})
+	return nil
+}

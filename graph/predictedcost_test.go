@@ -1,0 +1,175 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/graph/cost"
+	"byline/graph/document"
+	"byline/graph/refusal"
+	"byline/store"
+)
+
+// predicted is the prediction of a query's only operation.
+func predicted(t testing.TB, schema *ast.Schema, query string, variables map[string]any, signedIn bool) cost.Prediction {
+	t.Helper()
+	document, err := gqlparser.LoadQuery(schema, query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cost.Predict(document.Operations[0], variables, signedIn, 1)
+}
+
+// What is predicted of the access patterns, and of what batches add to them, is within
+// a fifth of what is charged on the wire.
+func TestPredictedCost(t *testing.T) {
+	b, patterns := accessPatterns(t)
+	read := func(subject, format string, args ...any) func(int) (string, string) {
+		return func(int) (string, string) { return subject, b.fill(fmt.Sprintf(format, args...)) }
+	}
+	patterns = append(patterns,
+		accessPattern{"Q1, the viewer", read("user0001", `{ viewer { username createdAt posts(first: 1) { edges { cursor } } } }`)},
+		accessPattern{"Q2, by node", read("", `{ node(id: "<post:post 0>") { ... on Post { title content } } }`)},
+		accessPattern{"Q2 and Q4", read("", `{ post(id: "<post:post 0>") { title comments(first: 10) { edges { node { content } } } } }`)},
+		accessPattern{"a user by name", read("", `{ userByUsername(username: "user0002") { id createdAt } }`)},
+		accessPattern{"Q5 and its users", read("", `{ post(id: "<post:post 0>") { likes(first: 100) { edges { node { user { createdAt } } } } } }`)},
+		accessPattern{"Q4 and the post of all", read("", `{ post(id: "<post:post 0>") { comments(first: 25) { edges { node { post { title } } } } } }`)},
+		accessPattern{"Q4 of several posts", read("", `{ feed(first: 5) { edges { node { comments(first: 1) { edges { cursor } } likes(first: 1) { edges { cursor } } } } } }`)},
+		accessPattern{"nodes of all types", read("", `{ nodes(ids: ["<user:user0001>", "<user:user0002>", "<post:post 0>", "<post:post 1>", "<post:post 2>", "<like:user0001>", "<like:user0002>"]) { id } }`)},
+		accessPattern{"what hides behind @skip", read("", `{ post(id: "<post:post 0>") { title comments(first: 25) @skip(if: true) { edges { cursor } } } }`)},
+		accessPattern{"updateUser", read("user0009", `mutation { updateUser(input: {username: "other0009"}) { user { id } } }`)},
+		accessPattern{"updatePost", read("user0000", `mutation { updatePost(input: {id: "<post:post 3>", title: "t"}) { post { title content } } }`)},
+		accessPattern{"deletePost", read("user0000", `mutation { deletePost(input: {id: "<post:post 4>"}) { deletedPostId } }`)},
+		accessPattern{"updateComment", read("user0001", `mutation { updateComment(input: {id: "<comment:of user0001>", content: "c"}) { comment { content } } }`)},
+		accessPattern{"deleteComment", read("user0001", `mutation { deleteComment(input: {id: "<comment:of user0001>"}) { deletedCommentId } }`)},
+		accessPattern{"unlikePost", read("user0001", `mutation { unlikePost(input: {postId: "<post:post 0>"}) { post { likeCount } } }`)},
+	)
+	for _, n := range []int{1, 2, 10, 100} {
+		patterns = append(patterns,
+			accessPattern{fmt.Sprintf("Q6 of %d", n), read("", `{ feed(first: %d) { edges { node { title } } } }`, n)},
+			accessPattern{fmt.Sprintf("Q6 and %d contents", n), read("", `{ feed(first: %d) { edges { node { content } } } }`, n)},
+			accessPattern{fmt.Sprintf("Q6 and %d likes of the viewer", n), read("user0001", `{ feed(first: %d) { edges { node { viewerHasLiked } } } }`, n)})
+	}
+	post0, err := parseID("", b.names["post:post 0"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.comment(t, "user0001", post0.Key, "of user0001")
+	schema := readSchema(t)
+	for _, p := range patterns {
+		t.Run(p.name, func(t *testing.T) {
+			subject, query := p.query(0)
+			token := ""
+			if subject != "" {
+				token = "demo:" + subject
+			}
+			b.wire.reset()
+			if a := post(t, b, token, query, nil); a.code() != "" {
+				t.Fatal(a.body)
+			}
+			want, got := b.wire.charged(), predicted(t, schema, query, nil, subject != "").RU
+			t.Logf("charged %.2f RU, predicted %.2f", want, got)
+			if math.Abs(got-want) > want/5 {
+				t.Errorf("charged %.2f RU, predicted %.2f: %v", want, got, b.wire.seen())
+			}
+		})
+	}
+}
+
+// A feed that is spread is written in each of its partitions, and read in one: the
+// predictions know, and so does what is explained.
+func TestPredictedCost_PartitionedFeed(t *testing.T) {
+	const partitions = 4
+	b := newBlogOf(t, Options{}, store.Options{FeedPartitions: partitions}, 0)
+	b.user(t, "ada")
+	text := strings.Repeat("Every read of the front page is one request. ", 30)
+	for _, title := range []string{"one", "two"} {
+		b.post(t, "ada", title, text)
+	}
+	b.settle(t)
+	for _, query := range []string{
+		`mutation { createPost(input: {title: "t", content: "` + text + `"}) { post { title } } }`,
+		`mutation { updatePost(input: {id: "<post:one>", title: "t"}) { post { title } } }`,
+		`mutation { deletePost(input: {id: "<post:two>"}) { deletedPostId } }`,
+		`{ feed(first: 1) { edges { node { title } } } }`,
+	} {
+		query = b.fill(query)
+		a, c := withCost(t, b, "ada", query, "detail")
+		if a.code() != "" {
+			t.Fatal(a.body)
+		}
+		t.Logf("charged %.2f RU, predicted %.2f", c.ActualRU, c.PredictedRU)
+		if math.Abs(c.PredictedRU-c.ActualRU) > c.ActualRU/5 {
+			t.Errorf("%.30s: charged %.2f RU, predicted %.2f", query, c.ActualRU, c.PredictedRU)
+		}
+		explained, err := cost.Explain(Schema(true), query, nil, partitions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if explained[0].PredictedRU != c.PredictedRU {
+			t.Errorf("%.30s: explained as %.2f RU, predicted %.2f", query, explained[0].PredictedRU, c.PredictedRU)
+		}
+		told, want := "", 0
+		for _, r := range explained[0].Fields[0].Requests {
+			if r.Container == "feed" {
+				told = r.PartitionKey
+			}
+		}
+		switch told {
+		case "(one of post.0 to post.3)":
+			want = 1
+		case "(each of post.0 to post.3)":
+			want = partitions
+		}
+		used := map[string]bool{}
+		for _, o := range c.Operations {
+			if o.Container == "feed" {
+				used[o.PartitionKey[0]] = true
+			}
+		}
+		if len(used) != want {
+			t.Errorf("%.30s: explained as %q, done in %v", query, told, used)
+		}
+	}
+}
+
+func TestCostLimit(t *testing.T) {
+	a := post(t, deaf(t, Options{}), "", `{ front: feed(first: 100) { edges { node { likes(first: 1) { edges { cursor } } comments(first: 100) { edges { cursor } } } } } }`, nil)
+	if a.code() != "QUERY_TOO_EXPENSIVE" || a.Data != nil || a.field() != "front.edges.node.comments" {
+		t.Error(a.body)
+	}
+	for _, says := range []string{"841 RU", "the limit of 400 RU", "front.edges.node.comments with 602 RU"} {
+		if !strings.Contains(a.Errors[0].Message, says) {
+			t.Errorf("does not say %q: %s", says, a.Errors[0].Message)
+		}
+	}
+	const nodes = `(ids: $ids) { ... on User { posts(first: 100) { edges { node { comments(first: 100) { edges { cursor } } } } } } } }`
+	for name, tt := range map[string]struct {
+		query string
+		ids   any
+	}{
+		"a list of one":           {`query($ids: [ID!]!) { nodes` + nodes, []any{userGlobalID("u")}},
+		"one for a list of it":    {`query($ids: [ID!]!) { nodes` + nodes, userGlobalID("u")},
+		"one for a list, default": {`query($ids: [ID!]! = "` + userGlobalID("u") + `") { nodes` + nodes, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			variables := map[string]any{}
+			if tt.ids != nil {
+				variables["ids"] = tt.ids
+			}
+			if a := post(t, deaf(t, Options{}), "", tt.query, variables); a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != "nodes.posts.edges.node.comments" {
+				t.Error(a.body)
+			}
+		})
+	}
+	long := strings.Repeat("a", document.MaxAlias)
+	a = post(t, deaf(t, Options{}), "", `{ `+long+`: feed(first: 100) { `+long+`: edges { `+long+`: node { comments(first: 100) { edges { cursor } } } } } }`, nil)
+	if a.code() != "QUERY_TOO_EXPENSIVE" || a.field() != (long + "." + long)[:refusal.MaxMessage]+"..." || len(a.body) > 3*refusal.MaxMessage {
+		t.Errorf("%d bytes: %.300s", len(a.body), a.body)
+	}
+}

@@ -1,0 +1,84 @@
+package refusal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/99designs/gqlgen/graphql/errcode"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+)
+
+// Code is what a client finds in extensions.code. The set is closed.
+type Code string
+
+const (
+	BadUserInput      Code = "BAD_USER_INPUT" // field names what is at fault
+	Unauthenticated   Code = "UNAUTHENTICATED"
+	Forbidden         Code = "FORBIDDEN"
+	NotFound          Code = "NOT_FOUND"
+	Conflict          Code = "CONFLICT"
+	Throttled         Code = "THROTTLED" // retryAfterMs says when to come back
+	QueryTooExpensive Code = "QUERY_TOO_EXPENSIVE"
+	Unavailable       Code = "UNAVAILABLE"
+	Internal          Code = "INTERNAL"
+
+	ParseFailed      Code = errcode.ParseFailed
+	ValidationFailed Code = errcode.ValidationFailed
+
+	PersistedNotFound Code = "PERSISTED_QUERY_NOT_FOUND"
+)
+
+// Error refuses an operation or a request before it reaches the store. It may be shared.
+type Error struct {
+	Code    Code
+	Field   string
+	Message string // for the client
+	Err     error  // the cause, for the operator; may be nil
+
+	RetryAfter time.Duration // with throttled, 0 for the default, and with unavailable, 0 for none
+}
+
+func (r *Error) Error() string {
+	if r.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", r.Code, r.Message, r.Err)
+	}
+	return fmt.Sprintf("%s: %s", r.Code, r.Message)
+}
+
+func (r *Error) Unwrap() error { return r.Err }
+
+// Input makes a refusal of bad input.
+func Input(field, format string, args ...any) error {
+	return &Error{Code: BadUserInput, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// DefaultRetryAfter is when clients are told to retry if nothing better is known.
+const DefaultRetryAfter = time.Second
+
+// MaxMessage is how many bytes a message may have that quotes what the client sent.
+const MaxMessage = 300
+
+// Truncate cuts s to at most end bytes, at the beginning of a character, and marks the cut.
+func Truncate(s string, end int) string {
+	if len(s) <= end {
+		return s
+	}
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "..."
+}
+
+// Cause is the text of an error for the operator, without the path and position that gqlerror puts before it.
+func Cause(err error) string {
+	var e *gqlerror.Error
+	if errors.As(err, &e) {
+		if e.Err != nil {
+			return e.Err.Error()
+		}
+		return e.Message
+	}
+	return err.Error()
+}

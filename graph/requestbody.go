@@ -1,0 +1,94 @@
+package graph
+
+import (
+	"cmp"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/99designs/gqlgen/graphql"
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"byline/graph/document"
+	"byline/graph/limit"
+	"byline/graph/refusal"
+)
+
+// readBody reads the body of a POST. release is to be called when it is no longer needed.
+func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
+	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if charset := parameters["charset"]; err != nil || media != mediaJSON || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
+		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
+	}
+	if r.ContentLength > limit.MaxBody {
+		return nil, nil, tooLarge()
+	}
+	body, release, err = memory.ReadAll(http.MaxBytesReader(w, r.Body, limit.MaxBody), r.ContentLength)
+	switch {
+	case err == nil:
+		return body, release, nil
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, nil, tooLarge()
+	case errors.Is(err, limit.ErrTooManyBodies):
+		w.Header().Set("Connection", "close") // rather than read what is left of it
+		return nil, nil, &httpError{status: http.StatusServiceUnavailable, err: err}
+	case errors.Is(err, os.ErrDeadlineExceeded): // the server's
+		return nil, nil, &httpError{status: http.StatusRequestTimeout, err: refusal.Input("", "the request body took too long to arrive")}
+	}
+	return nil, nil, badRequest("", "the body did not arrive")
+}
+
+func tooLarge() error {
+	return &httpError{status: http.StatusRequestEntityTooLarge, err: refusal.Input("", "the request body must have at most %d bytes", limit.MaxBody)}
+}
+
+// readGet reads an operation from the URL.
+func readGet(r *http.Request, params *graphql.RawParams) error {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badRequest("", "the query string of the URL is malformed")
+	}
+	// The text may be part of the URL's, and be kept when the URL should be gone.
+	params.Query, params.OperationName = strings.Clone(q.Get("query")), q.Get("operationName")
+	if !utf8.ValidString(params.Query) || !utf8.ValidString(params.OperationName) {
+		return badRequest("", "the query string of the URL is not valid UTF-8")
+	}
+	for _, field := range []struct {
+		name string
+		into *map[string]any
+	}{{"variables", &params.Variables}, {"extensions", &params.Extensions}} {
+		if text := q.Get(field.name); text != "" {
+			switch err := document.Decode(text, (*document.Object)(field.into)); {
+			case errors.Is(err, document.ErrUnpairedSurrogate):
+				return &httpError{status: http.StatusBadRequest, err: document.ErrUnpairedSurrogate}
+			case err != nil:
+				return badRequest(field.name, "%s must be a JSON object", field.name)
+			}
+		}
+	}
+	document.SetID(params, cmp.Or(q.Get("documentId"), q.Get("doc_id")))
+	return nil
+}
+
+// readPost reads an operation from the body.
+func readPost(body string, params *graphql.RawParams) error {
+	err := document.ReadParams(body, params)
+	var wrongType *jsonv2.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, document.ErrUnpairedSurrogate):
+		return &httpError{status: http.StatusBadRequest, err: err}
+	case errors.As(err, &wrongType) && wrongType.JSONPointer != "":
+		field := string(wrongType.JSONPointer[1:]) // a member of the body: what is in inputs has any type
+		return badRequest(field, "%s has the wrong type", field)
+	}
+	if strings.HasPrefix(strings.TrimLeft(body, " \t\r\n"), "[") {
+		return badRequest("", "batches (a list of operations) are not supported: send one operation per request")
+	}
+	return badRequest("", "the request body must be one JSON object in UTF-8 with a query")
+}

@@ -1,0 +1,163 @@
+package graph
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"byline/graph/limit"
+)
+
+// from sends a query as somebody, from an address.
+func from(t testing.TB, h http.Handler, address, token, accept string) answer {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"}`))
+	r.RemoteAddr = address
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", accept)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return send(t, h, r)
+}
+
+// checkThrottled checks that an answer is THROTTLED and says when to come back, and
+// returns when that is.
+func checkThrottled(t testing.TB, a answer, status int) time.Duration {
+	t.Helper()
+	if a.code() != "THROTTLED" || a.status != status || a.Data != nil {
+		t.Fatalf("status %d, %s", a.status, a.body)
+	}
+	ms, _ := a.Errors[0].Extensions["retryAfterMs"].(float64)
+	header, err := strconv.Atoi(a.header.Get("Retry-After"))
+	if ms <= 0 || err != nil || float64(header)*1000 < ms || float64(header-1)*1000 >= ms {
+		t.Errorf("retryAfterMs %v, Retry-After %q", ms, a.header.Get("Retry-After"))
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func TestRequestRates(t *testing.T) {
+	const v4, v6, proxy = "192.0.2.1:1", "[2001:db8::1]:1", "10.0.0.1:1"
+	for name, tt := range map[string]struct {
+		options        Options
+		address, token string
+		others         [][2]string // who are answered all the while
+		same           [][2]string // who are not
+	}{
+		"of a viewer": {Options{RequestsPerViewer: 2}, v4, "demo:ada",
+			[][2]string{{v4, "demo:grace"}, {v4, ""}}, [][2]string{{v6, "demo:ada"}}},
+		"of an address": {Options{RequestsPerAddress: 2}, v4, "",
+			[][2]string{{"192.0.2.2:1", ""}, {v6, "demo:ada"}, {"127.0.0.1:1", ""}}, [][2]string{{"192.0.2.1:2", "demo:ada"}}},
+		"of an IPv6 network": {Options{RequestsPerAddress: 2}, v6, "",
+			[][2]string{{v4, ""}, {"[2001:db8:0:1::]:1", ""}}, [][2]string{{"[2001:db8::ffff]:1", ""}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := deaf(t, tt.options)
+				for n := range 2 * limit.BurstSeconds {
+					if a := from(t, h, tt.address, tt.token, mediaResponse); a.status != http.StatusOK {
+						t.Fatalf("request %d: %s", n, a.body)
+					}
+				}
+				wait := checkThrottled(t, from(t, h, tt.address, tt.token, mediaResponse), http.StatusTooManyRequests)
+				checkThrottled(t, from(t, h, tt.address, tt.token, mediaJSON), http.StatusOK)
+				checkThrottled(t, from(t, h, tt.address, tt.token, mediaEvents), http.StatusTooManyRequests)
+				for _, who := range tt.same {
+					checkThrottled(t, from(t, h, who[0], who[1], mediaResponse), http.StatusTooManyRequests)
+				}
+				for _, who := range tt.others {
+					for n := range 3 {
+						if a := from(t, h, who[0], who[1], mediaResponse); a.status != http.StatusOK {
+							t.Errorf("%s is refused request %d: %s", who, n, a.body)
+						}
+					}
+				}
+				time.Sleep(wait)
+				if a := from(t, h, tt.address, tt.token, mediaResponse); a.status != http.StatusOK {
+					t.Errorf("after the time it said: %s", a.body)
+				}
+			})
+		})
+	}
+	t.Run("of a proxy's clients", func(t *testing.T) {
+		h := deaf(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+		ask := func(client string) answer {
+			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
+			r.RemoteAddr = proxy
+			r.Header.Set("X-Forwarded-For", client)
+			return send(t, h, r)
+		}
+		for n := range limit.BurstSeconds { // what it writes itself makes it nobody else
+			if a := ask(fmt.Sprintf("203.0.113.%d, 198.51.100.7", n)); a.code() != "" {
+				t.Fatal(a.body)
+			}
+		}
+		checkThrottled(t, ask("198.51.100.7"), http.StatusOK)
+		if a := ask("198.51.100.8"); a.code() != "" {
+			t.Errorf("another client: %s", a.body)
+		}
+	})
+	t.Run("of clients of a proxy on this machine who add the other header", func(t *testing.T) {
+		h := deaf(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		ask := func(forwarded string) answer {
+			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			r.Header.Set("X-Forwarded-For", "198.51.100.7")
+			if forwarded != "" {
+				r.Header.Set("Forwarded", forwarded)
+			}
+			return send(t, h, r)
+		}
+		for n := range limit.BurstSeconds {
+			if a := ask(fmt.Sprintf("for=203.0.113.%d", n)); a.code() != "" {
+				t.Fatal(a.body)
+			}
+		}
+		checkThrottled(t, ask("for=203.0.113.99"), http.StatusOK)
+		if a := ask(""); a.code() != "" {
+			t.Errorf("a client who does not: %s", a.body)
+		}
+	})
+}
+
+// An operation over WebSocket is a request.
+func TestRatesOfWebSockets(t *testing.T) {
+	_, server := live(t, Options{RequestsPerViewer: 1})
+	ada := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:ada"}}).init()
+	refused := ""
+	for n := 0; refused == ""; n++ {
+		ada.subscribe("subscribe", fmt.Sprint(n), `{ __typename }`)
+		got := ada.receive()
+		switch {
+		case strings.Contains(got, `"type":"error"`):
+			refused = got
+		case n > 100*limit.BurstSeconds:
+			t.Fatal("never refused")
+		default:
+			ada.receive() // complete
+		}
+	}
+	if !strings.Contains(refused, "THROTTLED") || !strings.Contains(refused, `"retryAfterMs":`) {
+		t.Error(refused)
+	}
+	grace := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:grace"}}).init()
+	grace.subscribe("subscribe", "1", `{ __typename }`)
+	grace.expect(`{"type":"next","id":"1","payload":{"data":{"__typename":"Query"}}}`)
+}
+
+func TestRatesOfUpgrades(t *testing.T) {
+	h := deaf(t, Options{RequestsPerAddress: 1})
+	for range limit.BurstSeconds {
+		from(t, h, "192.0.2.1:1", "", "")
+	}
+	r := httptest.NewRequest(http.MethodGet, "/graphql", nil)
+	r.Header.Set("Upgrade", "websocket")
+	r.Header.Set("Connection", "Upgrade")
+	checkThrottled(t, send(t, h, r), http.StatusTooManyRequests)
+}

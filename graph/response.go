@@ -1,0 +1,210 @@
+package graph
+
+import (
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"byline/graph/cost"
+	"byline/graph/refusal"
+)
+
+// writeError answers with an error that came before execution.
+func writeError(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor, media string, err error) {
+	var refused *httpError
+	if errors.As(err, &refused) {
+		err = refused.err
+	}
+	response := dispatchError(r.Context(), exec, err)
+	if refused == nil {
+		writeResponse(w, media, response)
+		return
+	}
+	if refused.allow != "" {
+		w.Header().Set("Allow", refused.allow)
+	}
+	write(w, refused.status, response)
+}
+
+// writeResponse answers with a response, under the status that the media type has
+// for it.
+func writeResponse(w http.ResponseWriter, media string, response *graphql.Response) {
+	status := http.StatusOK
+	if response.Data == nil {
+		code := codeOf(response)
+		if code == refusal.Unauthenticated {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		if media == mediaResponse {
+			status = statusOf(code)
+		}
+	}
+	write(w, status, response)
+}
+
+// vary is what answers differ by beside the URL.
+const vary = "Accept, Authorization, " + sessionHeader + ", " + cost.Header
+
+// Values of headers, which all answers share. Nobody changes them.
+var (
+	contentTypes = map[string][]string{mediaJSON: {mediaJSON + "; charset=utf-8"}, mediaResponse: {mediaResponse + "; charset=utf-8"}}
+	noStore      = []string{"no-store"}
+)
+
+// prepare sets the headers that every answer has.
+func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
+	media, acceptable = negotiate(r.Header.Values("Accept"))
+	h["Content-Type"] = contentTypes[media]
+	h["Vary"] = append(h["Vary"], vary) // to what CORS has said
+	h["Cache-Control"] = noStore
+	return media, acceptable
+}
+
+// httpError is something wrong with the HTTP request, whatever it asks for.
+type httpError struct {
+	status int
+	allow  string // the methods, with 405
+	err    error
+}
+
+func (e *httpError) Error() string { return e.err.Error() }
+
+func badRequest(field, format string, args ...any) error {
+	return &httpError{status: http.StatusBadRequest, err: refusal.Input(field, format, args...)}
+}
+
+// codeOf is the code of an answer's first error.
+func codeOf(response *graphql.Response) refusal.Code {
+	if len(response.Errors) == 0 {
+		return refusal.Internal
+	}
+	code, _ := response.Errors[0].Extensions["code"].(string)
+	return refusal.Code(code)
+}
+
+// write sends the answer. Its header says when to come back if an error does.
+func write(w http.ResponseWriter, status int, response *graphql.Response) {
+	for _, err := range response.Errors {
+		if ms, ok := err.Extensions["retryAfterMs"].(int64); ok {
+			w.Header().Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10)) // whole seconds
+			break
+		}
+	}
+	writeBody(w, status, encode(response))
+}
+
+// encode returns the response as a line of JSON, in the memory of its data if there is
+// room: who encodes a response has no further use for it.
+func encode(response *graphql.Response) []byte {
+	if response.Data != nil && len(response.Errors) == 0 && len(response.Extensions) == 0 {
+		return append(slices.Insert([]byte(response.Data), 0, []byte(`{"data":`)...), "}\n"...)
+	}
+	return append(appendResponse(nil, response), '\n')
+}
+
+func writeBody(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone
+}
+
+// appendResponse appends the response as JSON: errors, extensions and data, so that a
+// reader finds the short entries before the long one. Data is JSON already; if it is nil,
+// the response has no such entry.
+func appendResponse(dst []byte, response *graphql.Response) []byte {
+	start := len(dst)
+	dst = slices.Grow(dst, len(response.Data)+len(`{"data":}`)+1)
+	if len(response.Errors) > 0 {
+		dst = appendJSON(append(dst, `,"errors":`...), response.Errors)
+	}
+	if len(response.Extensions) > 0 {
+		dst = appendJSON(append(dst, `,"extensions":`...), response.Extensions)
+	}
+	if response.Data != nil {
+		dst = append(append(dst, `,"data":`...), response.Data...)
+	}
+	if len(dst) == start {
+		dst = append(dst, '{')
+	} else {
+		dst[start] = '{' // in place of the first comma
+	}
+	return append(dst, '}')
+}
+
+func appendJSON(b []byte, v any) []byte {
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // errors and extensions are made here, of types that JSON knows
+	}
+	return append(b, encoded...)
+}
+
+// negotiate chooses the media type of the answer: what the client likes best, and
+// of equals what it names first. Without an Accept header, and where a wildcard
+// leaves the choice, it is application/json. Of what names a type and what matches it
+// by a wildcard, the former counts (RFC 9110, section 12.5.1). The second result is false
+// if the client wants neither.
+func negotiate(accept []string) (media string, acceptable bool) {
+	if len(accept) == 0 {
+		return mediaJSON, true
+	}
+	var json, response preference
+	for i, item := range strings.Split(strings.Join(accept, ","), ",") {
+		name, parameters, err := mime.ParseMediaType(item)
+		if err != nil {
+			continue
+		}
+		l := preference{quality: 1, place: i}
+		if q, ok := parameters["q"]; ok {
+			l.quality, _ = strconv.ParseFloat(q, 64)
+		}
+		switch name {
+		case "*/*":
+			l.precision = anyType
+			json.refine(l)
+			response.refine(l)
+		case "application/*":
+			l.precision = anySubtype
+			json.refine(l)
+			response.refine(l)
+		case mediaJSON:
+			l.precision = exactType
+			json.refine(l)
+		case mediaResponse:
+			l.precision = exactType
+			response.refine(l)
+		}
+	}
+	media = mediaJSON
+	if response.quality > json.quality || response.quality == json.quality && response.precision == exactType && response.place < json.place {
+		media = mediaResponse
+	}
+	return media, json.quality > 0 || response.quality > 0 || strings.TrimSpace(strings.Join(accept, "")) == ""
+}
+
+// preference is how much a client wants a media type. The zero value is not at all.
+type preference struct {
+	quality   float64
+	precision int // of the name that says so
+	place     int // among all that it says
+}
+
+// Precisions of names.
+const (
+	anyType    = 1 + iota // */*
+	anySubtype            // application/*
+	exactType
+)
+
+// refine applies a media range, unless a more or equally precise one has been applied.
+func (l *preference) refine(said preference) {
+	if said.precision > l.precision {
+		*l = said
+	}
+}

@@ -1,0 +1,38 @@
+package graph
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/internal/heaptest"
+	"byline/store/cosmos"
+)
+
+var distinctAnswers = flag.Int("distinct", 50_000, "how many distinct queries TestResponseCache_MemoryIsBounded has answered")
+
+// Any number of distinct answers takes no more memory than they may, and a tenth.
+func TestResponseCache_MemoryIsBounded(t *testing.T) {
+	const limit = 16 << 20
+	for name, body := range map[string]int{"short": 100, "long": 10_000} {
+		t.Run(name, func(t *testing.T) {
+			heaptest.Bounded(t, limit, func() any {
+				a := newResponseCache(Options{ResponseCacheBytes: limit}, newMetrics(prometheus.NewRegistry()), tracing{})
+				for n := range *distinctAnswers {
+					r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
+					caller := &request{readSet: &cosmos.ReadSet{}}
+					text := fmt.Sprintf(`{"query":"query Post($id: ID!) { post(id: $id) { id title content } }","variables":{"id":"%d"}}`, n)
+					a.add(r.WithContext(withRequest(r.Context(), caller)), requestBody{text: text}, &graphql.Response{Data: []byte(`"` + strings.Repeat("x", body+n%7) + `"`)})
+				}
+				a.entries.CleanUp()
+				return a
+			})
+		})
+	}
+}
