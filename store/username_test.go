@@ -22,10 +22,12 @@ import (
 // isRelease returns a function that recognizes the request that releases a user's old
 // name: the first replace after the user has changed.
 func isRelease() func(*http.Request) bool {
-	changed := false
+	var changed atomic.Bool
 	return func(r *http.Request) bool {
-		changed = changed || r.Method == http.MethodPatch
-		return changed && r.Method == http.MethodPut
+		if r.Method == http.MethodPatch {
+			changed.Store(true)
+		}
+		return changed.Load() && r.Method == http.MethodPut
 	}
 }
 
