@@ -1,8 +1,10 @@
 //go:build tools
 
-// The generator this module is built with. The go.mod tool block is what runs
-// it (go tool gqlgen generate); this file keeps the same list visible to tooling
-// that predates that block.
+// The tools of the tool block in go.mod (go tool gqlgen generate, go tool staticcheck ./...), as
+// imports, for tooling that does not read that block.
 package main
 
-import _ "github.com/99designs/gqlgen"
+import (
+	_ "github.com/99designs/gqlgen"
+	_ "honnef.co/go/tools/cmd/staticcheck"
+)

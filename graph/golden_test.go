@@ -106,7 +106,7 @@ func TestGoldensAreComplete(t *testing.T) {
 		missing[code] = true
 	}
 	for _, g := range goldens(t) {
-		if document, err := gqlparser.LoadQuery(schema, g.query); err == nil && len(document.Operations) > 0 {
+		if document, err := gqlparser.LoadQueryWithRules(schema, g.query, nil); err == nil && len(document.Operations) > 0 {
 			for _, selected := range document.Operations[0].SelectionSet {
 				if f, ok := selected.(*ast.Field); ok {
 					missing[f.ObjectDefinition.Name+"."+f.Name] = false

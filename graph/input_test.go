@@ -216,10 +216,10 @@ func TestVariables_DefaultsOfExecutedOperation(t *testing.T) {
 			}
 			return string(a.Data)
 		}
-		if send("Plain") == send("Plain") {
+		if first, second := send("Plain"), send("Plain"); first == second {
 			t.Error("without a key, and one comment")
 		}
-		if send("Once") != send("Once") {
+		if first, second := send("Once"), send("Once"); first != second {
 			t.Error("with one key, and two comments")
 		}
 	}

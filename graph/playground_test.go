@@ -74,7 +74,7 @@ func TestPlaygroundTabsAreValid(t *testing.T) {
 	}
 	for _, tab := range tabs {
 		t.Run(tab.Name, func(t *testing.T) {
-			doc, err := gqlparser.LoadQuery(readSchema(t), tab.Query)
+			doc, err := gqlparser.LoadQueryWithRules(readSchema(t), tab.Query, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

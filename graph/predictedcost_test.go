@@ -18,7 +18,7 @@ import (
 // predicted is the prediction of a query's only operation.
 func predicted(t testing.TB, schema *ast.Schema, query string, variables map[string]any, signedIn bool) cost.Prediction {
 	t.Helper()
-	document, err := gqlparser.LoadQuery(schema, query)
+	document, err := gqlparser.LoadQueryWithRules(schema, query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

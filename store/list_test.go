@@ -78,10 +78,8 @@ func TestPagingWhileOthersWrite(t *testing.T) {
 			ada := w.user("ada")
 			p := w.post(ada, "paged")
 			const initial = 40
-			var users []*store.User
 			for i := range initial {
 				u := w.user(fmt.Sprintf("user%d", i))
-				users = append(users, u)
 				w.like(u, p)
 				w.comment(u, p, "a comment")
 				if i > 0 {

@@ -40,7 +40,6 @@ type (
 	instance = servertest.Instance
 	process  = servertest.Process
 	output   = servertest.Output
-	response = servertest.Response
 )
 
 var (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -169,6 +168,3 @@ func pages[T any](ctx context.Context, c *Container, q Query, arrive func(contex
 		}
 	}
 }
-
-// nameOf returns the name of the container at a path.
-func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
