@@ -1,5 +1,5 @@
-// Byline is a GraphQL gateway for a blog on Azure Cosmos DB for NoSQL. Without an endpoint of
-// an account it runs on an embedded engine that speaks the same protocol.
+// Byline is a GraphQL gateway for a blog on Azure Cosmos DB for NoSQL. Without the endpoint of an
+// account it runs on an embedded engine that speaks the same protocol.
 package main
 
 import (

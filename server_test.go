@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	secrettest.Exit(m.Run())
 }
 
-// TestMain_ImportsCLIAlone: what the program does is in internal/cli and below.
+// TestMain_ImportsCLIAlone: package main has no logic of its own.
 func TestMain_ImportsCLIAlone(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, ".").Output()
 	if err != nil {
@@ -48,14 +48,15 @@ func TestStopsOnASignal(t *testing.T) {
 	}
 }
 
-// TestEndsOnASecondSignal: the first signal waits for an active request, the second does not.
+// TestEndsOnASecondSignal: after the first signal the server waits for an active request, after the
+// second it ends at once.
 func TestEndsOnASecondSignal(t *testing.T) {
 	p := servertest.StartProcess(t, "--data", t.TempDir(), "--no-demo")
 	servertest.BeginRequest(t, p.Root)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Cmd.Wait() }()
 	for {
-		_ = p.Cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = p.Cmd.Process.Signal(syscall.SIGTERM) // the process may have ended
 		select {
 		case err := <-ended:
 			if want := "signal: terminated"; err == nil || err.Error() != want {

@@ -27,9 +27,9 @@ import (
 // Flags name the account and the database. They are flags of kong.
 type Flags struct {
 	Data           string `default:"./data" env:"BYLINE_DATA" help:"Directory of the embedded engine's data."`
-	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account; its key is in the environment as COSMOS_KEY, or else DefaultAzureCredential signs in. Without an endpoint, the embedded engine."`
-	CosmosDatabase string `default:"blog" env:"COSMOS_DATABASE" help:"The database's name."`
-	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions that the feed is spread over, 1 to 64, each with all of it. The same for all that share a database. Without, one."`
+	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account. Its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. Without an endpoint, the embedded engine."`
+	CosmosDatabase string `default:"blog" env:"COSMOS_DATABASE" help:"Name of the database."`
+	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions of the feed, 1 to 64, each with all of it. The same for every process on a database. Default: 1."`
 }
 
 // Check returns an error that names the flag that is wrong.
@@ -49,7 +49,7 @@ func (c Flags) Check() error {
 // ErrNoDatabase refuses an empty --cosmos-database.
 var ErrNoDatabase = errors.New("--cosmos-database is empty: it must name the database")
 
-// ErrNoData refuses an empty --data, by which the engine would keep everything in memory.
+// ErrNoData refuses an empty --data, with which the engine would be in memory.
 var ErrNoData = errors.New("--data is empty: it must name the directory of the data")
 
 // CheckFeedPartitions checks the value of --feed-partitions.
@@ -75,14 +75,14 @@ func CheckEndpoint(endpoint string) error {
 	return nil
 }
 
-// cosmosKey is the account's key, "" if there is none. It is not a flag: those are
-// visible to everybody on the machine.
+// cosmosKey is the account's key, "" without one. It is not a flag: flags are visible to every user of
+// the machine.
 func cosmosKey() secret.Text { return secret.Text(os.Getenv("COSMOS_KEY")) }
 
 // Embedded reports whether the data is in the embedded engine.
 func (c Flags) Embedded() bool { return c.CosmosEndpoint == "" }
 
-// Location says where the data is, for people.
+// Location describes where the data is, for logs.
 func (c Flags) Location() string {
 	if c.Embedded() {
 		return c.Data
@@ -97,25 +97,25 @@ func (c Flags) Local() bool {
 	return c.Embedded() || err == nil && Loopback(u.Host)
 }
 
-// Options are the settings of an account that no flag names. The zero value is a durable
-// engine without a cache and without traces.
+// Options are the settings of an account that are not flags. The zero value is a durable engine
+// without an item cache and without traces.
 type Options struct {
 	Engine  emulator.Options // of the embedded engine; its Logger is set by Open
 	Cache   int              // bytes of the item cache; 0 for none
-	Tracing tracing.Provider // of requests; background work is not traced
+	Tracing tracing.Provider // background work is not traced
 }
 
 // Account is an open account: of Cosmos DB, or the embedded engine.
 type Account struct {
 	*cosmos.Account
 	Metrics *prometheus.Registry // of the account
-	Where   string               // for people
+	Where   string               // for logs and errors
 	compact func(context.Context) error
 	close   func() error // closes the engine
 }
 
-// Open opens the embedded engine, or makes clients of the account. The account's properties
-// are read by the first request, which fails once ctx has ended.
+// Open opens the embedded engine, or creates the clients of the account. The first request reads the
+// account's properties, and fails once ctx has ended.
 func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account, error) {
 	metrics := prometheus.NewRegistry()
 	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error { return nil }, close: func() error { return nil }}
@@ -145,7 +145,7 @@ func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account,
 	return a, nil
 }
 
-// signIn sets the credential for the account, and the transport where HTTPS would not do.
+// signIn sets the credential, and for a local emulator the transport.
 func (c Flags) signIn(o *cosmos.Options) error {
 	endpoint, err := url.Parse(c.CosmosEndpoint)
 	if err != nil {
@@ -158,13 +158,13 @@ func (c Flags) signIn(o *cosmos.Options) error {
 	}
 	if key == emulator.WellKnownKey && Loopback(endpoint.Host) {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a certificate of its own making
+		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // an emulator on this machine, with a self-signed certificate
 		o.Transport = &http.Client{Transport: t}
 	}
 	return nil
 }
 
-// Compact merges what a load has written, if the account is the embedded engine.
+// Compact compacts the embedded engine after a load; on Cosmos DB it does nothing.
 func (a *Account) Compact(ctx context.Context) error { return a.compact(ctx) }
 
 // Close closes the account and the engine.
@@ -178,7 +178,7 @@ func (c Flags) Store(db *Account, log *slog.Logger, clock func() time.Time) (*st
 	return c.store(db.Account, log, clock)
 }
 
-// Loader is Store for a load: every request has low priority and waits while throttled.
+// Loader is Store for bulk loads: every request has low priority and waits while throttled.
 func (c Flags) Loader(db *Account, log *slog.Logger) (*store.Store, error) {
 	return c.store(db.Background(), log, time.Now)
 }
@@ -194,8 +194,7 @@ func (c Flags) store(db *cosmos.Account, log *slog.Logger, clock func() time.Tim
 	return store.New(db, o)
 }
 
-// Loopback reports whether an address, with or without a port, is this machine's
-// own and nobody else's.
+// Loopback reports whether an address, with or without a port, is on the loopback interface.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

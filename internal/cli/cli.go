@@ -11,21 +11,21 @@ import (
 	"byline/internal/console"
 )
 
-// commands are the commands of byline. The value of a flag is the one that is given, or that of
-// its environment variable, or the default.
+// commands are the commands of byline. A flag overrides its environment
+// variable, which overrides the default.
 type commands struct {
-	Serve    serveCommand   `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Traces go to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set."`
+	Serve    serveCommand   `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Sends traces to OTEL_EXPORTER_OTLP_ENDPOINT if that is set."`
 	Emulator Emulator       `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
 	Views    viewsCommands  `cmd:"" help:"Inspect and repair projections."`
-	Seed     seedCommand    `cmd:"" help:"Load a blog of any size. May be interrupted and run again."`
-	Explain  explainCommand `cmd:"" help:"Predict what a GraphQL document reads, and its request units, without running it."`
+	Seed     seedCommand    `cmd:"" help:"Load a blog of any size. An interrupted load resumes when run again."`
+	Explain  explainCommand `cmd:"" help:"Predict the requests and request units of a GraphQL document without executing it."`
 	Schema   schemaCommand  `cmd:"" help:"Print the GraphQL schema."`
 }
 
-// Listening is called with its address when a server accepts connections; nil calls nothing.
+// Listening is called with the address when a server accepts connections; nil is not called.
 type Listening func(net.Addr)
 
-// Run parses args, runs the command that they name until it is done or ctx ends, and returns the
+// Run parses args, runs the command until it is done or ctx ends, and returns the
 // exit status. schema is the GraphQL schema that is served. listening, if it is not nil, is called
 // with the address when a server accepts connections.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, schema string, listening Listening) int {

@@ -19,14 +19,14 @@ import (
 // Emulator is the command emulator.
 type Emulator struct {
 	Listen        string        `default:"localhost:8081" help:"Address to listen on."`
-	Data          string        `default:"./data" env:"BYLINE_DATA" help:"Directory of the data, and of the certificate, cert.pem."`
+	Data          string        `default:"./data" env:"BYLINE_DATA" help:"Directory of the data and of the certificate, cert.pem."`
 	HTTP          bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
-	Key           secret.Text   `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"The account's key. Without one, the well-known key of emulators."`
-	RUs           int           `name:"rus" placeholder:"N" help:"Request units that each physical partition may spend in a second before it answers 429. Without, there is no limit."`
+	Key           secret.Text   `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"Key of the account. Default: the well-known key of emulators."`
+	RUs           int           `name:"rus" placeholder:"N" help:"Request units per second and physical partition; beyond them, 429. Default: no limit."`
 	Partitions    int           `default:"1" help:"Physical partitions of a new container, 1 to 256."`
-	Sync          bool          `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: much faster, but a crash of the process or the machine may lose the last seconds of acknowledged writes, though never half a write."`
-	ReplicaLag    time.Duration `placeholder:"DURATION" help:"Let reads see a state that is this old, unless their session token asks for a newer one: to try how an application lives with it. Without, reads see the newest."`
-	ComputeListen string        `placeholder:"HOST:PORT" help:"Second address, which takes item ids of any characters, as the service's compute gateway does."`
+	Sync          bool          `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: faster, but a crash may lose the last seconds of acknowledged writes. Each write stays atomic."`
+	ReplicaLag    time.Duration `placeholder:"DURATION" help:"Age of the state that reads see, unless their session token asks for a newer one. Default: reads see the newest state."`
+	ComputeListen string        `placeholder:"HOST:PORT" help:"Second address, which accepts item ids with any characters, as the compute gateway of the service does."`
 }
 
 func (c *Emulator) check() error {
@@ -98,7 +98,7 @@ func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener 
 	if c.Key == "" {
 		log.Info("key", "how", "the well-known key of Cosmos DB emulators")
 	} else {
-		log.Info("key", "how", "the one given by --key or BYLINE_EMULATOR_KEY")
+		log.Info("key", "how", "set by --key or BYLINE_EMULATOR_KEY")
 	}
 	log.Info("listening", "url", scheme+"://"+server.Address(c.Listen, listener.Addr())+"/", "address", listener.Addr().String())
 	if listening != nil {

@@ -17,13 +17,12 @@ import (
 
 type explainCommand struct {
 	File           string `arg:"" help:"The GraphQL document."`
-	Variables      string `placeholder:"JSON" help:"Variables, as a JSON object. Without, those of the document's defaults."`
-	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions that the feed is spread over, as of the server. Without, one."`
+	Variables      string `placeholder:"JSON" help:"Variables, as a JSON object. Default: the defaults in the document."`
+	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions of the feed, as on the server. Default: 1."`
 	JSON           bool   `name:"json" help:"One JSON object a line, for each operation, instead of tables."`
 }
 
-// Run prints what the operations of a document are going to read and write, and the request
-// units that are predicted.
+// Run prints the predicted requests and request units of each operation of a document.
 func (c *explainCommand) Run(k *kong.Context) error {
 	if err := account.CheckFeedPartitions(c.FeedPartitions); err != nil {
 		return err

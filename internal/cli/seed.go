@@ -20,11 +20,11 @@ import (
 type seedCommand struct {
 	account.Flags `embed:""`
 	Users         int    `default:"100" help:"Number of users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
-	Seed          uint64 `default:"1" help:"Another seed, another blog; the same seed and number of users, the same blog."`
-	Digest        bool   `help:"Read everything back and print a digest, which identifies the contents."`
+	Seed          uint64 `default:"1" help:"Seed of the generator. The same seed and number of users give the same blog."`
+	Digest        bool   `help:"Read everything back, which costs RU, and print a digest of the contents."`
 }
 
-// Run loads what is missing of the article's data set.
+// Run loads the missing part of the article's data set.
 func (c *seedCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) (err error) {
 	if err := errors.Join(c.Check(), seed.CheckUsers(c.Users)); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *seedCommand) load(ctx context.Context, db *account.Account, p *console.
 	if other, err := seed.Other(ctx, blog, content); err != nil {
 		return err
 	} else if other {
-		return fmt.Errorf("%s, database %s: there is a blog of --seed %d with another number of --users: choose another --seed, which comes beside it, or another database", db.Where, c.CosmosDatabase, c.Seed)
+		return fmt.Errorf("%s, database %s: the blog of --seed %d exists with another number of --users: choose another --seed, which adds a second blog, or another database", db.Where, c.CosmosDatabase, c.Seed)
 	}
 	return p.Follow("posts", content.TotalPosts(), func(progress func(int)) error {
 		return seed.Load(ctx, content, blog, progress)

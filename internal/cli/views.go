@@ -25,7 +25,7 @@ type viewsCommands struct {
 	Status  viewsStatus  `cmd:"" help:"Show the owner and the lag of each feed range."`
 	Verify  viewsVerify  `cmd:"" help:"Compare every view, count, name and the feed with its source. Exit status 1 if anything differs."`
 	Repair  viewsRepair  `cmd:"" help:"Repair the differences that verify finds."`
-	Rebuild viewsRebuild `cmd:"" help:"Replay the change feed from its beginning, beside instances that serve, and repair every view on the way."`
+	Rebuild viewsRebuild `cmd:"" help:"Replay the change feed from its beginning and repair every view. Instances may keep serving."`
 }
 
 // viewsFlags are the flags that these commands share.
@@ -51,8 +51,8 @@ type viewsRebuild struct {
 	viewsFlags `embed:""`
 }
 
-// withBlog opens the blog for as long as do takes. Progress and the log go to stderr, results
-// to stdout.
+// withBlog opens the blog, calls do, and closes it. Progress and the log go to stderr, results to
+// stdout.
 func (c viewsFlags) withBlog(ctx context.Context, log *slog.Logger, stderr io.Writer, do func(*store.Store, *console.Progress) error) (err error) {
 	if err := c.Check(); err != nil {
 		return err
@@ -73,14 +73,14 @@ func (c viewsFlags) withBlog(ctx context.Context, log *slog.Logger, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	if err := blog.Ready(ctx); err != nil && store.CodeOf(err) != store.Throttled { // everything after this waits while throttled
+	if err := blog.Ready(ctx); err != nil && store.CodeOf(err) != store.Throttled { // later requests wait while throttled
 		return fmt.Errorf("%s: %w", db.Where, err)
 	}
 	return do(blog, m)
 }
 
-// withProjections runs the projections for as long as do takes. They share the work with the
-// instances that serve.
+// withProjections runs the projections while do runs. They share the leases with the instances that
+// serve.
 func withProjections(ctx context.Context, blog *store.Store, do func() error) (err error) {
 	if err := blog.CheckFeed(ctx); err != nil {
 		return err
@@ -95,8 +95,8 @@ func withProjections(ctx context.Context, blog *store.Store, do func() error) (e
 	return do()
 }
 
-// settled is withProjections for the embedded engine, which no instance that serves has open:
-// nothing else would apply the changes that are pending.
+// settled is withProjections for the embedded engine: no instance has it open, so nothing else would
+// apply the pending changes.
 func (c viewsFlags) settled(ctx context.Context, blog *store.Store, do func() error) error {
 	if c.Embedded() {
 		return withProjections(ctx, blog, do)
@@ -184,7 +184,7 @@ func (c viewsFlags) verify(ctx context.Context, blog *store.Store, m *console.Pr
 	err = blog.Verify(ctx, settle, func(done, total int) { m.Show("reading", int64(done), int64(total), 0) },
 		func(d store.Difference) { found = append(found, d) })
 	if err != nil && ctx.Err() != nil {
-		return nil, errors.New("interrupted: nothing was compared to the end")
+		return nil, errors.New("interrupted: the comparison is incomplete")
 	}
 	return found, err
 }
@@ -204,7 +204,7 @@ func (v *viewsVerify) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 		return err
 	}
 	if len(found) > 0 {
-		return fmt.Errorf("%d differences; byline views repair repairs them", len(found))
+		return fmt.Errorf("%d differences: to repair them, run byline views repair", len(found))
 	}
 	log.Info("every view is equal to its source")
 	return nil
@@ -238,7 +238,7 @@ func (v *viewsRepair) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 	if err == nil && len(found) == 0 {
 		log.Info("every view is equal to its source")
 	} else if err == nil {
-		log.Info("repaired; the summaries of posts whose counts were wrong follow through the change feed", "done", len(repaired))
+		log.Info("repaired; the change feed updates the summaries of posts with repaired counts", "done", len(repaired))
 	}
 	return err
 }
@@ -272,7 +272,7 @@ func (v *viewsRebuild) Run(ctx context.Context, k *kong.Context, log *slog.Logge
 			})
 		}
 		if err != nil && ctx.Err() != nil {
-			return errors.New("interrupted: the instances that serve, or the next that starts, resume the rebuild; byline views status shows what is left")
+			return errors.New("interrupted: the instances that serve, or the next that starts, resume the rebuild; byline views status shows its progress")
 		}
 		return err
 	})

@@ -14,8 +14,7 @@ import (
 
 func TestMain(m *testing.M) { secrettest.Exit(m.Run()) }
 
-// TestProjections_FeedOfFourPartitions: they do not run if they take the feed for one
-// partition.
+// TestProjections_FeedOfFourPartitions: the projections do not run if --feed-partitions is 1.
 func TestProjections_FeedOfFourPartitions(t *testing.T) {
 	log := secrettest.Logger()
 	flags := account.Flags{Data: t.TempDir(), CosmosDatabase: "blog", FeedPartitions: 4}

@@ -13,8 +13,8 @@ const percent = 400
 func configured() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
 // Rarely makes collections rarer (debug.SetGCPercent, 400 instead of Go's 100) until the returned
-// function is called. It is for processes that allocate much and keep little: their heap is small
-// and would be collected many times a second.
+// function is called. It is for processes with a small live heap and a high allocation rate, which
+// would otherwise collect many times a second.
 func Rarely() (restore func()) {
 	if configured() {
 		return func() {}

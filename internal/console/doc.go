@@ -1,3 +1,3 @@
-// Package console is what commands print to stderr: the log, their progress, and the error
-// that ends the process. Results go to stdout and are not its business.
+// Package console writes to stderr: the log, the progress of commands, and the error that ends the
+// process. Commands write their results to stdout themselves.
 package console

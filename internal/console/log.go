@@ -16,7 +16,7 @@ func OneLine(err error) string {
 	text := err.Error()
 	var answer *azcore.ResponseError
 	if errors.As(err, &answer) {
-		// azcore prints a page; before it stands what was tried, and after it other errors.
+		// azcore prints a page: before it is the operation, after it are other errors.
 		head, rest, _ := strings.Cut(text, answer.Error())
 		hint := ""
 		switch answer.StatusCode {
@@ -30,8 +30,7 @@ func OneLine(err error) string {
 	return onOneLine(text)
 }
 
-// onOneLine joins the lines of a text, each once, without the rules that azcore draws between
-// them.
+// onOneLine joins the distinct lines of a text, without the rulers of azcore.
 func onOneLine(text string) string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -43,8 +42,8 @@ func onOneLine(text string) string {
 	return strings.Join(all, "; ")
 }
 
-// NewLog returns a log that writes text to w, and each error on one line: azcore makes a page
-// of an error response of Cosmos DB.
+// NewLog returns a logger that writes text to w, and each error on one line: azcore formats an error
+// response of Cosmos DB as a page.
 func NewLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == "error" {

@@ -32,7 +32,7 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestErrorsInTheLog: of the page that azcore makes of an answer, the log has the lines on one.
+// TestErrorsInTheLog: the page that azcore makes of an error response is one line in the log.
 func TestErrorsInTheLog(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "https://account.example/dbs/blog", nil)
 	answer := runtime.NewResponseError(&http.Response{Status: "503 Unavailable", StatusCode: http.StatusServiceUnavailable, Request: request, Header: http.Header{},

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows on stderr how far a command has come: by bars on a terminal, otherwise by
-// lines of the log, at most one a second for each task. It is for one goroutine; only Log
-// may be used by several.
+// Progress shows the progress of a command on stderr: as bars on a terminal, otherwise as lines of
+// the log, at most one a second for each task. Only Log is safe for concurrent use.
 type Progress struct {
 	Log   *slog.Logger    // writes above the bars
 	lines map[string]line // the last of each task
@@ -31,12 +30,11 @@ type line struct {
 	done bool // the task was complete
 }
 
-// NewProgress returns a Progress, which must be stopped. Where there are no bars, it writes
-// to log.
+// NewProgress returns a Progress; the caller must call Stop. Without a terminal it writes to log.
 func NewProgress(log *slog.Logger, stderr io.Writer) *Progress {
 	m := &Progress{Log: log, lines: map[string]line{}}
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		width, _, _ := term.GetSize(int(f.Fd())) // 0, which is no bound, if it has none
+		width, _, _ := term.GetSize(int(f.Fd())) // 0, which is unbounded, if unknown
 		m.draw(stderr, width)
 	}
 	return m
@@ -65,7 +63,7 @@ func (a aboveBars) Write(line []byte) (int, error) {
 }
 
 // Show shows how much of a task is done; a total of 0 is unknown. behind is the number of
-// changes that a projection has still to apply, 0 for other tasks.
+// changes that a projection has yet to apply, 0 for other tasks.
 func (m *Progress) Show(what string, done, total, behind int64) {
 	if m.bars == nil {
 		last, complete := m.lines[what], total > 0 && done >= total
@@ -98,15 +96,15 @@ func (m *Progress) Show(what string, done, total, behind int64) {
 	t.SetValue(done)
 }
 
-// Follow runs a task, shows how much of a total is done, and returns the task's error. Any
-// goroutine may call the function that do is given.
+// Follow runs a task, shows how much of a total is done, and returns the task's error. The
+// argument of do is safe for concurrent use.
 func (m *Progress) Follow(what string, total int, do func(progress func(done int)) error) error {
 	progress, ended := make(chan int, 1), make(chan error, 1)
 	go func() {
 		ended <- do(func(done int) {
 			select {
 			case progress <- done:
-			default: // a value is being shown; a later one will be
+			default: // a value is pending; a later one follows
 			}
 		})
 	}()
@@ -123,7 +121,7 @@ func (m *Progress) Follow(what string, total int, do func(progress func(done int
 	}
 }
 
-// Stop draws the bars for the last time. It may be called again.
+// Stop draws the bars for the last time. It is idempotent.
 func (m *Progress) Stop() {
 	if m.bars == nil || m.stopped {
 		return

@@ -38,7 +38,7 @@ func TestProgress(t *testing.T) {
 		m.Show("rebuilding", 1_000, 1_000, 0)
 		m.Stop()
 		lines := strings.Split(strings.TrimSpace(err.String()), "\n")
-		// One at once, perhaps some that came a second later, and the last.
+		// The first at once, perhaps one for each second, and the last.
 		if len(lines) < 3 || len(lines) > 20 || !strings.Contains(err.String(), "done=1000 total=1000") || !strings.Contains(err.String(), "behind=7") {
 			t.Errorf("%d lines: %s", len(lines), err.String())
 		}
@@ -49,10 +49,10 @@ func TestProgress(t *testing.T) {
 		m.draw(&screen, 80)
 		m.Show("rebuilding posts", 30, 120, 7)
 		m.Show("reading", 17, 0, 0)
-		m.Log.Warn("something odd", "what", "100%d")
+		m.Log.Warn("a warning", "what", "100%d")
 		m.Show("rebuilding posts", 60, 120, 0)
 		m.Stop()
-		for _, want := range []string{"rebuilding posts", "50.00%", "reading", "17", "something odd", "100%d"} {
+		for _, want := range []string{"rebuilding posts", "50.00%", "reading", "17", "a warning", "100%d"} {
 			if !strings.Contains(screen.String(), want) {
 				t.Errorf("the screen does not show %q: %q", want, screen.String())
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Run parses args, runs the command that they name, and returns the exit status. commands is a
-// struct of kong's; the Run methods of its commands may take a context.Context, a
+// Run parses args, runs the command, and returns the exit status. commands is a kong struct; the Run
+// methods of its commands may take a context.Context, a
 // *slog.Logger, which writes to stderr, and a *kong.Context, which has the writers.
 func Run(ctx context.Context, name string, commands any, args []string, stdout, stderr io.Writer, options ...kong.Option) int {
 	exit := -1

@@ -17,8 +17,8 @@ import (
 	"byline/store/emulator"
 )
 
-// TestEmulatorPartitions: a number of partitions that cannot be is one line, and no
-// emulator.
+// TestEmulatorPartitions: the emulator does not start with an invalid number of partitions, and prints
+// one line.
 func TestEmulatorPartitions(t *testing.T) {
 	for _, n := range []string{"0", "-1", "257", "many"} {
 		ctx, stop := context.WithCancel(context.Background())
@@ -32,8 +32,8 @@ func TestEmulatorPartitions(t *testing.T) {
 	}
 }
 
-// TestEmulatorFlags starts `byline emulator` with partitions, a budget and without
-// syncs, and asks for all three over HTTP.
+// TestEmulatorFlags starts `byline emulator` with --partitions, --rus and --sync=false, and checks all
+// three over HTTP.
 func TestEmulatorFlags(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var log output
@@ -95,8 +95,7 @@ func TestEmulatorFlags(t *testing.T) {
 	}
 }
 
-// TestEmulatorKey: the key of an account in Azure, which may be in the environment of
-// whoever starts an emulator, is not the emulator's.
+// TestEmulatorKey: the emulator does not take the key of an Azure account from COSMOS_KEY.
 func TestEmulatorKey(t *testing.T) {
 	const wellKnown = "the well-known key"
 	other := secrettest.Secret("YW5vdGhlciBrZXkgb2YgYW4gYWNjb3VudA==")
@@ -105,10 +104,10 @@ func TestEmulatorKey(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		"none":                             {want: wellKnown},
-		"COSMOS_KEY -> not read":           {environment: "COSMOS_KEY", want: wellKnown},
-		"BYLINE_EMULATOR_KEY -> the given": {environment: "BYLINE_EMULATOR_KEY", want: "given by --key or BYLINE_EMULATOR_KEY"},
-		"--key -> the given":               {args: []string{"--key", other}, want: "given by --key or BYLINE_EMULATOR_KEY"},
+		"none":                            {want: wellKnown},
+		"COSMOS_KEY -> not read":          {environment: "COSMOS_KEY", want: wellKnown},
+		"BYLINE_EMULATOR_KEY -> that key": {environment: "BYLINE_EMULATOR_KEY", want: "set by --key or BYLINE_EMULATOR_KEY"},
+		"--key -> that key":               {args: []string{"--key", other}, want: "set by --key or BYLINE_EMULATOR_KEY"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.environment != "" {

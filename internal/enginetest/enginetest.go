@@ -9,8 +9,8 @@ import (
 	"byline/store/emulator"
 )
 
-// Open returns an account on an engine in memory of its own, which is closed at the test's
-// end. The engine's logger is set here.
+// Open returns an account on a new engine in memory, which is closed when the test ends. It sets the
+// engine's logger.
 func Open(t testing.TB, engine emulator.Options, o cosmos.Options) *cosmos.Account {
 	t.Helper()
 	engine.Logger = secrettest.Logger()
@@ -22,8 +22,8 @@ func Open(t testing.TB, engine emulator.Options, o cosmos.Options) *cosmos.Accou
 	return Account(t, e, o)
 }
 
-// Account returns an account on an engine. Where it is, its key and, unless the options have
-// another, its transport are set here.
+// Account returns an account on an engine. It sets the endpoint, the key and, unless the options have
+// one, the transport.
 func Account(t testing.TB, engine *emulator.Engine, o cosmos.Options) *cosmos.Account {
 	t.Helper()
 	o.Endpoint, o.Key = engine.Endpoint(), secrettest.Secret(emulator.WellKnownKey)

@@ -1,4 +1,4 @@
-// Package heaptest measures what caches hold on to.
+// Package heaptest measures how much memory caches retain.
 package heaptest
 
 import (
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Bounded fails unless what fill makes and returns takes no more of the heap than limit
-// bytes and a tenth. It takes a quarter of them at least, if it was filled at all.
+// Bounded fails unless the value that fill returns retains between a quarter of limit, in bytes, and
+// limit plus a tenth.
 func Bounded(t *testing.T, limit int64, fill func() (kept any)) {
 	t.Helper()
 	before := used()
@@ -15,7 +15,7 @@ func Bounded(t *testing.T, limit int64, fill func() (kept any)) {
 	took := used() - before
 	t.Logf("%.1f MB", float64(took)/(1<<20))
 	if took > limit*11/10 || took < limit/4 {
-		t.Errorf("%.1f MB, where %d may be", float64(took)/(1<<20), limit>>20)
+		t.Errorf("%.1f MB, limit %d", float64(took)/(1<<20), limit>>20)
 	}
 	runtime.KeepAlive(kept)
 }
@@ -23,7 +23,7 @@ func Bounded(t *testing.T, limit int64, fill func() (kept any)) {
 // used is how much of the heap is in use.
 func used() int64 {
 	runtime.GC()
-	runtime.GC() // what finalizers and pools held goes with the second
+	runtime.GC() // the second frees what finalizers and pools held
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// rules say who may import what, tests excepted. Packages are named by their folders in the
-// module; what is below a folder counts as the folder.
+// rules list the packages that may import a package, tests excepted, by their folders in the module.
+// A folder includes its subfolders.
 var rules = []struct {
-	imported string   // an import path, and what is below it
+	imported string   // an import path, including its subpackages
 	by       []string // folders
 }{
 	{"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos", []string{"store/cosmos", "store/changefeed", "bench"}},

@@ -1,6 +1,5 @@
-// Package jsonpart walks JSON text and finds its parts, without copying them. The text is
-// known to be valid: on text that is not the functions return something, and never read out
-// of bounds.
+// Package jsonpart iterates over the members and elements of JSON text without copying them. The text
+// must be valid: for invalid text the results are unspecified, but no read is out of bounds.
 package jsonpart
 
 import (
@@ -8,7 +7,7 @@ import (
 	"iter"
 )
 
-// SkipSpace returns the index of what follows white space at i.
+// SkipSpace returns the index of the first byte from i on that is not white space.
 func SkipSpace(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' {
 		i++
@@ -16,7 +15,7 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// StringEnd returns the index behind the string that opens, with a quote, at i.
+// StringEnd returns the index after the string whose opening quote is at i.
 func StringEnd(b []byte, i int) int {
 	i++
 	for i < len(b) {
@@ -37,7 +36,7 @@ func StringEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// valueEnd returns the index behind the value that begins at i.
+// valueEnd returns the index after the value that begins at i.
 func valueEnd(b []byte, i int) int {
 	if i >= len(b) {
 		return len(b)
@@ -77,11 +76,11 @@ func valueEnd(b []byte, i int) int {
 // Members iterates over an object.
 type Members struct {
 	Text    []byte
-	At      int  // behind the brace, or the member before
+	At      int  // after the opening brace or the previous member
 	Escaped bool // the last name has escapes
 }
 
-// Next returns a name, without its quotes and still escaped, and its value's span.
+// Next returns the next name, without quotes and still escaped, and the span of its value.
 func (m *Members) Next() (name []byte, start, end int, ok bool) {
 	b := m.Text
 	i := SkipSpace(b, m.At)
@@ -118,8 +117,8 @@ func (m *Members) Next() (name []byte, start, end int, ok bool) {
 	return name, start, end, true
 }
 
-// Closed reports whether the text ends with the object, behind the member that Next returned
-// last: whether there are no more, and it is not cut off.
+// Closed reports whether the object, and with it the text, ends after the member that Next returned
+// last: it has no more members and is not truncated.
 func (m *Members) Closed() bool { return closed(m.Text, m.At, '}') }
 
 func closed(b []byte, at int, with byte) bool {
@@ -130,10 +129,10 @@ func closed(b []byte, at int, with byte) bool {
 // Elements iterates over an array.
 type Elements struct {
 	Text []byte
-	At   int // behind the bracket, or the element before
+	At   int // after the opening bracket or the previous element
 }
 
-// Next returns an element.
+// Next returns the next element.
 func (s *Elements) Next() (raw []byte, ok bool) {
 	i := SkipSpace(s.Text, s.At)
 	if i < len(s.Text) && s.Text[i] == ',' {
@@ -150,7 +149,7 @@ func (s *Elements) Next() (raw []byte, ok bool) {
 	return s.Text[i:end], true
 }
 
-// Closed reports whether the text ends with the array, behind the element that Next returned
+// Closed reports whether the array, and with it the text, ends after the element that Next returned
 // last.
 func (s *Elements) Closed() bool { return closed(s.Text, s.At, ']') }
 
@@ -158,11 +157,11 @@ func (s *Elements) Closed() bool { return closed(s.Text, s.At, ']') }
 type Child struct {
 	Name       []byte // of a member: without its quotes and still escaped
 	Value      []byte
-	Start, End int // where Value stands in the object or array
+	Start, End int // span of Value in the object or array
 }
 
-// Children returns what an object or array holds, in its order. raw is valid JSON,
-// without space before it.
+// Children returns the members of an object or the elements of an array, in order. raw must be valid
+// JSON without leading white space.
 func Children(raw []byte) iter.Seq[Child] {
 	return func(yield func(Child) bool) {
 		if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {

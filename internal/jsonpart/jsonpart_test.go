@@ -34,7 +34,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// What is cut off, or goes on, has no end.
+// TestClosed: truncated text, and text that continues after the value, is not closed.
 func TestClosed(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: true, `[]`: true, `[{"a":"]"}]`: true, `{"a":[1,{}] }`: true, "[1\n]": true,
@@ -59,7 +59,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// What is found is what encoding/json finds, wherever it is.
+// TestChildrenOfAny compares Children with encoding/json.
 func TestChildrenOfAny(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		space := rapid.StringMatching(`[ \t\r\n]{0,2}`)
@@ -72,9 +72,9 @@ func TestChildrenOfAny(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(t, "values") {
 			one := space.Draw(t, "before")
 			if names {
-				one += fmt.Sprintf(`"%d"%s:%s`, i, space.Draw(t, "behind the name"), space.Draw(t, "before the value"))
+				one += fmt.Sprintf(`"%d"%s:%s`, i, space.Draw(t, "after the name"), space.Draw(t, "before the value"))
 			}
-			elements = append(elements, one+value.Draw(t, "value")+space.Draw(t, "behind"))
+			elements = append(elements, one+value.Draw(t, "value")+space.Draw(t, "after"))
 		}
 		text := []byte(open + strings.Join(elements, ",") + end)
 		var got, want []string
@@ -104,7 +104,7 @@ func TestChildrenOfAny(t *testing.T) {
 	})
 }
 
-// FuzzChildren: what is not JSON does no harm, either.
+// FuzzChildren: invalid JSON causes no read out of bounds and no endless loop.
 func FuzzChildren(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":"c"}]}`, `{"a`, `{"a":`, `["\`, `[\"`, `[,,]`, `{"a" 1}`, "[\x00", `{"":}`, `[[[`, `]`} {
 		f.Add([]byte(s))

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 )
 
-// Text is text that must not be shown: it prints, logs and encodes as REDACTED.
+// Text is a secret text: it prints, logs and encodes as REDACTED.
 type Text string
 
 const redacted = "REDACTED"

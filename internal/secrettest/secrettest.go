@@ -1,8 +1,8 @@
-// Package secrettest finds secrets in what servers log, and answer, while they are
-// tested. Tests register the keys and tokens that they use with Secret, log to Logger,
-// and end with Exit, which fails a run that has shown one of them.
+// Package secrettest finds secrets in the logs and responses of servers under test. Tests register
+// the keys and tokens that they use with Secret, log to Logger, and end with Exit, which fails a run
+// that has leaked one of them.
 //
-// It is for tests alone. All of it may be used from any goroutine.
+// It is for tests only, and safe for concurrent use.
 package secrettest
 
 import (
@@ -18,8 +18,8 @@ import (
 	"sync"
 )
 
-// FileVariable is the environment variable with the name of a file to which Secret
-// adds a line for each secret, so that others can look for them, too.
+// FileVariable is the environment variable with the name of a file to which Secret appends each
+// secret, so that other programs can look for them.
 const FileVariable = "BYLINE_TEST_SECRETS"
 
 var (
@@ -28,7 +28,7 @@ var (
 	leaks   []string            // guarded by mu
 )
 
-// token is what every signed token looks like, registered or not.
+// token matches every signed token, registered or not.
 var token = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}`)
 
 // Secret registers a secret and returns it.
@@ -36,7 +36,7 @@ func Secret(secret string) string {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(secret) < 8 || strings.ContainsAny(secret, "\r\n") {
-		return secret // too short to tell, or not the form in which it could be shown
+		return secret // too short to identify, or not logged in this form
 	}
 	for _, form := range []string{secret, url.QueryEscape(secret)} {
 		if secrets[form] {
@@ -57,7 +57,7 @@ func Secret(secret string) string {
 	return secret
 }
 
-// Find returns the secret that a text shows, "" if there is none.
+// Find returns a secret that a text contains, or "".
 func Find(text []byte) string {
 	if found := token.Find(text); found != nil {
 		return string(found)
@@ -72,7 +72,7 @@ func Find(text []byte) string {
 	return ""
 }
 
-// Look remembers a text that shows a secret until Exit.
+// Look records a text that contains a secret, for Exit.
 func Look(text []byte) {
 	if Find(text) == "" {
 		return
@@ -82,7 +82,7 @@ func Look(text []byte) {
 	leaks = append(leaks, string(text))
 }
 
-// Writer looks at what is written to it, as Look does.
+// Writer calls Look for each write.
 var Writer io.Writer = writer{}
 
 type writer struct{}
@@ -92,17 +92,17 @@ func (writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Logger returns a logger of all levels that keeps nothing but what shows a secret.
+// Logger returns a logger of all levels that writes to Writer.
 func Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(Writer, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// Exit ends the process of a test with its status, or with 1 if a secret was shown.
+// Exit ends the process of a test with its status, or with 1 if a secret was leaked.
 func Exit(status int) {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, leak := range leaks {
-		fmt.Fprintf(os.Stderr, "FAIL: a secret was shown: %s\n", leak)
+		fmt.Fprintf(os.Stderr, "FAIL: a secret was leaked: %s\n", leak)
 		status = 1
 	}
 	os.Exit(status)

@@ -8,8 +8,8 @@ import (
 	"byline/internal/servertest"
 )
 
-// TestCollector: the server, and a load, collect garbage later than Go does by default, unless
-// GOGC or GOMEMLIMIT is set; and as before once they have ended.
+// TestCollector: a server and a load raise GOGC, unless GOGC or GOMEMLIMIT is set, and restore it when
+// they end.
 func TestCollector(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	percent := func() int {

@@ -19,15 +19,15 @@ type Config struct {
 	authFlags     `embed:""`
 
 	RUPerRequest     int    `name:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" help:"Request units that an operation may be predicted to cost."`
-	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse what is over that (enforce), or only count and log it (measure)."`
-	RUPerViewer      int    `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that a viewer, or an address from which nobody is signed in, may spend in a minute. Without, there is no limit."`
-	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse what is over that (enforce), or only count and log it (measure)."`
+	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
+	RUPerViewer      int    `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that a viewer, or an address of anonymous clients, may spend in a minute. Default: no limit."`
+	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 
-	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics alone. Without one, /metrics is served on --listen if that is on loopback and there is no --behind-proxy, and not at all otherwise."`
+	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics only. Without one, /metrics is on --listen if that is on loopback and there is no --behind-proxy, and disabled otherwise."`
 
-	Cache int `default:"64" env:"BYLINE_CACHE" help:"Megabytes of memory for what was read and has not changed since. 0: everything is read anew."`
+	Cache int `default:"64" env:"BYLINE_CACHE" help:"Megabytes of the item cache and the response cache; 0 disables both."`
 
-	TrustedDocuments string `env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, all that are valid."`
+	TrustedDocuments string `env:"BYLINE_TRUSTED_DOCUMENTS" placeholder:"FILE" help:"Manifest of the only documents to execute. Without one, every valid document is executed."`
 }
 
 const measure = "measure" // the mode of budgets that refuse nothing
@@ -56,7 +56,7 @@ func (c Config) check() error {
 		return err
 	}
 	if c.BehindProxy != nil && c.AuthIssuer == "" {
-		return errors.New("demo tokens would let anybody in: --behind-proxy needs --auth-issuer and --auth-audience")
+		return errors.New("demo tokens would let any client in: --behind-proxy needs --auth-issuer and --auth-audience")
 	}
 	return nil
 }
@@ -67,8 +67,8 @@ func (c Config) responseCache() int { return c.Cache << 20 / 2 }
 // itemCache returns the bytes of the item cache, which is the rest.
 func (c Config) itemCache() int { return c.Cache<<20 - c.responseCache() }
 
-// demoTokens reports whether demo tokens are accepted, by which anybody can sign in as anybody:
-// only where the server and the data can be reached by nobody but the user of this machine.
+// demoTokens reports whether demo tokens are accepted. A client can sign in as any user with them,
+// so they are accepted only if both the listener and the data are local to this machine.
 func (c Config) demoTokens() bool {
 	return c.AuthIssuer == "" && account.Loopback(c.Listen) && c.Local()
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// boundedListener limits the open connections: all of them to all, and those of one address that
-// is neither loopback nor a trusted proxy's to each. One more is closed, over plain HTTP after a
+// boundedListener limits the open connections: to all in total, and to each per address, loopback
+// and trusted proxies excepted. It closes a connection over a limit, over plain HTTP after a
 // response 503.
 type boundedListener struct {
 	net.Listener
@@ -46,7 +46,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// key returns what connections are counted by; "" if the address has no limit of its own.
+// key returns the key that counts the connections of an address; "" if only the total is limited.
 func (l *boundedListener) key(a net.Addr) string {
 	peer, err := netip.ParseAddrPort(a.String())
 	address := peer.Addr().Unmap()
@@ -56,7 +56,7 @@ func (l *boundedListener) key(a net.Addr) string {
 	return limit.AddressKey(address)
 }
 
-// add counts a connection. It returns false, and does not count, if that would be one too many.
+// add counts a connection. It returns false, and does not count it, if a limit is reached.
 func (l *boundedListener) add(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestConnectionsOfAnAddress: one address has its share of the connections, and not more.
+// TestConnectionsOfAnAddress: one address gets at most its share of the connections.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	l := &boundedListener{all: 20, each: 2, by: map[string]int{}}
 	key := func(s string) string { return l.key(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s))) }
@@ -26,10 +26,10 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 		}
 	}
 	if l.add(key("192.0.2.9:1")) {
-		t.Error("more than all")
+		t.Error("accepts more than the total")
 	}
 	l.remove(key("192.0.2.1:1"))
 	if !l.add(key("192.0.2.1:1")) {
-		t.Error("no room after one is closed")
+		t.Error("refused after one is closed")
 	}
 }

@@ -16,12 +16,12 @@ import (
 type demoBlog struct {
 	blog   *store.Store
 	log    *slog.Logger
-	loaded atomic.Bool // or not needed
+	loaded atomic.Bool // or the store was not empty
 	failed atomic.Bool
 }
 
 // load loads the demo blog if the store is empty, or resumes an interrupted load. It calls ready
-// when the first posts are there, and in any case before it returns.
+// when the first posts are stored, or at the latest when it returns.
 func (d *demoBlog) load(ctx context.Context, ready func()) {
 	defer ready()
 	began := time.Now()
@@ -36,7 +36,7 @@ func (d *demoBlog) load(ctx context.Context, ready func()) {
 		d.loaded.Store(true)
 	case ctx.Err() == nil:
 		d.failed.Store(true)
-		d.log.Error("demo blog not loaded", logError, err)
+		d.log.Error("loading the demo blog failed", logError, err)
 	}
 	if err != nil {
 		return
@@ -59,9 +59,9 @@ func (d *demoBlog) check() check {
 	switch {
 	case c.OK:
 	case d.failed.Load():
-		c.Detail = "the demo blog was not loaded; the log says why"
+		c.Detail = "loading the demo blog failed; see the log"
 	default:
-		c.Detail = "the demo blog is being loaded"
+		c.Detail = "loading the demo blog"
 	}
 	return c
 }

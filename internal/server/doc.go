@@ -5,13 +5,13 @@
 // When its context ends, Run
 //
 //  1. makes /readyz respond 503 and ends subscriptions,
-//  2. accepts no more connections and waits for active requests, ten seconds at most,
+//  2. accepts no more connections and waits up to ten seconds for active requests,
 //  3. stops /metrics,
 //  4. stops the projections, which release their leases, and the load of the demo blog,
 //  5. closes the account, and with it the embedded engine,
 //  6. sends the last traces.
 //
-// What opens an account is byline/internal/account, what executes an operation byline/graph.
+// Package byline/internal/account opens the account, byline/graph executes operations.
 // ShutDown and Address are for other servers of the program. Instances of Run are independent of
 // each other, except that each sets the garbage collector of the process.
 package server

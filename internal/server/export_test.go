@@ -1,6 +1,6 @@
 package server
 
-// Timeouts, so that a test need not wait for the defaults.
+// Timeouts, so that tests can shorten them.
 var (
 	ReadHeaderTimeout = &readHeaderTimeout
 	ReadTimeout       = &readTimeout

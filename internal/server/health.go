@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	readyTimeout   = 2 * time.Second  // of all checks of a probe
+	readyTimeout   = 2 * time.Second  // of a probe, all checks together
 	checkTTL       = time.Second      // how long a result is cached
-	projectionsTTL = 10 * time.Second // the same, of the projections while they are OK: reading their status costs more
+	projectionsTTL = 10 * time.Second // of the projections while they are OK: their status costs more to read
 	leaseAlive     = time.Minute      // after its last renewal; four times the longest expiry of a lease
 	maxLag         = 5 * time.Minute  // of the projections
 )
@@ -40,7 +40,7 @@ type check struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// checker runs some checks at once and caches their results.
+// checker runs a group of checks and caches their results.
 type checker struct {
 	ttl time.Duration // of results that are all OK; checkTTL of others
 	run func(context.Context) []check
@@ -71,36 +71,36 @@ func (c *checker) results(ctx context.Context) []check {
 // are in the metric byline_ready.
 func newHealth(blog *store.Store, r prometheus.Registerer) *health {
 	metric := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "byline_ready",
-		Help: "1 if a check of /readyz was well when it was probed last, and 0 if not."}, []string{"check"})
+		Help: "1 if a check of /readyz was OK in the last probe, 0 if not."}, []string{"check"})
 	r.MustRegister(metric)
 	return &health{metric: metric, checkers: []*checker{
 		{ttl: checkTTL, run: func(ctx context.Context) []check { return []check{checkCosmos(blog.Ready(ctx))} }},
 		{ttl: projectionsTTL, run: func(ctx context.Context) []check {
 			status, err := blog.Projections(ctx)
 			if err != nil {
-				// While it is throttled, reading the status waits.
+				// Reading the status waits while throttled.
 				ok := checkCosmos(err).OK || errors.Is(err, context.DeadlineExceeded)
-				return []check{{"leases", ok, "not known"}, {"lag", ok, "not known"}}
+				return []check{{"leases", ok, "unknown"}, {"lag", ok, "unknown"}}
 			}
-			status = slices.DeleteFunc(status, func(s store.ProjectionStatus) bool { return s.Processor == "usernames" }) // no reader waits for the sweep
+			status = slices.DeleteFunc(status, func(s store.ProjectionStatus) bool { return s.Processor == "usernames" }) // the sweep of usernames delays no reader
 			return []check{checkLeases(status, time.Now()), checkLag(status, time.Now())}
 		}},
 	}}
 }
 
-// checkCosmos checks Cosmos DB by the error of a request. Throttling is OK: to send the requests
-// to other instances would not help.
+// checkCosmos derives the state of Cosmos DB from the error of a request. Throttling is OK: routing
+// requests to other instances would not help.
 func checkCosmos(err error) check {
 	c := check{Name: "cosmos", OK: true}
 	var e *store.Error
 	switch code := store.CodeOf(err); {
 	case code == "":
 	case code == store.Throttled:
-		c.Detail = "Cosmos DB throttles"
+		c.Detail = "Cosmos DB throttles requests"
 	case errors.As(err, &e) && e.Message != "":
 		c.OK, c.Detail = false, e.Message
 	default:
-		c.OK, c.Detail = false, "Cosmos DB does not answer"
+		c.OK, c.Detail = false, "Cosmos DB does not respond"
 	}
 	return c
 }
@@ -114,13 +114,13 @@ func checkLeases(status []store.ProjectionStatus, now time.Time) check {
 		}
 	}
 	if len(status) == 0 {
-		return check{Name: "leases", Detail: "no instance has brought changes to the copies yet"}
+		return check{Name: "leases", Detail: "no instance has applied changes to the projections yet"}
 	}
-	return check{Name: "leases", OK: held == len(status), Detail: fmt.Sprintf("%d of %d feed ranges have an instance that brings their changes to the copies", held, len(status))}
+	return check{Name: "leases", OK: held == len(status), Detail: fmt.Sprintf("%d of %d feed ranges have an instance that applies their changes to the projections", held, len(status))}
 }
 
-// checkLag is OK if no projection lags by more than maxLag. What a rebuild replays does not count:
-// no view waits for it.
+// checkLag is OK if no projection lags by more than maxLag. The replay of a rebuild does not count: it
+// delays no new change.
 func checkLag(status []store.ProjectionStatus, now time.Time) check {
 	worst, rebuilding := time.Duration(0), false
 	for _, r := range status {
@@ -129,9 +129,9 @@ func checkLag(status []store.ProjectionStatus, now time.Time) check {
 			worst = max(worst, now.Sub(r.Since))
 		}
 	}
-	c := check{Name: "lag", OK: worst <= maxLag, Detail: fmt.Sprintf("copies are %d seconds behind", int(worst.Seconds()))}
+	c := check{Name: "lag", OK: worst <= maxLag, Detail: fmt.Sprintf("projections are %d seconds behind", int(worst.Seconds()))}
 	if rebuilding {
-		c.Detail += "; a rebuild is under way"
+		c.Detail += "; a rebuild is in progress"
 	}
 	return c
 }
@@ -150,7 +150,7 @@ func (h *health) stop() {
 
 // ServeHTTP responds 200 if every check is OK and 503 if not, with the checks as JSON.
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The results are cached for other probes, so they do not end with this one.
+	// Other probes use the cached results, so the checks outlive this request.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
 	defer cancel()
 	response := struct {
@@ -178,5 +178,5 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(response) // fails only when the client has gone
+	_ = json.NewEncoder(w).Encode(response) // fails only if the client has disconnected
 }

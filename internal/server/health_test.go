@@ -41,7 +41,7 @@ func (r readiness) failing() map[string]string {
 	return out
 }
 
-func askReady(t testing.TB, h http.Handler) readiness {
+func probeReady(t testing.TB, h http.Handler) readiness {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
@@ -58,7 +58,7 @@ func askReady(t testing.TB, h http.Handler) readiness {
 	return r
 }
 
-// counting passes requests on to an engine and counts them.
+// counting forwards requests to an engine and counts them.
 type counting struct {
 	policy.Transporter
 	n atomic.Int64
@@ -83,23 +83,23 @@ func TestReadiness(t *testing.T) {
 	}
 	without := func(want map[string]string) {
 		t.Helper()
-		if got := askReady(t, newHealth(blog, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
+		if got := probeReady(t, newHealth(blog, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
 			t.Error(cmp.Diff(want, got))
 		}
 	}
 
-	without(map[string]string{"cosmos": "the containers do not exist", "leases": "not known", "lag": "not known"})
+	without(map[string]string{"cosmos": "the containers do not exist", "leases": "unknown", "lag": "unknown"})
 	if err := blog.Provision(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	without(map[string]string{"leases": "no instance has brought changes to the copies yet"})
+	without(map[string]string{"leases": "no instance has applied changes to the projections yet"})
 
 	running, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- blog.Run(running) }()
 	h := newHealth(blog, prometheus.NewRegistry())
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		r := askReady(t, h)
+		r := probeReady(t, h)
 		if r.code == http.StatusOK && slices.ContainsFunc(r.Checks, func(c check) bool { return strings.HasPrefix(c.Detail, "2 of 2 feed ranges") }) {
 			break
 		}
@@ -107,12 +107,12 @@ func TestReadiness(t *testing.T) {
 			t.Fatalf("not ready: %+v", r)
 		}
 	}
-	if r := askReady(t, h); len(r.Checks) != 3 {
+	if r := probeReady(t, h); len(r.Checks) != 3 {
 		t.Errorf("%+v", r.Checks)
 	}
 	demo := &demoBlog{blog: blog, log: secrettest.Logger()}
 	h.add(demo.check)
-	if got, want := askReady(t, h).failing(), map[string]string{"demo": "the demo blog is being loaded"}; !cmp.Equal(got, want) {
+	if got, want := probeReady(t, h).failing(), map[string]string{"demo": "loading the demo blog"}; !cmp.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
 	}
 	demo.load(t.Context(), func() {})
@@ -125,15 +125,15 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Probes do not each ask.
+	// Probes share cached results.
 	before := wire.n.Load()
 	for range 1000 {
-		askReady(t, h)
+		probeReady(t, h)
 	}
-	if asked := wire.n.Load() - before; asked > 100 {
-		t.Errorf("1000 probes made %d requests", asked)
+	if sent := wire.n.Load() - before; sent > 100 {
+		t.Errorf("1000 probes made %d requests", sent)
 	}
-	without(map[string]string{"leases": "0 of 2 feed ranges have an instance that brings their changes to the copies"})
+	without(map[string]string{"leases": "0 of 2 feed ranges have an instance that applies their changes to the projections"})
 
 	engine.Inject(func(emulator.Operation) emulator.Fault {
 		return emulator.Fault{Status: http.StatusTooManyRequests}
@@ -142,9 +142,9 @@ func TestReadiness(t *testing.T) {
 	engine.Inject(func(emulator.Operation) emulator.Fault {
 		return emulator.Fault{Status: http.StatusServiceUnavailable}
 	})
-	without(map[string]string{"cosmos": "Cosmos DB does not answer", "leases": "not known", "lag": "not known"})
+	without(map[string]string{"cosmos": "Cosmos DB does not respond", "leases": "unknown", "lag": "unknown"})
 	h.stop()
-	if got := askReady(t, h).failing(); got["process"] != "stopping" {
+	if got := probeReady(t, h).failing(); got["process"] != "stopping" {
 		t.Error(got)
 	}
 }
@@ -161,14 +161,14 @@ func TestHealth_ProjectionsLagOrHaveNoOwner(t *testing.T) {
 		status      []store.ProjectionStatus
 		leases, lag bool
 	}{
-		"all is well":                    {[]store.ProjectionStatus{well, well}, true, true},
-		"a range without an owner":       {[]store.ProjectionStatus{well, one("", ago(time.Second), time.Time{}, 0)}, false, true},
-		"a range whose owner has died":   {[]store.ProjectionStatus{well, one("b", ago(2*time.Minute), time.Time{}, 0)}, false, true},
-		"a clock that is behind":         {[]store.ProjectionStatus{one("a", ago(-time.Minute), ago(-time.Minute), 0)}, true, true},
-		"a range that is a little late":  {[]store.ProjectionStatus{well, one("b", now, ago(time.Minute), 0)}, true, true},
-		"a range that is far behind":     {[]store.ProjectionStatus{well, one("b", now, ago(10*time.Minute), 0)}, true, false},
-		"a range that is rebuilt":        {[]store.ProjectionStatus{well, one("b", now, ago(100*time.Hour), 7)}, true, true},
-		"a range that was never handled": {nil, false, true},
+		"all healthy -> ok":         {[]store.ProjectionStatus{well, well}, true, true},
+		"no owner -> leases":        {[]store.ProjectionStatus{well, one("", ago(time.Second), time.Time{}, 0)}, false, true},
+		"expired lease -> leases":   {[]store.ProjectionStatus{well, one("b", ago(2*time.Minute), time.Time{}, 0)}, false, true},
+		"clock behind -> ok":        {[]store.ProjectionStatus{one("a", ago(-time.Minute), ago(-time.Minute), 0)}, true, true},
+		"a minute behind -> ok":     {[]store.ProjectionStatus{well, one("b", now, ago(time.Minute), 0)}, true, true},
+		"ten minutes behind -> lag": {[]store.ProjectionStatus{well, one("b", now, ago(10*time.Minute), 0)}, true, false},
+		"rebuilding -> ok":          {[]store.ProjectionStatus{well, one("b", now, ago(100*time.Hour), 7)}, true, true},
+		"no leases -> leases":       {nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			leases, lag := checkLeases(tt.status, now), checkLag(tt.status, now)

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// How long clients may take; variables so that a test need not wait for it.
+// Timeouts of requests; variables, so that tests can shorten them.
 var (
-	readHeaderTimeout = 10 * time.Second // for a request's header to arrive
-	readTimeout       = 30 * time.Second // for all of a request to arrive
-	writeTimeout      = 90 * time.Second // for a request to arrive and execute, and its response to be read
+	readHeaderTimeout = 10 * time.Second // to receive a request's header
+	readTimeout       = 30 * time.Second // to receive a whole request
+	writeTimeout      = 90 * time.Second // to receive and execute a request and write its response
 	idleTimeout       = 2 * time.Minute  // between requests
-	shutdownTimeout   = 10 * time.Second // for active requests, once the server is told to stop
+	shutdownTimeout   = 10 * time.Second // grace period of active requests at shutdown
 )
 
 // newServer returns the server of GraphQL, with its limits.
@@ -33,14 +33,14 @@ func (g *gateway) newServer(handler http.Handler) *http.Server {
 }
 
 // ShutDown stops servers, also after ctx has ended. Active requests have ten seconds to finish
-// and are then cut off, which is no error.
+// and are then aborted, which is not an error.
 func ShutDown(ctx context.Context, log *slog.Logger, servers ...*http.Server) (err error) {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	for _, s := range servers {
 		serr := s.Shutdown(grace)
 		if errors.Is(serr, context.DeadlineExceeded) {
-			log.Warn("requests were cut off")
+			log.Warn("requests aborted after the grace period")
 			serr = s.Close()
 		}
 		err = errors.Join(err, serr)
@@ -48,8 +48,8 @@ func ShutDown(ctx context.Context, log *slog.Logger, servers ...*http.Server) (e
 	return err
 }
 
-// Address returns where clients on this machine reach a listener: the host of the address that
-// was given, localhost if that is unspecified, and the port that the listener got.
+// Address returns the address at which clients on this machine reach a listener: the host of listen,
+// localhost if that is unspecified, and the port of got.
 func Address(listen string, got net.Addr) string {
 	host, _, err := net.SplitHostPort(listen)
 	_, port, err2 := net.SplitHostPort(got.String())

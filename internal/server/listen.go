@@ -11,17 +11,17 @@ import (
 	"byline/internal/account"
 )
 
-// listenFlags say where the server listens, for whom, and the limits of its clients.
+// listenFlags configure the listener, TLS, proxies, origins and client limits.
 type listenFlags struct {
 	Listen      string         `default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
-	TLSCert     string         `name:"tls-cert" env:"BYLINE_TLS_CERT" placeholder:"FILE" help:"Certificate chain, as PEM. A renewed one is picked up. Without one, plain HTTP: on loopback, or behind a proxy."`
-	TLSKey      string         `name:"tls-key" env:"BYLINE_TLS_KEY" placeholder:"FILE" help:"The certificate's key, as PEM."`
-	BehindProxy []addressRange `env:"BYLINE_BEHIND_PROXY" placeholder:"CIDR" help:"Networks of the proxies in front of this server, which speak TLS with clients and say where these are in X-Forwarded-For or Forwarded."`
-	CORSOrigins []string       `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN" help:"Origins whose pages may use this server, WebSockets included. Without, none but its own and, with demo tokens, those of this machine."`
+	TLSCert     string         `name:"tls-cert" env:"BYLINE_TLS_CERT" placeholder:"FILE" help:"Certificate chain, PEM. A renewed file is used without a restart. Without one, plain HTTP, on loopback or behind a proxy only."`
+	TLSKey      string         `name:"tls-key" env:"BYLINE_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
+	BehindProxy []addressRange `env:"BYLINE_BEHIND_PROXY" placeholder:"CIDR" help:"Networks of the proxies that terminate TLS and send the client's address in X-Forwarded-For or Forwarded."`
+	CORSOrigins []string       `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN" help:"Origins whose pages may use this server, WebSockets included. The server's own origin is always allowed and, with demo tokens, those of this machine."`
 
-	RequestsPerViewer  *int `env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of somebody who is signed in; 0 for no limit. Default: 50, and no limit with demo tokens."`
-	RequestsPerAddress *int `env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address, but loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
-	MaxConnections     int  `default:"20000" env:"BYLINE_MAX_CONNECTIONS" help:"Connections at a time."`
+	RequestsPerViewer  *int `env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of a viewer; 0 for no limit. Default: 50, and no limit with demo tokens."`
+	RequestsPerAddress *int `env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address other than loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
+	MaxConnections     int  `default:"20000" env:"BYLINE_MAX_CONNECTIONS" help:"Concurrent connections."`
 }
 
 // Defaults without demo tokens, in requests a second.
@@ -30,7 +30,7 @@ const (
 	requestsPerAddress = 200
 )
 
-// addressRange is a range of addresses, or one.
+// addressRange is a network in CIDR notation, or a single address.
 type addressRange netip.Prefix
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -60,8 +60,8 @@ func (c listenFlags) checkListen() error {
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("--tls-cert and --tls-key are needed together")
 	case c.TLSCert == "" && c.BehindProxy == nil && !account.Loopback(c.Listen):
-		return errors.New("plain HTTP would let anybody on the way read tokens: without --tls-cert and --tls-key, " +
-			"--listen must be on loopback, or --behind-proxy name the proxies that speak TLS with clients")
+		return errors.New("plain HTTP would expose tokens on the network: without --tls-cert and --tls-key, " +
+			"--listen must be on loopback, or --behind-proxy name the proxies that terminate TLS")
 	case c.MaxConnections < 1:
 		return errors.New("--max-connections must be at least 1")
 	}
@@ -73,12 +73,12 @@ func (c listenFlags) checkListen() error {
 	return nil
 }
 
-// limit sets the options of the handler. strangers reports whether others than the user of this
-// machine can reach the server.
-func (c listenFlags) limit(o *graph.Options, strangers bool) {
-	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, !strangers, true
+// limit sets the origins, proxies and request rates of the handler. public reports whether clients
+// on other machines can reach the server.
+func (c listenFlags) limit(o *graph.Options, public bool) {
+	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, !public, true
 	o.TrustedProxies = c.proxies()
-	if strangers {
+	if public {
 		o.RequestsPerViewer, o.RequestsPerAddress = requestsPerViewer, requestsPerAddress
 	}
 	if c.RequestsPerViewer != nil {

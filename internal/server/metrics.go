@@ -17,8 +17,8 @@ func metricsHandler(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
-// serveMetrics serves /metrics until the returned function is called: on the metrics listener, or
-// without one on beside, if only this machine can reach that, and not through a proxy.
+// serveMetrics serves /metrics until the returned function is called: on the metrics listener or,
+// without one, on beside if that is on loopback and there is no proxy.
 func (g *gateway) serveMetrics(beside *http.ServeMux) (stop func()) {
 	metrics, listener := metricsHandler(g.account.Metrics), g.metricsListener
 	if listener == nil {
@@ -34,12 +34,12 @@ func (g *gateway) serveMetrics(beside *http.ServeMux) (stop func()) {
 	go func() {
 		defer close(served)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			g.log.Error("metrics are not served any more", logError, err)
+			g.log.Error("serving metrics failed", logError, err)
 		}
 	}()
 	g.log.Info("metrics", logURL, "http://"+Address(g.MetricsListen, listener.Addr())+"/metrics")
 	return func() {
-		_ = server.Close() // a scrape under way may fail
+		_ = server.Close() // an active scrape may fail
 		<-served
 	}
 }

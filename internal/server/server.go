@@ -34,7 +34,7 @@ const (
 // startTimeout is for reaching and provisioning Cosmos DB.
 const startTimeout = 30 * time.Second
 
-// gateway is what Run starts. Its steps run in the order of Run and set the fields below them.
+// gateway is the state of Run. Each step sets the fields below its name.
 type gateway struct {
 	Config
 	log       *slog.Logger
@@ -45,11 +45,11 @@ type gateway struct {
 	// configure
 	certificates *tls.Config       // nil for plain HTTP
 	provider     *auth.OIDC        // nil with demo tokens
-	trusted      *document.Trusted // nil if every document is executed
+	trusted      *document.Trusted // nil if every valid document is executed
 
 	// listen
 	listener        net.Listener
-	metricsListener net.Listener // nil if metrics have no address of their own
+	metricsListener net.Listener // nil without --metrics-listen
 
 	// open
 	traces     traces
@@ -62,8 +62,8 @@ type gateway struct {
 	health *health
 }
 
-// Run serves until ctx ends, and then stops as the package comment says. It returns nil if ctx
-// ended it. listening, if it is not nil, is called with the address when connections are
+// Run serves until ctx ends, and then stops in the order of the package comment. It returns nil if it
+// stopped because ctx ended. listening, if it is not nil, is called with the address when connections are
 // accepted.
 func Run(ctx context.Context, c Config, log *slog.Logger, listening func(net.Addr)) (err error) {
 	g := &gateway{Config: c, log: log, listening: listening}
@@ -86,10 +86,10 @@ func Run(ctx context.Context, c Config, log *slog.Logger, listening func(net.Add
 	return nil
 }
 
-// onClose registers what close does.
+// onClose registers a function that close calls.
 func (g *gateway) onClose(f func()) { g.closers = append(g.closers, f) }
 
-// close undoes the steps, the last first.
+// close calls the registered functions, the last first.
 func (g *gateway) close() error {
 	for _, f := range slices.Backward(g.closers) {
 		f()
@@ -117,8 +117,8 @@ func (g *gateway) listen(context.Context) (err error) {
 	if g.listener, err = net.Listen("tcp", g.Listen); err != nil {
 		return err
 	}
-	g.onClose(func() { _ = g.listener.Close() })                         // its server may have closed it
-	if g.demoTokens() && !account.Loopback(g.listener.Addr().String()) { // whatever the name resolves to
+	g.onClose(func() { _ = g.listener.Close() })                         // may already be closed by its server
+	if g.demoTokens() && !account.Loopback(g.listener.Addr().String()) { // the host name may resolve to another address
 		return errDemoTokens
 	}
 	if g.MetricsListen == "" {
@@ -131,7 +131,7 @@ func (g *gateway) listen(context.Context) (err error) {
 	return nil
 }
 
-// openBlog opens the account and the blog on it, without a request.
+// openBlog opens the account and the store on it. It makes no request.
 func (g *gateway) openBlog(ctx context.Context) (err error) {
 	g.log.Info("data is in "+g.Location(), logDatabase, g.CosmosDatabase)
 	g.account, err = g.Open(ctx, g.log, account.Options{Cache: g.itemCache(), Tracing: g.traces.azure()})
@@ -160,7 +160,7 @@ func (g *gateway) openHandler(ctx context.Context) (err error) {
 	return err
 }
 
-// provision creates the containers and fills the feed, unless they are there.
+// provision creates the containers and fills the feed where they are missing.
 func (g *gateway) provision(ctx context.Context) error {
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -168,14 +168,14 @@ func (g *gateway) provision(ctx context.Context) error {
 	if err == nil {
 		err = g.blog.FillFeed(start)
 	}
-	if err == nil || ctx.Err() != nil { // stopped before it served
+	if err == nil || ctx.Err() != nil { // stopped while starting
 		return nil
 	}
 	return fmt.Errorf("%s: %w", g.account.Where, err)
 }
 
-// start starts what runs beside requests: the projections, the load of the demo blog, whose
-// first posts it waits for, and the refresh of the identity provider's keys.
+// start starts the background work: the projections, the load of the demo blog, whose first posts it
+// waits for, and the refresh of the identity provider's keys.
 func (g *gateway) start(ctx context.Context) error {
 	g.health = newHealth(g.blog, g.account.Metrics)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -195,13 +195,13 @@ func (g *gateway) start(ctx context.Context) error {
 		firstPosts := make(chan struct{})
 		background.Go(func() { demo.load(running, sync.OnceFunc(func() { close(firstPosts) })) })
 		select {
-		case <-firstPosts: // so that the first query finds something
+		case <-firstPosts: // so that the first query returns posts
 		case <-ctx.Done():
 			return nil
 		}
 	}
 	if g.provider != nil {
-		background.Go(func() { _ = g.provider.Run(running) }) // its only error is that of its context
+		background.Go(func() { _ = g.provider.Run(running) }) // returns only the error of its context
 		g.health.add(func() check { return checkProvider(g.provider.Ready()) })
 	}
 	return nil
@@ -228,7 +228,7 @@ func (g *gateway) serve(ctx context.Context) error {
 	g.health.stop()
 	g.endStreams()
 	err := ShutDown(ctx, g.log, server)
-	endRequests() // of those that were cut off
+	endRequests() // of aborted requests
 	g.handler.Wait()
 	if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
 		err = errors.Join(err, serr)
@@ -236,7 +236,7 @@ func (g *gateway) serve(ctx context.Context) error {
 	return err
 }
 
-// routes returns the handler of every path but /metrics.
+// routes returns the handler of all paths except /metrics.
 func (g *gateway) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("/", g.hosts(g.handler))
@@ -245,7 +245,7 @@ func (g *gateway) routes() *http.ServeMux {
 	return mux
 }
 
-// announce tells where the server listens and how clients sign in.
+// announce logs where the server listens and how clients sign in.
 func (g *gateway) announce() {
 	address := g.listener.Addr()
 	root := g.scheme() + "://" + Address(g.Listen, address)

@@ -10,16 +10,16 @@ import (
 	"byline/internal/account"
 )
 
-// authFlags say whose tokens sign in.
+// authFlags configure how bearer tokens are verified.
 type authFlags struct {
 	AuthIssuer   string `env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
-	AuthAudience string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"The audience that the tokens must be for."`
+	AuthAudience string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"Audience that the tokens must have."`
 
-	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"The role of those who may delete what others wrote. Without one, nobody may."`
-	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"The claim of the tokens with the roles; one inside others, by their names joined by dots."`
+	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"Role that may delete posts and comments of others. Without one, there are no moderators."`
+	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"Claim with the roles; a nested one by its path with dots."`
 }
 
-var errDemoTokens = errors.New("demo tokens would let anybody in: without --auth-issuer and --auth-audience, both --listen and --cosmos-endpoint must be on loopback")
+var errDemoTokens = errors.New("demo tokens would let any client in: without --auth-issuer and --auth-audience, both --listen and --cosmos-endpoint must be on loopback")
 
 // checkAuth checks authFlags.
 func (c Config) checkAuth() error {
@@ -32,7 +32,7 @@ func (c Config) checkAuth() error {
 		return errDemoTokens
 	}
 	if u, err := url.Parse(c.AuthIssuer); err == nil && c.AuthIssuer != "" && u.Scheme != "https" && !(u.Scheme == "http" && account.Loopback(u.Host)) {
-		return errors.New("--auth-issuer must be an https address: who can change the provider's answers can sign in as anybody")
+		return errors.New("--auth-issuer must be an https address: an attacker who can change the provider's responses can sign in as any user")
 	}
 	return nil
 }
@@ -50,29 +50,29 @@ func (c authFlags) newProvider() (*auth.OIDC, error) {
 	return provider, nil
 }
 
-// hosts refuses, with demo tokens, requests for other hosts than this machine: those of a page
-// that rebinds its DNS name to loopback, or of a proxy that lets others in.
+// hosts refuses requests with a Host other than loopback if demo tokens are accepted: they come from
+// a page that rebinds its DNS name to loopback, or through a proxy that remote clients can reach.
 func (c Config) hosts(next http.Handler) http.Handler {
 	if !c.demoTokens() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !account.Loopback(r.Host) {
-			http.Error(w, "with demo tokens, only requests for localhost are answered", http.StatusMisdirectedRequest)
+			http.Error(w, "with demo tokens, only requests for localhost are served", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// checkProvider is OK while keys of the provider are known: most tokens can be verified without
-// new ones, and other instances are no better off.
+// checkProvider is OK while keys of the provider are known: most tokens can be verified with them,
+// and routing requests to another instance would not help.
 func checkProvider(known bool, err error) check {
 	c := check{Name: "identity", OK: known}
 	if err != nil {
-		c.Detail = "the identity provider does not answer"
+		c.Detail = "the identity provider does not respond"
 		if known {
-			c.Detail += "; the keys that are known go on working"
+			c.Detail += "; tokens signed with known keys are still accepted"
 		}
 	}
 	return c

@@ -23,9 +23,8 @@ const (
 	createPost = `mutation($title: String!, $content: String!) { createPost(input: {title: $title, content: $content}) { post { id } } }`
 )
 
-// TestRequestsAreCutOff: requests that are active when the grace period ends are cut off, and the
-// exit status is 0.
-func TestRequestsAreCutOff(t *testing.T) {
+// TestShutdown_GracePeriodEnds: requests that are still active are aborted, and the exit status is 0.
+func TestShutdown_GracePeriodEnds(t *testing.T) {
 	before := *server.ShutdownTimeout
 	*server.ShutdownTimeout = 10 * time.Millisecond
 	t.Cleanup(func() { *server.ShutdownTimeout = before })
@@ -33,7 +32,7 @@ func TestRequestsAreCutOff(t *testing.T) {
 		t.Run(command[0], func(t *testing.T) {
 			s := servertest.Start(t, append(command, "--data", t.TempDir())...)
 			c := servertest.BeginRequest(t, s.Root)
-			if status := s.Stop(); status != 0 || !strings.Contains(s.Log.String(), `msg="requests were cut off"`) {
+			if status := s.Stop(); status != 0 || !strings.Contains(s.Log.String(), `msg="requests aborted after the grace period"`) {
 				t.Errorf("exit status %d: %s", status, s.Log)
 			}
 			if rest, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
@@ -43,15 +42,15 @@ func TestRequestsAreCutOff(t *testing.T) {
 	}
 }
 
-// TestSlowBodies opens connections on which a body arrives a byte at a time, and never ends. They
-// get a response 408 and are closed; other clients are served meanwhile.
+// TestSlowBodies opens connections that send an endless body, a byte at a time. They get a response
+// 408 and are closed; other clients are served meanwhile.
 func TestSlowBodies(t *testing.T) {
 	before := *server.ReadTimeout
 	*server.ReadTimeout = 2 * time.Second
-	t.Cleanup(func() { *server.ReadTimeout = before }) // after the server's end
+	t.Cleanup(func() { *server.ReadTimeout = before }) // after the server has stopped
 	s := servertest.Start(t, "--data", t.TempDir(), "--no-demo")
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
-	answers := make(chan error)
+	closed := make(chan error)
 	const slow = 50
 	for range slow {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.Root, "http://"))
@@ -70,14 +69,14 @@ func TestSlowBodies(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		}()
-		go func() { answers <- cutOff(c) }()
+		go func() { closed <- awaitTimeout(c) }()
 	}
 	for left := slow; left > 0; {
 		if got := servertest.At(t, s.Do("ada", `{ viewer { username } }`, nil), "viewer.username"); got != "ada" {
 			t.Errorf("another client gets %v", got)
 		}
 		select {
-		case err := <-answers:
+		case err := <-closed:
 			left--
 			if err != nil {
 				t.Error(err)
@@ -87,23 +86,23 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// cutOff waits for the end of the connection, before which there is a response, unless a reset
+// awaitTimeout reads the connection to its end and checks for a response 408, unless a reset
 // overtakes it.
-func cutOff(c net.Conn) error {
+func awaitTimeout(c net.Conn) error {
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		return err
 	}
-	answer, err := io.ReadAll(c)
+	response, err := io.ReadAll(c)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errors.New("not cut off")
+		return errors.New("not closed")
 	}
-	if err == nil && !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 ")) {
-		return fmt.Errorf("cut off with %.300q", answer)
+	if err == nil && !bytes.HasPrefix(response, []byte("HTTP/1.1 408 ")) {
+		return fmt.Errorf("closed after %.300q", response)
 	}
 	return nil
 }
 
-// TestSlowClients: connections are closed whose client is slow to send a header or the next
+// TestSlowClients: the server closes a connection whose client is slow to send a header or the next
 // request, or to read a response. Other clients are served meanwhile.
 func TestSlowClients(t *testing.T) {
 	before := []time.Duration{*server.ReadHeaderTimeout, *server.WriteTimeout, *server.IdleTimeout}
@@ -125,7 +124,7 @@ func TestSlowClients(t *testing.T) {
 
 	header := s.Dial("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
 	idle := s.Dial("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	answer := s.Dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(query), query))
+	unread := s.Dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(query), query))
 	if code, _ := servertest.Status(t, idle); code != http.StatusOK {
 		t.Errorf("%d", code)
 	}
@@ -138,11 +137,11 @@ func TestSlowClients(t *testing.T) {
 		}
 	}
 	time.Sleep(*server.WriteTimeout) // without reading
-	if err := answer.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := unread.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	got, err := io.Copy(io.Discard, answer)
+	got, err := io.Copy(io.Discard, unread)
 	if errors.Is(err, os.ErrDeadlineExceeded) || got > 20_000_000 {
-		t.Errorf("%d bytes of an answer of 24 MB, %v", got, err)
+		t.Errorf("%d bytes of a response of 24 MB, %v", got, err)
 	}
 }

@@ -21,19 +21,19 @@ func (c listenFlags) loadTLS(log *slog.Logger) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: k.current}, nil
 }
 
-// keyPair is a certificate and its key, whose files may be replaced while it is in use. It is safe
-// for concurrent use.
+// keyPair is a certificate and its key. Their files may be replaced at any time. It is safe for
+// concurrent use.
 type keyPair struct {
 	cert, key string // files
 	log       *slog.Logger
 
 	mu     sync.Mutex
 	loaded *tls.Certificate // guarded by mu
-	of     [2]time.Time     // guarded by mu; modification times of the files that were tried last
+	of     [2]time.Time     // guarded by mu; modification times of the files loaded last
 }
 
-// current implements tls.Config.GetCertificate. While the files are not a pair, it returns the
-// last pair: certificate and key are not replaced at the same moment.
+// current implements tls.Config.GetCertificate. While the files do not match, since certificate and
+// key are not replaced at the same moment, it returns the last pair that did.
 func (k *keyPair) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,16 +18,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// flushTimeout is for the last traces, when told to stop.
+// flushTimeout is for sending the last traces at shutdown.
 const flushTimeout = 5 * time.Second
 
-// traces are recorded by provider, nil if there are none, until flush has sent the last ones.
+// traces has the provider of tracers, nil if tracing is off; flush sends the last traces.
 type traces struct {
 	provider trace.TracerProvider
 	flush    func()
 }
 
-// openTraces makes g.traces, and has the log name the trace of each line.
+// openTraces sets g.traces and adds trace ids to the log.
 func (g *gateway) openTraces(ctx context.Context) (err error) {
 	if g.traces, err = newTraces(ctx, g.log); err != nil || g.traces.provider == nil {
 		return err
@@ -37,8 +37,8 @@ func (g *gateway) openTraces(ctx context.Context) (err error) {
 	return nil
 }
 
-// newTraces follows the environment variables of OpenTelemetry. Without an endpoint there are no
-// traces.
+// newTraces configures tracing from the environment variables of OpenTelemetry. Without an endpoint,
+// tracing is off.
 func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 	off := traces{}
 	if first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") == "" ||
@@ -46,7 +46,7 @@ func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 		return off, nil
 	}
 	if p := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); p != "" && p != "http/protobuf" {
-		return off, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: traces go by http/protobuf alone", p)
+		return off, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is supported", p)
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			log.Warn("the last traces are lost", logError, err)
+			log.Warn("the last traces were not sent", logError, err)
 		}
 	}}, nil
 }
@@ -77,8 +77,8 @@ func first(names ...string) string {
 	return ""
 }
 
-// azure returns the tracing of azcosmos: spans of what it does for a sampled request, and none of
-// background work, which polls all the time.
+// azure returns the tracing provider of azcosmos. It records requests of a sampled operation, and not
+// those of background work, which polls all the time.
 func (t traces) azure() tracing.Provider {
 	if t.provider == nil {
 		return tracing.Provider{}
@@ -99,7 +99,7 @@ func azureSpan(span trace.Span) tracing.Span {
 	return tracing.NewSpan(tracing.SpanImpl{
 		End:           func() { span.End() },
 		SetAttributes: func(all ...tracing.Attribute) { span.SetAttributes(azureAttributes(all)...) },
-		SetStatus: func(s tracing.SpanStatus, _ string) { // whose description quotes the response
+		SetStatus: func(s tracing.SpanStatus, _ string) { // the description quotes the response, so it is dropped
 			if s == tracing.SpanStatusError {
 				span.SetStatus(codes.Error, "")
 			}
@@ -112,8 +112,8 @@ var spanKinds = map[tracing.SpanKind]trace.SpanKind{
 	tracing.SpanKindClient:   trace.SpanKindClient,
 }
 
-// azureRecorded are the attributes that are recorded. The URL is not one of them: it contains
-// ids, and so usernames.
+// azureRecorded are the attributes that are recorded. The URL is excluded: it contains ids, and so
+// usernames.
 var azureRecorded = map[string]bool{
 	"db.system": true, "db.namespace": true, "db.collection.name": true, "db.operation.name": true,
 	"db.cosmosdb.connection_mode": true, "db.cosmosdb.request_charge": true, "db.cosmosdb.status_code": true,

@@ -84,7 +84,7 @@ func Start(t testing.TB, args ...string) *Instance {
 	return i
 }
 
-// WaitReady waits until /readyz is 200, which includes that the demo blog is complete.
+// WaitReady waits until /readyz responds 200, and so until the demo blog is complete.
 func (i *Instance) WaitReady() {
 	i.T.Helper()
 	Eventually(i.T, func() error {
@@ -166,8 +166,7 @@ func (i *Instance) Do(user, query string, variables map[string]any) map[string]a
 	return out.Data
 }
 
-// Find walks into a response: names and indexes, separated by dots. It returns nil for what is
-// not there.
+// Find returns the value at a path of names and indexes, separated by dots; nil if there is none.
 func Find(v any, path string) any {
 	for _, step := range strings.Split(path, ".") {
 		switch have := v.(type) {
@@ -186,7 +185,7 @@ func Find(v any, path string) any {
 	return v
 }
 
-// At is Find for what must be there.
+// At is Find for a value that must exist.
 func At(t testing.TB, v any, path string) any {
 	t.Helper()
 	found := Find(v, path)
@@ -210,7 +209,7 @@ func Eventually(t testing.TB, check func() error) {
 	}
 }
 
-// Output collects what a process prints, and looks for secrets in it. It is safe for concurrent
+// Output collects the output of a process and looks for secrets in it. It is safe for concurrent
 // use; the zero value is empty.
 type Output struct {
 	mu sync.Mutex

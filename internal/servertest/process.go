@@ -17,7 +17,7 @@ import (
 
 const programVariable = "BYLINE_TEST_MAIN"
 
-// IsProgram reports whether this process is one that Command or StartProcess has made.
+// IsProgram reports whether this process was started by Command or StartProcess.
 func IsProgram() bool { return os.Getenv(programVariable) != "" }
 
 // Process is a server as a process of its own.
@@ -54,13 +54,13 @@ func StartProcess(t testing.TB, args ...string) *Process {
 	return p
 }
 
-// Kill is kill -9.
+// Kill sends SIGKILL and waits for the end of the process.
 func (p *Process) Kill() {
 	_ = p.Cmd.Process.Kill()
 	_ = p.Cmd.Wait()
 }
 
-// BeginRequest returns the connection of a request whose body the server waits for.
+// BeginRequest sends the header of a request, waits for 100 Continue, and returns the connection.
 func BeginRequest(t testing.TB, root string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(root, "http://"))
@@ -75,7 +75,7 @@ func BeginRequest(t testing.TB, root string) net.Conn {
 	return c
 }
 
-// Status reads a response and returns its status and header; 0 if the connection ends without.
+// Status reads a response and returns its status and header; 0 if the connection ends before one.
 func Status(t testing.TB, c net.Conn) (int, http.Header) {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -83,7 +83,7 @@ func Status(t testing.TB, c net.Conn) (int, http.Header) {
 	}
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatal("neither answered nor cut off")
+		t.Fatal("neither a response nor the end of the connection")
 	}
 	if err != nil {
 		return 0, nil
