@@ -32,7 +32,7 @@ func runArticle(t *testing.T, want int, args ...string) string {
 	return out.String() + log.String()
 }
 
-// TestBenchArticle runs it on an engine of its own, of which nothing is left.
+// TestBenchArticle runs `bench article` on a temporary engine, and checks that its files are deleted.
 func TestBenchArticle(t *testing.T) {
 	temp, charts := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -50,7 +50,7 @@ func TestBenchArticle(t *testing.T) {
 	}
 }
 
-// TestBenchGrowth runs it twice on data that stay.
+// TestBenchGrowth runs `bench growth` twice in the same data directory.
 func TestBenchGrowth(t *testing.T) {
 	data := t.TempDir()
 	for range 2 {
@@ -70,22 +70,22 @@ func TestBenchGrowth(t *testing.T) {
 	}
 }
 
-// TestBenchRefuses is what is found before anything is loaded.
+// TestBenchRefuses has invalid flags, which are refused before anything is loaded.
 func TestBenchRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
-		"no users":               {"article", "--users", "0"},
-		"more users than fit":    {"article", "--users", "20000", "--growth"},
-		"no runs":                {"article", "--runs", "0"},
-		"two formats":            {"article", "--json", "--markdown"},
-		"nowhere for the charts": {"article", "--chart", file},
-		"an account of no kind":  {"article", "--cosmos-endpoint", "account"},
-		"a growth that is none":  {"growth", "--times", "1"},
-		"a growth of the last":   {"growth", "--users", "100000", "--times", "11"},
-		"a growth without runs":  {"growth", "--runs", "-1"},
+		"no users":                {"article", "--users", "0"},
+		"more users than fit":     {"article", "--users", "20000", "--growth"},
+		"no runs":                 {"article", "--runs", "0"},
+		"two formats":             {"article", "--json", "--markdown"},
+		"nowhere for the charts":  {"article", "--chart", file},
+		"an invalid endpoint":     {"article", "--cosmos-endpoint", "account"},
+		"a growth of one":         {"growth", "--times", "1"},
+		"a growth over the limit": {"growth", "--users", "100000", "--times", "11"},
+		"a growth without runs":   {"growth", "--runs", "-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, log output
@@ -96,8 +96,8 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
-// TestBenchArticleOnAnAccount runs it twice on an emulator, where its databases stay until
-// they are to be removed.
+// TestBenchArticleOnAnAccount runs `bench article` twice on an emulator, where its databases stay until
+// --remove is given.
 func TestBenchArticleOnAnAccount(t *testing.T) {
 	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	engine, err := emulator.Open(t.TempDir(), emulator.Options{Partitions: 2, NoSync: true, Logger: secrettest.Logger()})
@@ -145,9 +145,9 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 	}
 }
 
-// TestStoppedBeforeTheAccountAnswers: an interrupt ends the command, although azcosmos retries
+// TestStop_AccountDoesNotRespond: an interrupt ends the command, although azcosmos retries
 // reading the account's properties for a minute.
-func TestStoppedBeforeTheAccountAnswers(t *testing.T) {
+func TestStop_AccountDoesNotRespond(t *testing.T) {
 	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -167,7 +167,7 @@ func TestStoppedBeforeTheAccountAnswers(t *testing.T) {
 			t.Errorf("status %d: %s", status, &log)
 		}
 	case <-time.After(15 * time.Second):
-		t.Error("goes on")
+		t.Error("still running")
 		<-ended
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"byline/store/seed"
 )
 
-// dataFlags say on which account and data set to measure, and how to print the results.
+// dataFlags are the account, the data set and the output format.
 type dataFlags struct {
-	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account or emulator to run on; its key is in the environment as COSMOS_KEY, or else DefaultAzureCredential signs in. The databases are called byline-bench-article-..., and are kept."`
+	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account or emulator to run on; its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. The databases are called byline-bench-article-..., and are kept."`
 	Data           string `placeholder:"DIR" help:"Directory of the embedded engine's data, which is kept, so that the next run need not load it; what each run writes is kept, too."`
 	Seed           uint64 `default:"1" help:"Seed of the data set."`
 	Markdown       bool   `xor:"format" help:"Print Markdown."`
@@ -60,8 +60,8 @@ func engine(dir string, o article.Options) (string, emulator.Options) {
 		emulator.Options{Partitions: min(256, (o.Users+authorsPerPartition-1)/authorsPerPartition)}
 }
 
-// withSuite loads what is missing of a data set in some versions of the model, and calls do
-// with the suite. Databases are removed as --remove says.
+// withSuite loads the missing part of a data set in some versions of the model, and calls do with the
+// suite. Databases are removed as --remove says.
 func (f dataFlags) withSuite(ctx context.Context, p *console.Progress, o article.Options, versions []string, do func(*article.Suite) error) (err error) {
 	flags, options := account.Flags{CosmosEndpoint: f.CosmosEndpoint}, account.Options{}
 	if flags.Embedded() {
@@ -116,7 +116,7 @@ func (f dataFlags) remove(ctx context.Context, suite *article.Suite) error {
 	return suite.Remove(ctx)
 }
 
-// withAccount opens an account for as long as do takes.
+// withAccount opens an account, calls do, and closes it.
 func withAccount(ctx context.Context, log *slog.Logger, flags account.Flags, o account.Options, do func(*account.Account) error) (err error) {
 	a, err := flags.Open(ctx, log, o)
 	if err != nil {
@@ -126,7 +126,7 @@ func withAccount(ctx context.Context, log *slog.Logger, flags account.Flags, o a
 	return do(a)
 }
 
-// interrupted shortens the error of what was interrupted.
+// interrupted returns a short error if ctx has ended, and err otherwise.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted")

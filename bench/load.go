@@ -17,14 +17,14 @@ import (
 )
 
 type loadCommand struct {
-	URL         string        `name:"url" default:"http://localhost:8080" help:"The server, which has the data set of byline seed. To write, it must accept demo tokens."`
-	MetricsURL  string        `name:"metrics-url" placeholder:"URL" help:"The server's metrics. Default: /metrics of the server; none for no metrics."`
-	Users       int           `default:"100" help:"As of byline seed."`
-	Seed        uint64        `default:"1" help:"As of byline seed."`
+	URL         string        `name:"url" default:"http://localhost:8080" help:"The server, with the data set of byline seed. For writes it must accept demo tokens."`
+	MetricsURL  string        `name:"metrics-url" placeholder:"URL" help:"The server's metrics. Default: /metrics of the server; none disables them."`
+	Users       int           `default:"100" help:"As for byline seed."`
+	Seed        uint64        `default:"1" help:"As for byline seed."`
 	Connections int           `default:"16" help:"Concurrent readers; each sends one request after the other."`
 	Duration    time.Duration `default:"30s" help:"How long to send requests."`
 	Writes      float64       `default:"1" help:"Percentage of requests that like or comment."`
-	Skew        float64       `default:"1.1" help:"How much more popular some posts are than others: the exponent of Zipf's law, over 1."`
+	Skew        float64       `default:"1.1" help:"Exponent of the Zipf distribution over posts, over 1."`
 	JSON        bool          `name:"json" help:"Print JSON."`
 }
 
@@ -49,7 +49,7 @@ func (c *loadCommand) options() (load.Options, error) {
 	return o, nil
 }
 
-// Run sends requests to a server and prints what they took.
+// Run sends requests to a server and prints the latencies and the cost.
 func (c *loadCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
 	o, err := c.options()
 	if err != nil {

@@ -64,7 +64,7 @@ func TestBenchLoad(t *testing.T) {
 	var out, log output
 	server := blogServer(t)
 	args := []string{"load", "--url", server.URL, "--users", "2", "--duration", "500ms", "--connections", "4", "--writes", "20"}
-	for deadline := time.Now().Add(time.Minute); ; { // on a slow machine the first half second may end before anything is read twice
+	for deadline := time.Now().Add(time.Minute); ; { // on a slow machine the first half second may end before a repeated read
 		out, log = output{}, output{}
 		if status := run(t.Context(), append(args, "--json"), &out, &log); status != 0 {
 			t.Fatalf("status %d: %s", status, &log)
@@ -77,7 +77,7 @@ func TestBenchLoad(t *testing.T) {
 			t.Errorf("%s", &out)
 		}
 		s := r.Server
-		if s == nil || s.CPUMicros <= 0 || s.RUPerThousand <= 0 || s.HitRatio < 0 || s.HitRatio > 1 || s.Kept < 0 || s.Kept > 1 {
+		if s == nil || s.CPUMicros <= 0 || s.RUPerThousand <= 0 || s.HitRatio < 0 || s.HitRatio > 1 || s.ResponseHitRatio < 0 || s.ResponseHitRatio > 1 {
 			t.Fatalf("%+v", s)
 		}
 		if s.HitRatio > 0 {
@@ -91,7 +91,7 @@ func TestBenchLoad(t *testing.T) {
 	if status := run(t.Context(), args, &text, &log); status != 0 || !strings.Contains(text.String(), "RU per 1,000 requests") {
 		t.Errorf("status %d: %s", status, &text)
 	}
-	t.Run("a server that stops answering", func(t *testing.T) {
+	t.Run("a server that stops responding", func(t *testing.T) {
 		const stop = 800 * time.Millisecond
 		began := time.Now()
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -125,21 +125,21 @@ func TestBenchLoad(t *testing.T) {
 		}
 	})
 	for name, args := range map[string][]string{
-		"no server":        {"--url", "http://localhost:1"},
-		"no metrics there": {"--url", server.URL, "--metrics-url", server.URL + "/nothing"},
-		"not a URL":        {"--url", "localhost"},
-		"no users":         {"--users", "0"},
-		"no connections":   {"--url", server.URL, "--connections", "0"},
-		"no skew":          {"--url", server.URL, "--skew", "1"},
-		"no time":          {"--url", server.URL, "--duration", "0s"},
-		"more than all":    {"--writes", "101"},
-		"of another seed":  {"--url", server.URL, "--seed", "2", "--writes", "100", "--duration", "300ms"},
-		"a negative share": {"--writes", "-1"},
-		"not a number":     {"--skew", "NaN", "--url", server.URL},
-		"no end of skew":   {"--skew", "Inf", "--url", server.URL},
-		"no share":         {"--writes", "NaN", "--url", server.URL, "--duration", "300ms"},
-		"too many users":   {"--users", "1000000000", "--url", server.URL},
-		"a bad duration":   {"--duration", "soon"},
+		"no server":          {"--url", "http://localhost:1"},
+		"no metrics there":   {"--url", server.URL, "--metrics-url", server.URL + "/nothing"},
+		"not a URL":          {"--url", "localhost"},
+		"no users":           {"--users", "0"},
+		"no connections":     {"--url", server.URL, "--connections", "0"},
+		"no skew":            {"--url", server.URL, "--skew", "1"},
+		"no time":            {"--url", server.URL, "--duration", "0s"},
+		"over 100 percent":   {"--writes", "101"},
+		"of another seed":    {"--url", server.URL, "--seed", "2", "--writes", "100", "--duration", "300ms"},
+		"a negative share":   {"--writes", "-1"},
+		"not a number":       {"--skew", "NaN", "--url", server.URL},
+		"infinite skew":      {"--skew", "Inf", "--url", server.URL},
+		"share not a number": {"--writes", "NaN", "--url", server.URL, "--duration", "300ms"},
+		"too many users":     {"--users", "1000000000", "--url", server.URL},
+		"a bad duration":     {"--duration", "soon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, log output

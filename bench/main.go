@@ -1,5 +1,5 @@
-// Bench measures: the requests of Microsoft's article on the three versions of its data model,
-// reads on little data and on much, and a server under the requests of readers.
+// Bench measures the requests of Microsoft's article on the three versions of its data model, reads on a
+// small and a large data set, and a server under the load of readers.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 type commands struct {
 	Article articleCommand `cmd:"" help:"Measure the article's ten requests on the three versions of its data model, and compare them with its table. Without an account, on an embedded engine that is deleted afterwards."`
 	Growth  growthCommand  `cmd:"" help:"Measure the reads on V3 with a small and a large data set, in turn, and compare the latencies. Without an account, on embedded engines that are deleted afterwards."`
-	Load    loadCommand    `cmd:"" help:"Send a server what the readers of a blog request, and measure latency, CPU and request units."`
+	Load    loadCommand    `cmd:"" help:"Send the requests of a blog's readers to a server, and measure latency, CPU and request units."`
 }
 
 func main() {
@@ -27,7 +27,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the process without the process: it returns the exit status.
+// run is main for tests: it returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return console.Run(ctx, "bench", &commands{}, args, stdout, stderr, kong.Description("Benchmarks of Byline."))
 }

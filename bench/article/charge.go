@@ -9,7 +9,7 @@ import (
 	"byline/store/cosmos"
 )
 
-// charges are the operations on Cosmos DB of one request of the article.
+// charges records the operations on Cosmos DB of one request of the article.
 type charges struct {
 	mu  sync.Mutex
 	all []cosmos.Operation // guarded by mu

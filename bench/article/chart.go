@@ -43,14 +43,14 @@ func (r *Report) Chart(dir string) error {
 	}
 	p.NominalX(names...)
 	p.X.Min, p.X.Max = -0.6, float64(len(requests))-0.4
-	p.Y.Max = height(10_000) // the legend's place
+	p.Y.Max = height(10_000) // room for the legend
 	return save(p, dir, "article-ru")
 }
 
-// floor is where the bars begin, in RU, so that 1 RU shows, too.
+// floor is the bottom of the bars in RU, so that 1 RU is visible.
 const floor = 0.5
 
-// height is how high a bar is; plot's own log scale has no bars.
+// height returns the height of a bar; the log scale of plot does not support bars.
 func height(ru float64) float64 { return math.Log10(max(ru, floor) / floor) }
 
 // decades are the ticks of heights.
@@ -79,7 +79,7 @@ func (g *Growth) Chart(dir string) error {
 		sizes = append(sizes, plot.Tick{Value: float64(r.Posts), Label: fmt.Sprint(r.Posts)})
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = sizes, plot.LogTicks{Prec: -1}
-	p.Y.Min, p.Y.Max = 1, 100_000 // the top is the legend's
+	p.Y.Min, p.Y.Max = 1, 100_000 // room for the legend
 	for i, version := range Versions() {
 		for n, request := range []string{"Q3", "Q6"} {
 			var points plotter.XYs

@@ -6,8 +6,7 @@ import (
 	"byline/store"
 )
 
-// item is an item of the posts container. V1 leaves out what others say already: the
-// name and the counts.
+// item is an item of the posts container. V1 omits denormalized values: the name and the counts.
 type item struct {
 	ID           string     `json:"id"`
 	Type         string     `json:"type"`
@@ -45,13 +44,13 @@ func likeItem(l *store.Like) item {
 	return item{ID: "like-" + l.UserID, Type: typeLike, PostID: l.PostID, UserID: l.UserID, CreatedAt: l.CreatedAt}
 }
 
-// named adds to an item what V2 adds to V1.
+// named adds the name that V2 denormalizes.
 func (i item) named(username string) item {
 	i.Username = username
 	return i
 }
 
-// encode writes an item. Items are made of texts and numbers: it cannot fail.
+// encode encodes an item. Items have only strings and numbers, so it cannot fail.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -82,10 +82,10 @@ func (l *Latencies) Write(w io.Writer, f Format) error {
 	return err
 }
 
-// flat is how many times as long a read may take on the large data set.
+// flat is the highest ratio of latencies on the large and the small data set.
 const flat = 1.2
 
-// Check returns an error that names the reads which take longer than that.
+// Check returns an error that names the reads with a higher ratio than flat.
 func (l *Latencies) Check() error {
 	var slow []string
 	for _, r := range l.Reads {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Measurement is what the runs of a request took on one model with one data set.
+// Measurement is the charge and latency of a request on one model with one data set.
 type Measurement struct {
 	// RU is the mean charge of the request as the article has it, in request units.
 	RU float64 `json:"ru"`
-	// BesideRU is what else the request was charged: the article's clients know the
-	// author's name, its names are not unique, and its views are written later.
+	// BesideRU is the charge of the other operations of the request: in the article clients know the
+	// author's name, names are not unique, and views are written later.
 	BesideRU float64 `json:"besideRU"`
 	// P50 and P99 are latencies, in milliseconds, of everything the request does.
 	P50 float64 `json:"p50"`
@@ -36,11 +36,11 @@ func measure(ctx context.Context, requests []request, subjects []subject, warmUp
 	for at := range requests {
 		measured[at], took[at] = make([]Measurement, len(subjects)), make([][]time.Duration, len(subjects))
 	}
-	runtime.GC() // of what came before
+	runtime.GC() // garbage of earlier measurements
 	for i := range warmUps + runs {
 		for at, r := range requests {
 			for turn := range subjects {
-				n := (turn + i) % len(subjects) // none is always the first
+				n := (turn + i) % len(subjects) // the first one alternates
 				rctx, charges := charged(ctx)
 				began := time.Now()
 				err := subjects[n].work.run(rctx, r.id, subjects[n].model, i)

@@ -15,7 +15,7 @@ import (
 )
 
 // model is a version of the article's data model, in a database of its own. All versions
-// return the same: what V1 lacks on an item it looks up.
+// return the same results: V1 looks up the values that its items lack.
 type model interface {
 	seed.Target
 	provision(ctx context.Context) error
@@ -42,7 +42,7 @@ const (
 // Versions returns the names of the models.
 func Versions() []string { return []string{V1, V2, V3} }
 
-// label is what people call a version.
+// label returns the display name of a version.
 func label(version string) string { return strings.ToUpper(version) }
 
 // newModel returns a model.

@@ -18,7 +18,7 @@ func param(name string, value any) azcosmos.QueryParameter {
 	return azcosmos.QueryParameter{Name: name, Value: value}
 }
 
-// query reads all that a query yields.
+// query returns all results of a query.
 func query[T any](ctx context.Context, c *azcosmos.ContainerClient, partition azcosmos.PartitionKey, text string, parameters ...azcosmos.QueryParameter) ([]T, error) {
 	var all []T
 	pager := c.NewQueryItemsPager(text, partition, &azcosmos.QueryOptions{QueryParameters: parameters})
@@ -39,8 +39,8 @@ func query[T any](ctx context.Context, c *azcosmos.ContainerClient, partition az
 }
 
 // queryRanges runs a query over partitions: on each of the feed ranges, several at a
-// time, for the caller to merge. azcosmos leaves that to the gateway, which refuses ORDER
-// BY and TOP.
+// time, for the caller to merge. azcosmos sends cross-partition queries to the gateway,
+// which refuses ORDER BY and TOP.
 func (m *v1) queryRanges(ctx context.Context, text string, parameters ...azcosmos.QueryParameter) ([]item, error) {
 	results := make([][]item, len(m.ranges))
 	g, gctx := errgroup.WithContext(ctx)
@@ -57,8 +57,8 @@ func (m *v1) queryRanges(ctx context.Context, text string, parameters ...azcosmo
 
 const rangeHeader = "x-ms-documentdb-partitionkeyrangeid"
 
-// rangeIDs returns the ids of a container's partition key ranges. The client keeps them to
-// itself, but each session token begins with one.
+// rangeIDs returns the ids of a container's partition key ranges. The client does not
+// expose them, but each session token begins with one.
 func rangeIDs(ctx context.Context, c *azcosmos.ContainerClient) ([]string, error) {
 	ranges, err := c.ReadFeedRanges(ctx, nil)
 	if err != nil {

@@ -74,7 +74,7 @@ func render(t table.Writer, f Format) string {
 
 func amount(ru float64) string { return fmt.Sprintf("%.2f", ru) }
 
-// notes says what the table does not show by itself.
+// notes returns explanations of the table.
 func (r *Report) notes() []string {
 	longest := ""
 	if r.Runs < 100 {
@@ -111,7 +111,7 @@ func (r *Report) notes() []string {
 // ordered are the requests that the article makes cheaper from version to version.
 var ordered = []string{"Q2", "Q3", "Q4", "Q5", "Q6"}
 
-// noise is by how much two latencies of the same requests may differ.
+// noise is the highest ratio of two latencies of the same requests.
 const noise = 1.1
 
 func chargeOf(c Cell) float64 { return c.RU }
@@ -131,7 +131,7 @@ func (r *Report) disorder(of func(Cell) float64, noise float64) []string {
 	return wrong
 }
 
-// tolerance is by what part V3 may cost more than in the article.
+// tolerance is the share by which V3 may cost more than in the article.
 const tolerance = 0.2
 
 // Check returns an error that names the requests that cost over 20 % more RU on V3 than in

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// made is a report whose figures are the article's, times a factor.
+// made returns a report with the article's figures times a factor.
 func made(posts int, factor float64) *Report {
 	r := &Report{Users: posts / 25, Posts: posts, Runs: 1}
 	for _, request := range requests {
@@ -25,21 +25,21 @@ func made(posts int, factor float64) *Report {
 	return r
 }
 
-// TestCheck is the rule of --check.
+// TestCheck tests the rule of --check.
 func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		request, version string
 		ru, beside       float64
 		want             string
 	}{
-		"as in the article -> nil":                {"C3", V3, 10, 0, ""},
-		"20 % over -> nil":                        {"C3", V3, 12, 0, ""},
-		"more than that -> an error":              {"C3", V3, 12.1, 0, "C3 costs 12.10 RU, in the article 10.00"},
-		"more with what is beside -> an error":    {"C3", V3, 10, 2.1, "C3 costs 12.10 RU, in the article 10.00"},
-		"more with a reserved name -> nil":        {"C1", V3, 10, 10, ""},
-		"more with copies at once -> nil":         {"C2", V3, 10, 10, ""},
-		"more without copies at once -> an error": {"C2", V3, 12.1, 10, "C2 costs 12.10 RU"},
-		"another version -> nil":                  {"C3", V2, 100, 0, ""},
+		"as in the article -> nil":              {"C3", V3, 10, 0, ""},
+		"20 % over -> nil":                      {"C3", V3, 12, 0, ""},
+		"more than that -> an error":            {"C3", V3, 12.1, 0, "C3 costs 12.10 RU, in the article 10.00"},
+		"more with other operations -> error":   {"C3", V3, 10, 2.1, "C3 costs 12.10 RU, in the article 10.00"},
+		"more with a reserved name -> nil":      {"C1", V3, 10, 10, ""},
+		"more with immediate views -> nil":      {"C2", V3, 10, 10, ""},
+		"more without immediate views -> error": {"C2", V3, 12.1, 10, "C2 costs 12.10 RU"},
+		"another version -> nil":                {"C3", V2, 100, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Report{Cells: []Cell{{Request: c.request, Version: c.version, Measurement: Measurement{RU: c.ru, BesideRU: c.beside}, ArticleRU: 10}}}
@@ -50,7 +50,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestDisorder is the rule of the order from version to version.
+// TestDisorder tests the order of costs from version to version.
 func TestDisorder(t *testing.T) {
 	for name, c := range map[string]struct {
 		ru    [3]float64
@@ -60,7 +60,7 @@ func TestDisorder(t *testing.T) {
 		"V2 as V3 -> in order":               {[3]float64{3, 1, 1}, false},
 		"V2 as V3 but for noise -> in order": {[3]float64{3, 1, 1.05}, false},
 		"V1 as V2 -> not":                    {[3]float64{2, 2, 1}, true},
-		"V3 dearer than V2 -> not":           {[3]float64{3, 1, 2}, true},
+		"V3 over V2 -> not":                  {[3]float64{3, 1, 2}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := made(10, 1)
@@ -96,7 +96,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// TestLatencies is the rule of --check, and what is printed.
+// TestLatencies tests the rule of --check and the output.
 func TestLatencies(t *testing.T) {
 	l := &Latencies{Posts: [2]int{100, 1000}, Runs: 7, Reads: []Latency{
 		{Request: "Q1", What: "a user", RU: [2]float64{1, 1}, P50: [2]float64{0.1, 0.12}, P99: [2]float64{0.2, 2}},
@@ -124,7 +124,7 @@ func TestLatencies(t *testing.T) {
 	}
 }
 
-// TestGrowth prints what grows and what does not.
+// TestGrowth tests the output of Growth.
 func TestGrowth(t *testing.T) {
 	small, large := made(100, 1), made(10_000, 1)
 	large.Cells[3*9].RU *= 50
@@ -144,7 +144,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestCharts reads the charts as what they are called.
+// TestCharts decodes each chart in the format of its extension.
 func TestCharts(t *testing.T) {
 	dir := t.TempDir()
 	r := made(100, 1)

@@ -21,8 +21,8 @@ type Options struct {
 	Runs  int    // of each request on each model
 }
 
-// readers is how many users there are at least. Who likes a post is one of them, so that
-// data sets of different sizes have posts that are as popular.
+// readers is the minimum number of users. Likes come from these users, so that posts are equally popular
+// in data sets of different sizes.
 const readers = 100
 
 // Blog returns the data set.
@@ -58,7 +58,8 @@ func New(account *cosmos.Account, o Options) (*Suite, error) {
 	return s, nil
 }
 
-// Seed provisions a model's database and loads what is missing of the data set. progress is as in seed.Load.
+// Seed provisions a model's database and loads the missing part of the data set. progress is as in
+// seed.Load.
 func (s *Suite) Seed(ctx context.Context, version string, progress func(posts int)) error {
 	m := s.models[slices.Index(Versions(), version)]
 	if err := m.provision(ctx); err != nil {
@@ -82,14 +83,14 @@ func (s *Suite) Remove(ctx context.Context) error {
 	return err
 }
 
-// measuredAt is the date of everything written while measuring: before the data set, so that
-// it is never among the newest.
+// measuredAt is the date of items written while measuring: older than the data set, so that they are
+// never among the newest.
 var measuredAt = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// warmUps is how many runs of Measure come before those that count.
+// warmUps is the number of runs before those that Measure counts.
 const warmUps = 5
 
-// Cell is a request on a version of the model, measured, and what the article has for it.
+// Cell is the measurement of a request on a version of the model, with the article's figures.
 type Cell struct {
 	Request string `json:"request"`
 	What    string `json:"what"`
@@ -99,12 +100,12 @@ type Cell struct {
 	ArticleMS float64 `json:"articleMS"`
 }
 
-// Requests returns how many requests Measure runs, on each model.
+// Requests returns the number of requests that Measure runs on each model.
 func (s *Suite) Requests() int { return len(requests) * (warmUps + s.o.Runs) }
 
 // Measure runs each request many times on each of the models, which are loaded, in turn.
-// progress, if set, is called with the number of requests done. What the requests write is
-// kept.
+// progress, if set, is called with the number of requests done. Their writes are not
+// deleted.
 func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, error) {
 	work := s.workload(warmUps+s.o.Runs, nil)
 	var subjects []subject
@@ -116,7 +117,7 @@ func (s *Suite) Measure(ctx context.Context, progress func(done int)) (*Report, 
 	}
 	report := &Report{Users: s.o.Users, Posts: s.blog.TotalPosts(), Runs: s.o.Runs, Cells: make([]Cell, len(requests)*len(s.models))}
 	done := 0
-	// Reads first: they find the data set as it was loaded.
+	// Reads first, on the data set as loaded.
 	order := slices.Clone(requests)
 	slices.SortStableFunc(order, func(a, b request) int { return strings.Compare(b.id[:1], a.id[:1]) })
 	for _, r := range order {

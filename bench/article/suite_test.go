@@ -39,8 +39,8 @@ func newSuite(t *testing.T, o Options, versions ...string) *Suite {
 	return s
 }
 
-// TestArticle measures the article's table, and compares the price of each request with
-// that of the other versions and with the article's.
+// TestArticle measures the article's table, and compares the RU of each request with those of the other
+// versions and of the article.
 func TestArticle(t *testing.T) {
 	s := newSuite(t, Options{Seed: 1, Users: 5, Runs: 2}, Versions()...)
 	last := 0
@@ -67,7 +67,7 @@ func TestArticle(t *testing.T) {
 			t.Errorf("%s of V3 costs %v RU, in the article %v", c.Request, c.RU, c.ArticleRU)
 		}
 		if beside := c.BesideRU > 0; beside != (c.Version == V3 && strings.HasPrefix(c.Request, "C")) {
-			t.Errorf("%s of %s is charged %v RU beside", c.Request, c.Version, c.BesideRU)
+			t.Errorf("%s of %s is charged %v RU for other operations", c.Request, c.Version, c.BesideRU)
 		}
 	}
 	if err := report.Check(); err != nil {
@@ -82,8 +82,8 @@ func TestArticle(t *testing.T) {
 	}
 }
 
-// TestModelsAnswerTheSame compares what the three versions answer to each request.
-func TestModelsAnswerTheSame(t *testing.T) {
+// TestModelsReturnTheSame compares the results of each request on the three versions.
+func TestModelsReturnTheSame(t *testing.T) {
 	s := newSuite(t, Options{Seed: 2, Users: 2}, Versions()...)
 	user, thread := s.blog.User(1), s.blog.Thread(1, 2)
 	same := cmp.Options{
@@ -118,14 +118,14 @@ func TestModelsAnswerTheSame(t *testing.T) {
 		}
 		for _, c := range comments {
 			if c.Content == "!" {
-				c.ID = "" // V3 gives its own
+				c.ID = "" // V3 generates the id
 			}
 		}
 		i := slices.IndexFunc(posts, func(x *store.Post) bool { return x.ID == p.ID })
 		if i < 0 {
 			t.Fatalf("%s is not among its author's posts", p.ID)
 		}
-		posts[i].CommentCount, posts[i].LikeCount = p.CommentCount, p.LikeCount // V3's copy follows
+		posts[i].CommentCount, posts[i].LikeCount = p.CommentCount, p.LikeCount // V3 updates the view later
 		if len(posts) != s.blog.PostCount(1) || len(comments) != len(thread.Comments)+1 || len(likes) != len(thread.Likes)+1 || len(feed) != min(100, s.blog.TotalPosts()) {
 			t.Errorf("%d posts, %d comments, %d likes, %d in the feed", len(posts), len(comments), len(likes), len(feed))
 		}
@@ -146,7 +146,7 @@ func TestModelsAnswerTheSame(t *testing.T) {
 	}
 }
 
-// TestCompare compares the reads of two data sets, whose users' lists are as long.
+// TestCompare compares the reads of two data sets; the lists of their users have the same lengths.
 func TestCompare(t *testing.T) {
 	small, large := newSuite(t, Options{Seed: 1, Users: 2, Runs: 3}, V3), newSuite(t, Options{Seed: 1, Users: 6, Runs: 3}, V3)
 	last := 0
@@ -177,7 +177,7 @@ func TestCompare(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	s := newSuite(t, Options{Seed: 1, Users: 1}, V1)
-	for range 2 { // what is not there is no error
+	for range 2 { // a missing database is not an error
 		if err := s.Remove(t.Context()); err != nil {
 			t.Fatal(err)
 		}

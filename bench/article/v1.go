@@ -48,7 +48,7 @@ func (m *v1) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// Import writes a user last, which then says that the user's posts are there.
+// Import writes a user last: its existence marks the user's posts as loaded.
 func (m *v1) Import(ctx context.Context, u *store.User, threads iter.Seq[store.Thread]) error {
 	return m.load(ctx, u, threads, func(t store.Thread) []item {
 		items := []item{postItem(t.Post)}
@@ -83,7 +83,7 @@ func (m *v1) load(ctx context.Context, u *store.User, threads iter.Seq[store.Thr
 	return err
 }
 
-// ImportFeed does nothing: there is no feed but in the posts.
+// ImportFeed does nothing: V1 has no feed container.
 func (m *v1) ImportFeed(context.Context, []*store.Post) error { return nil }
 
 func (m *v1) createUser(ctx context.Context, u *store.User) error {
@@ -134,10 +134,10 @@ func (m *v1) readPost(ctx context.Context, id string) (*store.Post, error) {
 	return i.post(), err
 }
 
-// parallel is how many requests a look-up has on their way at a time.
+// parallel is the number of concurrent requests of a look-up.
 const parallel = 8
 
-// complete looks up what posts lack: their counts, and their authors' names.
+// complete looks up the counts of posts and their authors' names.
 func (m *v1) complete(ctx context.Context, posts []*store.Post) error {
 	if err := addNames(ctx, m, posts, func(p *store.Post) (string, *string) { return p.AuthorID, &p.AuthorUsername }); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 
 // v2 is the article's second version: names and counts are on the items, so that nothing
 // is looked up. A comment or a like is written together with the count, in a batch, where
-// the article has a stored procedure. What lists the posts of many partitions still asks
-// all of them.
+// the article has a stored procedure. Lists of posts still query all
+// partitions.
 type v2 struct{ *v1 }
 
 func countedPostItem(p *store.Post) item {

@@ -9,10 +9,10 @@ import (
 	"byline/store/cosmos"
 )
 
-// v3 is the product's own store.
+// v3 is Byline's store.
 type v3 struct{ *store.Store }
 
-// wholeList asks for as much of a list as the article's requests return.
+// wholeList is the page size of lists, as in the article's requests.
 var wholeList = store.Paging{First: 100}
 
 func newV3(account *cosmos.Account, database string) (*v3, error) {
@@ -66,7 +66,7 @@ func (m *v3) feed(ctx context.Context) ([]*store.Post, error) {
 	return items(m.Feed(ctx, wholeList))
 }
 
-// found makes an error of what should be there and is not.
+// found returns an error if a value is missing.
 func found[T any](item *T, err error) (*T, error) {
 	if item == nil && err == nil {
 		var none T

@@ -10,11 +10,11 @@ import (
 	"byline/store"
 )
 
-// workload is the arguments of requests: the same on each model.
+// workload has the arguments of requests, the same on each model.
 type workload struct {
 	users   []*store.User // who act, to be created
 	authors []string      // ids of users of the data set, to be read
-	wrote   []int         // how many posts those have
+	wrote   []int         // number of their posts
 	posts   []*store.Post // of the data set, to be read, commented and liked
 }
 

@@ -20,7 +20,7 @@ type Options struct {
 	URL     string // of the server's /graphql
 	Metrics string // URL of the server's metrics; "" for none
 
-	// Blog is the server's data set, or the beginning of it.
+	// Blog is the data set of the server, or a prefix of it.
 	Blog seed.Blog
 
 	// Token returns the bearer token of a user who writes.
@@ -69,22 +69,21 @@ type worker struct {
 	example error // of the errors
 }
 
-// run is what the workers have in common.
+// run is the state that the workers share.
 type run struct {
 	Options
 	mix   []pattern
-	posts []int // by user of the blog, how many posts come before theirs
+	posts []int // by user, the number of posts of the users before
 	total int   // posts
 
-	// stride has no factor in common with total: the multiples of it are all posts, in
-	// an order that has nothing to do with theirs.
+	// stride is coprime to total: its multiples visit all posts, in an order independent of theirs.
 	stride uint64
 }
 
 // Run sends requests until Options.Duration is over, or ctx ends, which is no error, and waits
 // for those in flight, unless ctx has ended. Requests that fail, or take over a minute, are
-// counted; if all do, that is the error. If the metrics cannot be read at the end, the error
-// comes beside the report.
+// counted; if all do, Run returns an error. If the metrics cannot be read at the end, it returns the
+// report and an error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -141,7 +140,7 @@ func (w *worker) work(ctx, limited context.Context) {
 		took := time.Since(began)
 		switch {
 		case ctx.Err() != nil:
-			return // it was cut off
+			return // aborted
 		case err != nil:
 			w.errors++
 			w.example = fmt.Errorf("%s: %w", p.name, err)

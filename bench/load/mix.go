@@ -68,7 +68,7 @@ func onAuthor(query string) func(*worker) ([]byte, string) {
 func request(query string, variables map[string]any) []byte {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
-		panic(err) // texts alone
+		panic(err) // only strings
 	}
 	return body
 }
@@ -89,7 +89,7 @@ func (w *worker) pick() pattern {
 func (w *worker) popularPost() (user, number int) {
 	posts := w.run.posts
 	n := int(w.popular.Uint64() * w.run.stride % uint64(w.run.total))
-	user = sort.SearchInts(posts, n+1) - 1 // the last of those before whom so many come: the others have no posts
+	user = sort.SearchInts(posts, n+1) - 1 // the last user with this offset: the others have no posts
 	return user, n - posts[user]
 }
 

@@ -41,13 +41,13 @@ type Row struct {
 	Max      float64 `json:"max"`
 }
 
-// Server is what the requests cost the server, projections included, by its own metrics.
+// Server has the cost of the requests on the server, projections included, from its metrics.
 type Server struct {
-	CPUMicros     float64 `json:"cpuMicros"`     // per request
-	RUPerThousand float64 `json:"ruPerThousand"` // requests
-	HitRatio      float64 `json:"hitRatio"`      // the share of items and pages that the item cache had
-	Kept          float64 `json:"kept"`          // the share of responses that the response cache had
-	MemoryMB      float64 `json:"memoryMB"`      // resident, at the end
+	CPUMicros        float64 `json:"cpuMicros"`        // per request
+	RUPerThousand    float64 `json:"ruPerThousand"`    // requests
+	HitRatio         float64 `json:"hitRatio"`         // share of items and pages from the item cache
+	ResponseHitRatio float64 `json:"responseHitRatio"` // share of responses from the response cache
+	MemoryMB         float64 `json:"memoryMB"`         // resident, at the end
 }
 
 func newReport(workers []*worker, took time.Duration, before, after *sample) (*Report, error) {
@@ -69,7 +69,7 @@ func newReport(workers []*worker, took time.Duration, before, after *sample) (*R
 	}
 	r.Requests = all.TotalCount()
 	if r.Requests == 0 {
-		return nil, errors.New("load: no response: " + cmp.Or(r.Error, "the time was too short"))
+		return nil, errors.New("load: no response: " + cmp.Or(r.Error, "the duration was too short"))
 	}
 	r.PerSecond = float64(r.Requests) / r.Seconds
 	for name, h := range patterns {
@@ -81,7 +81,7 @@ func newReport(workers []*worker, took time.Duration, before, after *sample) (*R
 		n := float64(r.Requests + int64(r.Errors))
 		hits, reads := after.hits-before.hits, after.reads-before.reads
 		r.Server = &Server{CPUMicros: (after.cpu - before.cpu) * 1e6 / n, RUPerThousand: (after.ru - before.ru) * 1000 / n,
-			HitRatio: hits / max(hits+reads, 1), Kept: (after.kept - before.kept) / n, MemoryMB: after.memory / (1 << 20)}
+			HitRatio: hits / max(hits+reads, 1), ResponseHitRatio: (after.responseHits - before.responseHits) / n, MemoryMB: after.memory / (1 << 20)}
 	}
 	return r, nil
 }
@@ -94,7 +94,7 @@ func rowOf(name string, h *hdrhistogram.Histogram) Row {
 // WriteJSON writes the report as JSON.
 func (r *Report) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"pattern", "requests", "p50 ms", "p99 ms", "p99.9 ms", "max ms"})
@@ -115,14 +115,14 @@ func (r *Report) WriteText(w io.Writer) error {
 	b.WriteString("\n")
 	if s := r.Server; s != nil {
 		fmt.Fprintf(&b, "server: %.0f µs CPU a request, %.1f RU per 1,000 requests, %.1f%% item cache hits, %.1f%% response cache hits, %.0f MB resident\n",
-			s.CPUMicros, s.RUPerThousand, 100*s.HitRatio, 100*s.Kept, s.MemoryMB)
+			s.CPUMicros, s.RUPerThousand, 100*s.HitRatio, 100*s.ResponseHitRatio, s.MemoryMB)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // sample is the server's metrics at one time.
-type sample struct{ cpu, ru, hits, reads, kept, memory float64 }
+type sample struct{ cpu, ru, hits, reads, responseHits, memory float64 }
 
 // scrape reads the metrics; nil without a URL.
 func scrape(ctx context.Context, url string) (*sample, error) {
@@ -158,7 +158,7 @@ func scrape(ctx context.Context, url string) (*sample, error) {
 	reads := func(pattern string) bool { return strings.HasPrefix(pattern, "Q") }
 	return &sample{cpu: sum("process_cpu_seconds_total", everything), ru: sum("byline_cosmos_request_units_total", everything),
 		hits: sum("byline_cache_hits_total", reads), reads: sum("byline_cosmos_requests_total", reads),
-		kept: sum("byline_graphql_kept_responses_total", everything), memory: sum("process_resident_memory_bytes", everything)}, nil
+		responseHits: sum("byline_graphql_kept_responses_total", everything), memory: sum("process_resident_memory_bytes", everything)}, nil
 }
 
 func labelOf(m *dto.Metric, name string) string {

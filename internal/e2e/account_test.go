@@ -13,16 +13,16 @@ import (
 	"byline/store/emulator"
 )
 
-// TestStoppedBeforeTheAccountAnswers: whoever is told to stop does, although azcosmos asks
-// for the account's properties for a minute, whether or not anybody waits for them.
-func TestStoppedBeforeTheAccountAnswers(t *testing.T) {
+// TestStop_AccountDoesNotRespond: a command stops at once when its context ends, although azcosmos
+// retries reading the account's properties for a minute.
+func TestStop_AccountDoesNotRespond(t *testing.T) {
 	t.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey))
 	for command, want := range map[string]int{"serve --listen localhost:0": 0, "views status": 1, "seed --users 1": 1} {
 		t.Run(command, func(t *testing.T) {
-			asked := make(chan struct{}, 1)
+			requested := make(chan struct{}, 1)
 			account := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				select {
-				case asked <- struct{}{}:
+				case requested <- struct{}{}:
 				default:
 				}
 				<-r.Context().Done()
@@ -35,7 +35,7 @@ func TestStoppedBeforeTheAccountAnswers(t *testing.T) {
 			go func() {
 				ended <- run(ctx, append(strings.Fields(command), "--cosmos-endpoint", account.URL), io.Discard, &log, nil)
 			}()
-			<-asked
+			<-requested
 			cancel()
 			select {
 			case status := <-ended:
@@ -43,7 +43,7 @@ func TestStoppedBeforeTheAccountAnswers(t *testing.T) {
 					t.Errorf("status %d: %s", status, &log)
 				}
 			case <-time.After(15 * time.Second):
-				t.Error("goes on")
+				t.Error("still running")
 				<-ended
 			}
 		})

@@ -25,17 +25,16 @@ import (
 	"byline/store/emulator"
 )
 
-// chaosDuration makes TestChaos long, and strict about the time that the copies
-// have to become true:
+// chaosDuration sets the length of TestChaos, and limits how long the projections may take to catch up:
 //
 //	go test ./internal/e2e -run TestChaos -chaos.duration 60s -v
-var chaosDuration = flag.Duration("chaos.duration", 0, "how long each part of TestChaos goes on, and then 10 s are enough for the copies; 0: a few seconds, and as long as a busy machine needs")
+var chaosDuration = flag.Duration("chaos.duration", 0, "how long each part of TestChaos sends load, after which projections have 10 s to catch up; 0: a few seconds, and no limit")
 
-var chaosSeed = flag.Uint64("chaos.seed", 0, "what TestChaos's choices begin with; 0: at random")
+var chaosSeed = flag.Uint64("chaos.seed", 0, "seed of TestChaos; 0: random")
 
-// chaosEngineArgs, in the environment, makes this test binary a `byline emulator`
-// that throttles 5% of the requests and splits partitions when it is told to. It
-// holds the directory and the address, separated by a line break.
+// chaosEngineArgs is the environment variable that makes this test binary a `byline emulator` that
+// throttles 5% of the requests and splits partitions on request. Its value is the directory and the
+// address, separated by a line break.
 const chaosEngineArgs = "BYLINE_CHAOS_ENGINE"
 
 func chaosEngine() int {
@@ -69,7 +68,7 @@ func chaosEngine() int {
 	return 1
 }
 
-// engineProcess is the engine as a process of its own, always on one address.
+// engineProcess is the engine in its own process, always on the same address.
 type engineProcess struct {
 	t            testing.TB
 	dir, address string
@@ -82,7 +81,7 @@ type engineProcess struct {
 func startEngine(t testing.TB) *engineProcess {
 	t.Helper()
 	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
-	// A port that nobody is given for an outgoing connection while the engine is down.
+	// A port outside the ephemeral range: no outgoing connection takes it while the engine is down.
 	for range 100 {
 		e := &engineProcess{t: t, dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", 20_000+rand.N(10_000))}
 		if l, err := net.Listen("tcp", e.address); err == nil {
@@ -122,7 +121,7 @@ func (e *engineProcess) start() {
 	})
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (e *engineProcess) kill() {
 	_ = e.cmd.Process.Kill()
 	_ = e.cmd.Wait()
@@ -139,17 +138,16 @@ func (e *engineProcess) split(container, id string) {
 	}
 }
 
-// flags let another byline find the engine; startEngine has put its key into the
+// flags returns the flags of a byline that uses the engine; startEngine has set its key in the
 // environment.
 func (e *engineProcess) flags() []string {
 	return []string{"--cosmos-endpoint", "http://" + e.address + "/"}
 }
 
-// TestChaos lets clients write to three instances on one engine, all of them
-// processes of their own, kills one of them every few seconds and starts it again,
-// while the engine throttles 5% of the requests and splits partitions. When the
-// load stops, every copy has become equal to its source within 10 s, and what was
-// acknowledged is there, once.
+// TestChaos writes to three instances on one engine, each in its own process, and kills and restarts
+// one of them every few seconds, while the engine throttles 5% of the requests and splits partitions.
+// When the load stops, every projection is equal to its source within 10 s, and every acknowledged
+// write is stored exactly once.
 func TestChaos(t *testing.T) {
 	t.Run("instances are killed", func(t *testing.T) { runChaos(t, false) })
 	t.Run("instances and the engine are killed", func(t *testing.T) { runChaos(t, true) })
@@ -200,7 +198,7 @@ func runChaos(t *testing.T, killEngine bool) {
 			splits[0]()
 			splits = splits[1:]
 		}
-		// What is killed is in the middle of the split, or behind it.
+		// The engine is killed during the split or after it.
 		time.Sleep(time.Duration(random.Int64N(int64(every / 4))))
 		if killEngine && kill%2 == 0 {
 			engine.kill()
@@ -224,7 +222,7 @@ func runChaos(t *testing.T, killEngine bool) {
 		t.Errorf("views verify: status %d after %v: %s%s", status, took, out.String(), log.String())
 	}
 	if took > within {
-		t.Errorf("the copies were true only after %v", took)
+		t.Errorf("the projections caught up only after %v", took)
 	}
 	operations, retries := 0, 0
 	for _, w := range writers {
@@ -233,18 +231,18 @@ func runChaos(t *testing.T, killEngine bool) {
 		w.account()
 	}
 	accountAll(writers)
-	t.Logf("%d operations, of which %d had to be tried again; %d instances and %d engines killed; %d splits; copies verified %v after the load stopped",
+	t.Logf("%d operations, of which %d were retried; %d instances and %d engines killed; %d splits; projections verified %v after the load stopped",
 		operations, retries, instances, engines, 3-len(splits), took.Round(time.Millisecond))
 	if operations < 20 {
-		t.Error("that was not much of a test")
+		t.Error("too few operations, kills or splits")
 	}
-	// One lease for each range is left, and somebody works on each.
+	// Each range has one lease, and each lease an owner.
 	eventually(t, func() error {
 		var out, log output
 		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {
 			return errors.New(log.String())
 		}
-		wanted := map[string]int{"projections-posts": 1, "projections-users": 1} // the sweep of usernames takes its time
+		wanted := map[string]int{"projections-posts": 1, "projections-users": 1} // the sweep of usernames is slow
 		for _, processor := range []string{"projections-posts", "projections-users", "projections-posts"}[:3-len(splits)] {
 			wanted[processor]++
 		}
@@ -254,7 +252,7 @@ func runChaos(t *testing.T, killEngine bool) {
 			}
 		}
 		if strings.Contains(out.String(), "nobody") {
-			return fmt.Errorf("nobody works on a range:\n%s", out.String())
+			return fmt.Errorf("a lease has no owner:\n%s", out.String())
 		}
 		return nil
 	})
@@ -271,7 +269,7 @@ type cluster struct {
 
 	mu        sync.Mutex
 	instances [3]*process // guarded by mu
-	kept      []string    // guarded by mu; posts that everybody comments on and likes
+	kept      []string    // guarded by mu; posts that all writers comment on and like
 }
 
 func (c *cluster) start(t *testing.T, i int) {
@@ -300,9 +298,8 @@ func (c *cluster) somePost(r *rand.Rand) string {
 	return c.kept[r.IntN(len(c.kept))]
 }
 
-// writer is somebody who writes, and remembers all that was acknowledged. What has
-// been tried more than once is left alone afterwards: an earlier attempt may still
-// be on its way.
+// writer is a client that writes and records every acknowledged write. It does not change an item again
+// after a retry: an earlier attempt may still be in flight.
 type writer struct {
 	t      *testing.T
 	c      *cluster
@@ -335,8 +332,8 @@ func newWriter(t *testing.T, c *cluster, name string, r *rand.Rand) *writer {
 	return &writer{t: t, c: c, random: r, subject: name, name: name, posts: map[string]*chaosPost{}, comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}}
 }
 
-// do sends an operation to one instance after the other until it is answered. An
-// answer with the code is passed on. again says whether it was tried before.
+// do sends an operation to one instance after the other until it gets a response. A response with the
+// code is returned. again reports whether the operation was retried.
 func (w *writer) do(query string, variables map[string]any, code string) (data map[string]any, refused, again bool) {
 	w.operations++
 	for deadline := time.Now().Add(time.Minute); ; again = true {
@@ -356,7 +353,7 @@ func (w *writer) do(query string, variables map[string]any, code string) (data m
 			}
 		}
 		if time.Now().After(deadline) {
-			w.t.Errorf("%s is not answered: %v %v", query, err, out.Errors)
+			w.t.Errorf("%s got no response: %v %v", query, err, out.Errors)
 			return nil, true, again
 		}
 		w.retries++
@@ -364,7 +361,7 @@ func (w *writer) do(query string, variables map[string]any, code string) (data m
 	}
 }
 
-// key is a new idempotency key.
+// key returns a new idempotency key.
 func (w *writer) key() string {
 	w.number++
 	return fmt.Sprint(w.subject, "-", w.number)
@@ -381,7 +378,7 @@ func (w *writer) create() {
 	w.write(true)
 }
 
-// step does one thing.
+// step sends one random operation.
 func (w *writer) step() {
 	switch n := w.random.IntN(100); {
 	case n < 40:
@@ -440,7 +437,7 @@ func (w *writer) edit() {
 	if refused && !again {
 		w.t.Errorf("edit of %s at version %v is refused", id, p.version)
 	}
-	p.title, p.settled = title, again // the first attempt is what makes the second a conflict
+	p.title, p.settled = title, again // after a retry, the conflict may be with the first attempt
 	if !refused {
 		p.version = at(w.t, data, "updatePost.post.version").(float64)
 	}
@@ -515,7 +512,7 @@ func (w *writer) rename() {
 	}
 }
 
-// account compares what was acknowledged with what is there.
+// account compares the acknowledged writes with the stored items.
 func (w *writer) account() {
 	w.t.Helper()
 	if data, _, _ := w.do(q1, map[string]any{"id": w.id}, ""); find(data, "user.username") != w.name {
@@ -535,12 +532,12 @@ func (w *writer) account() {
 	}
 	for post, l := range w.likes {
 		if got := find(liked[post], "viewerHasLiked"); got != !l.takenBack {
-			w.t.Errorf("%s's like of %s is there: %v, should be %+v", w.subject, post, got, *l)
+			w.t.Errorf("%s's like of %s exists: %v, should be %+v", w.subject, post, got, *l)
 		}
 	}
 }
 
-// nodes reads posts and comments, as the writer sees them.
+// nodes reads posts and comments as the writer.
 func (w *writer) nodes(ids iter.Seq[string]) map[string]any {
 	found := map[string]any{}
 	for chunk := range slices.Chunk(slices.Collect(ids), 100) {
@@ -553,14 +550,14 @@ func (w *writer) nodes(ids iter.Seq[string]) map[string]any {
 	return found
 }
 
-// gone says that a comment was deleted, or its post with it.
+// gone reports whether a comment or its post was deleted.
 func (w *writer) gone(c *chaosComment) bool {
 	p := w.posts[c.post]
 	return c.deleted || p != nil && p.deleted
 }
 
-// accountAll finds what is there more than once: it compares the counts of the
-// posts with what all writers did to them.
+// accountAll finds writes that were stored twice: it compares the counts of the posts with the
+// acknowledged writes of all writers.
 func accountAll(writers []*writer) {
 	comments, likes := map[string]int{}, map[string]int{}
 	for _, w := range writers {

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// clientsFolder has the programs of TestClients, and is where their packages are
-// looked for, unless the environment says where else: then they must be there, and so
-// must be a browser for TestPlayground.
+// clientsFolder has the programs of TestClients and, unless the environment names another folder, their
+// packages. With the environment variable, the packages and the browser of TestPlayground are required.
 const (
 	clientsFolder = "graph/testdata/clients"
 	clientsEnv    = "BYLINE_CLIENTS"
@@ -43,7 +42,7 @@ func TestClients(t *testing.T) {
 		t.Skipf("needs Node and its packages, which `npm ci --prefix %s` installs: %v", clientsFolder, err)
 	}
 
-	// The tools write where they work.
+	// The tools write to their working directory.
 	folder := t.TempDir()
 	if err := os.Symlink(packages, filepath.Join(folder, "node_modules")); err != nil {
 		t.Fatal(err)
@@ -64,7 +63,7 @@ func TestClients(t *testing.T) {
 
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	for name, code := range documentedFiles(t, "docs/auth.md") {
-		code = strings.ReplaceAll(code, `"/graphql"`, `"`+s.Root+`/graphql"`) // there is no page here that it could be relative to
+		code = strings.ReplaceAll(code, `"/graphql"`, `"`+s.Root+`/graphql"`) // there is no page whose URL it could be relative to
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(code), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +85,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// documentedFiles returns the JavaScript of a page, by the names of files that it begins with.
+// documentedFiles returns the JavaScript blocks of a page by the file name in their first line.
 func documentedFiles(t testing.TB, page string) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile(servertest.Path(page))
@@ -103,8 +102,8 @@ func documentedFiles(t testing.TB, page string) map[string]string {
 	return files
 }
 
-// What the documentation tells readers to install is what TestClients runs with, and all that
-// the examples import.
+// The documentation installs the versions that TestClients uses, and every package that the examples
+// import.
 func TestDocumentedPackages_AreThoseThatAreTested(t *testing.T) {
 	var tested struct{ Dependencies, Overrides map[string]string }
 	b, err := os.ReadFile(servertest.Path(clientsFolder + "/package.json"))

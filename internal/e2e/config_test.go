@@ -38,9 +38,9 @@ func TestRefusesToStart(t *testing.T) {
 	if err := os.WriteFile(manifest, []byte(`{"good":"{ __typename }","bad":"query Feed { feed { nodes { id } } }"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stranger := httptest.NewServer(http.NotFoundHandler())
-	defer stranger.Close()
-	const badKey = "a key that is none: %"
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	const badKey = "an invalid key: %"
 	t.Setenv("COSMOS_KEY", secrettest.Secret("C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="))
 	for _, c := range []struct {
 		name string
@@ -52,36 +52,36 @@ func TestRefusesToStart(t *testing.T) {
 		{"port without a host", []string{"--listen", "8080", "--data", t.TempDir()}, "--listen: address 8080: missing port in address"},
 		{"occupied port for metrics", []string{"--metrics-listen", taken.Addr().String(), "--data", t.TempDir()}, "--metrics-listen: "},
 		{"unwritable directory", []string{"--data", filepath.Join(file, "data")}, file},
-		{"nobody at the endpoint", []string{"--cosmos-endpoint", "http://localhost:1"}, "localhost:1"},
-		{"no Cosmos DB at the endpoint", []string{"--cosmos-endpoint", stranger.URL}, stranger.URL},
-		{"endpoint that is no address", []string{"--cosmos-endpoint", "cosmos"}, "not an http or https address"},
-		{"key that is no key", []string{"--cosmos-endpoint", "http://localhost:1"}, "base64"},
+		{"endpoint without a listener", []string{"--cosmos-endpoint", "http://localhost:1"}, "localhost:1"},
+		{"endpoint of another service", []string{"--cosmos-endpoint", other.URL}, other.URL},
+		{"invalid endpoint", []string{"--cosmos-endpoint", "cosmos"}, "not an http or https address"},
+		{"invalid key", []string{"--cosmos-endpoint", "http://localhost:1"}, "base64"},
 		{"key in a flag", []string{"--cosmos-key=" + badKey}, "unknown flag --cosmos-key"},
 		{"connection string", []string{"--cosmos-endpoint", "AccountEndpoint=https://localhost:1/;AccountKey=" + badKey}, "not an http or https address"},
 		{"key in the address", []string{"--cosmos-endpoint", "http://me:" + url.QueryEscape(badKey) + "@localhost:1"}, "more than an address"},
 		{"open to the network with demo tokens", []string{"--listen", ":0", "--data", t.TempDir()}, "--auth-issuer"},
 		{"account in the cloud with demo tokens", []string{"--cosmos-endpoint", "https://example.documents.azure.com"}, "--auth-issuer"},
-		{"name that leads elsewhere", []string{"--listen", "0.0.0.0:0", "--data", t.TempDir()}, "--auth-issuer"},
+		{"address other than loopback", []string{"--listen", "0.0.0.0:0", "--data", t.TempDir()}, "--auth-issuer"},
 		{"issuer over plain HTTP", []string{"--auth-issuer", "http://example.com", "--auth-audience", "byline", "--data", t.TempDir()}, "must be an https address"},
-		{"issuer that is no address", []string{"--auth-issuer", "https:example.com", "--auth-audience", "byline", "--data", t.TempDir()}, "--auth-issuer"},
+		{"invalid issuer", []string{"--auth-issuer", "https:example.com", "--auth-audience", "byline", "--data", t.TempDir()}, "--auth-issuer"},
 		{"moderators without an issuer", []string{"--auth-moderator-role", "moderator", "--data", t.TempDir()}, "needs --auth-issuer"},
-		{"open to the network over plain HTTP", []string{"--listen", ":0", "--auth-issuer", "https://example.com", "--auth-audience", "x"}, "plain HTTP would let anybody on the way read tokens"},
+		{"open to the network over plain HTTP", []string{"--listen", ":0", "--auth-issuer", "https://example.com", "--auth-audience", "x"}, "plain HTTP would expose tokens on the network"},
 		{"behind a proxy with demo tokens", []string{"--behind-proxy", "10.0.0.0/8"}, "--behind-proxy needs --auth-issuer"},
-		{"proxies that are no network", []string{"--behind-proxy", "10.0.0.0/8,proxy"}, `"proxy" is neither an address nor a network`},
+		{"invalid network of proxies", []string{"--behind-proxy", "10.0.0.0/8,proxy"}, `"proxy" is neither an address nor a network`},
 		{"certificate without a key", []string{"--tls-cert", manifest}, "--tls-cert and --tls-key are needed together"},
-		{"certificate that is not there", []string{"--tls-cert", file + "s", "--tls-key", file}, "--tls-cert and --tls-key: stat " + file + "s"},
-		{"certificate that is none", []string{"--tls-cert", file, "--tls-key", file}, "--tls-cert and --tls-key: tls: failed to find any PEM data"},
-		{"origin that is none", []string{"--cors-origins", "*", "--cosmos-endpoint", stranger.URL}, `"*" is not an origin`},
+		{"missing certificate", []string{"--tls-cert", file + "s", "--tls-key", file}, "--tls-cert and --tls-key: stat " + file + "s"},
+		{"invalid certificate", []string{"--tls-cert", file, "--tls-key", file}, "--tls-cert and --tls-key: tls: failed to find any PEM data"},
+		{"invalid origin", []string{"--cors-origins", "*", "--cosmos-endpoint", other.URL}, `"*" is not an origin`},
 		{"negative rate", []string{"--requests-per-viewer=-1"}, "cannot be negative"},
 		{"no connections", []string{"--max-connections", "0"}, "--max-connections must be at least 1"},
 		{"issuer without an audience", []string{"--auth-issuer", "https://example.com", "--data", t.TempDir()}, "--auth-audience"},
-		{"manifest that is not there", []string{"--trusted-documents", file + "s", "--data", t.TempDir()}, "--trusted-documents: open " + file + "s"},
-		{"manifest that is none", []string{"--trusted-documents", file, "--data", t.TempDir()}, file + ": the manifest is not a JSON object"},
-		{"document that is not valid", []string{"--trusted-documents", manifest, "--data", t.TempDir()}, manifest + `: document "bad", line 1, column 21: Cannot query field "nodes"`},
+		{"missing manifest", []string{"--trusted-documents", file + "s", "--data", t.TempDir()}, "--trusted-documents: open " + file + "s"},
+		{"invalid manifest", []string{"--trusted-documents", file, "--data", t.TempDir()}, file + ": the manifest is not a JSON object"},
+		{"invalid document", []string{"--trusted-documents", manifest, "--data", t.TempDir()}, manifest + `: document "bad", line 1, column 21: Cannot query field "nodes"`},
 		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"}, "1 to 64 partitions, not 65"},
 		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()}, "--ru-per-request must be at least 1"},
-		{"less memory than none", []string{"--cache=-1", "--data", t.TempDir(), "--no-demo"}, "--cache -1: there can be 0 to 1048576 megabytes"},
-		{"more memory than there are addresses", []string{"--cache", "17592186044416", "--data", t.TempDir(), "--no-demo"}, "--cache 17592186044416"},
+		{"negative memory", []string{"--cache=-1", "--data", t.TempDir(), "--no-demo"}, "--cache -1: there can be 0 to 1048576 megabytes"},
+		{"more memory than the maximum", []string{"--cache", "17592186044416", "--data", t.TempDir(), "--no-demo"}, "--cache 17592186044416"},
 		{"unknown flag", []string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestRefusesToStart(t *testing.T) {
 			if !slices.Contains(args, "--listen") {
 				args = append([]string{"--listen", "localhost:0"}, args...)
 			}
-			if c.name == "key that is no key" {
+			if c.name == "invalid key" {
 				t.Setenv("COSMOS_KEY", badKey)
 			}
 			var log output
@@ -97,7 +97,7 @@ func TestRefusesToStart(t *testing.T) {
 			defer cancel()
 			status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() })
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-			if strings.Contains(lines[0], `level=INFO msg="data is in `) { // before it is opened
+			if strings.Contains(lines[0], `level=INFO msg="data is in `) { // logged before the account is opened
 				lines = lines[1:]
 			}
 			last := lines[len(lines)-1]
@@ -112,8 +112,8 @@ func TestRefusesToStart(t *testing.T) {
 	}
 }
 
-// TestEmptyNames: an empty --data is no directory, and nothing is kept in memory instead;
-// an empty --cosmos-database is no database, and no other is taken.
+// TestEmptyNames: an empty --data or --cosmos-database is refused. Nothing falls back to an engine in
+// memory or to another database.
 func TestEmptyNames(t *testing.T) {
 	withData := []string{"serve --listen localhost:0", "seed --users 1", "views status", "views verify", "views repair", "views rebuild"}
 	for _, c := range []struct {
@@ -169,7 +169,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s prints the help of %d commands", args, n)
 		}
 		if strings.Contains(out.String(), ",...,...") {
-			t.Errorf("%s says of a list twice that it goes on", args)
+			t.Errorf("%s prints the ellipsis of a list twice", args)
 		}
 		all += out.String()
 		for _, name := range regexp.MustCompile(`--(?:\[no-\])?[a-z][a-z-]*`).FindAllString(out.String(), -1) {
@@ -198,10 +198,10 @@ func TestFlagOverEnvironment(t *testing.T) {
 	t.Setenv("BYLINE_DEMO", "false")
 	s := start(t)
 	if !strings.Contains(s.Log.String(), "environment") || strings.Contains(s.Log.String(), "demo blog") {
-		t.Errorf("the environment does not count: %s", s.Log)
+		t.Errorf("the environment is ignored: %s", s.Log)
 	}
 	s = start(t, "--data", filepath.Join(t.TempDir(), "flag"))
 	if !strings.Contains(s.Log.String(), "flag") {
-		t.Errorf("the flag does not count: %s", s.Log)
+		t.Errorf("the flag does not override the environment: %s", s.Log)
 	}
 }

@@ -18,47 +18,43 @@ import (
 	"time"
 )
 
-// readyMade makes the test binary a server that has its answers ready: a file of
-// requests and answers, as JSON.
+// readyMade is the environment variable that makes the test binary a server of ready-made responses: it
+// names a JSON file of requests and responses.
 const readyMade = "BYLINE_TEST_READY_MADE"
 
-// cpuConnections is how many clients ask at once.
+// cpuConnections is the number of concurrent clients.
 const cpuConnections = 16
 
-// How many requests go before those that are measured: compilers that learn as they go have
-// learnt then, and memory that is used for the first time, which costs a page fault, has been.
-// Hot requests take so little of it that the heap is as large as it gets only after many.
+// Warm-up requests before a measurement: until JIT compilers have compiled the code, and the heap has
+// its final size, so that page faults are over. Hot requests allocate little and need more of them.
 const (
 	warmUp    = 5_000
 	warmUpHot = 20_000
 )
 
-// judged is from how many requests on what is measured says something.
+// judged is the number of requests from which on a benchmark may fail.
 const judged = 1000
 
-// maxHot is how many times what the ready-made server takes a request may take that was
-// asked before.
+// maxHot is the most CPU that a hot request may take, relative to the ready-made server.
 const maxHot = 1.5
 
-// bestPeers are what the best of some GraphQL servers on PostgreSQL takes for a request that
-// nothing is remembered of, and a server of the ready-made answer beside it, in microseconds of
-// another machine. For the writes, whose answers are as short as Q1's, that is Q1's.
+// bestPeers is the CPU, in microseconds on another machine, that the best of some GraphQL servers on
+// PostgreSQL takes for an uncached request, and that a server of the ready-made response takes there.
+// For the writes, whose responses are as short as Q1's, the latter is Q1's.
 var bestPeers = map[string]struct{ peer, readyMade float64 }{
 	"Q1": {91, 15}, "Q2": {150, 15}, "Q3": {454, 18}, "Q4": {347, 17}, "Q5": {326, 15}, "Q6": {842, 22}, "C3": {317, 15}, "C4": {341, 15},
 }
 
-// cpuRequest is a request of an access pattern; a function of n, since a write must not
-// repeat another.
+// cpuRequest is a request of an access pattern; a function of n, since every write must be different.
 type cpuRequest struct {
 	name string
 	make func(n int) (user, query string)
 }
 
-// BenchmarkCPU measures the CPU that the server's process takes for a request, over
-// HTTP with 16 connections, the embedded engine included: hot, when nothing has changed
-// since it was asked before, and cold, when nothing is remembered. Beside it, in turns,
-// what a net/http server takes that has the same bytes ready. In units of that it fails if a
-// hot request takes more than maxHot, or a cold one what the best peer does.
+// BenchmarkCPU measures the CPU that the server's process takes for a request over HTTP with 16
+// connections, the embedded engine included: hot, from the response cache, and cold, without caches.
+// It alternates with a net/http server that has the same response ready-made. The benchmark fails if the
+// ratio of the two is over maxHot for a hot request, or over that of the best peer for a cold one.
 //
 //	go test ./internal/e2e -run '^$' -bench CPU -benchtime 5000x
 func BenchmarkCPU(b *testing.B) {
@@ -75,7 +71,7 @@ func BenchmarkCPU(b *testing.B) {
 		b.Run(mode.name, func(b *testing.B) {
 			p := startProcess(b, append([]string{"--data", b.TempDir(), "--no-demo"}, mode.args...)...)
 			requests := cpuRequests(p)
-			atRest(b, p)
+			waitIdle(b, p)
 			for _, r := range requests {
 				if strings.Contains(mode.of, r.name[:1]) {
 					b.Run(r.name, func(b *testing.B) {
@@ -85,7 +81,7 @@ func BenchmarkCPU(b *testing.B) {
 							defer b.ReportMetric(most, "peer-times-ready")
 						}
 						if times := measureCPU(b, p, r, mode.warm, mode.name+"-"+r.name); times > most && b.N >= judged {
-							b.Errorf("%.2f times what the ready-made answer takes, at most %.2f", times, most)
+							b.Errorf("%.2f times the CPU of the ready-made server, at most %.2f", times, most)
 						}
 					})
 				}
@@ -94,7 +90,7 @@ func BenchmarkCPU(b *testing.B) {
 	}
 }
 
-// measureCPU returns how many times what the ready-made answer takes a request takes.
+// measureCPU returns the CPU of a request, relative to the ready-made server.
 func measureCPU(b *testing.B, p *process, r cpuRequest, warm int, profile string) (times float64) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cpuConnections}}
 	user, query := r.make(0)
@@ -104,7 +100,7 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, warm int, profile string
 	var n atomic.Int64
 	measure := func(root string, pid, count int) time.Duration {
 		before := cpuOf(b, pid)
-		askAll(b, client, root, count, func() (user, query string) {
+		sendAll(b, client, root, count, func() (user, query string) {
 			if root == p.Root {
 				return r.make(int(n.Add(1)))
 			}
@@ -139,29 +135,28 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, warm int, profile string
 	return times
 }
 
-// settle waits until what a write leaves to be done is done: copies are written after the
-// next look at the change feed.
+// settle waits until the projections have handled a write, after the next poll of the change feed.
 func (r cpuRequest) settle() {
 	if strings.HasPrefix(r.name, "C") {
-		time.Sleep(150 * time.Millisecond) // one of them is every 100 ms
+		time.Sleep(150 * time.Millisecond) // the feed is polled every 100 ms
 	}
 }
 
-// atRest waits until the server has done what filling it leaves to be done, which is no
-// request's to pay for.
-func atRest(b *testing.B, p *process) {
+// waitIdle waits until the background work of filling the blog is done, so that no request is charged
+// for it.
+func waitIdle(b *testing.B, p *process) {
 	eventually(b, func() error {
 		before := cpuOf(b, p.Cmd.Process.Pid)
 		time.Sleep(time.Second)
 		if took := cpuOf(b, p.Cmd.Process.Pid) - before; took > 100*time.Millisecond { // its polls take a fifth of that
-			return fmt.Errorf("nobody asks, and it takes %v a second", took)
+			return fmt.Errorf("idle, it takes %v of CPU a second", took)
 		}
 		return nil
 	})
 }
 
-// askAll asks count times, over all connections at once, what next returns.
-func askAll(b *testing.B, client *http.Client, root string, count int, next func() (user, query string)) {
+// sendAll sends count requests, which next returns, over all connections concurrently.
+func sendAll(b *testing.B, client *http.Client, root string, count int, next func() (user, query string)) {
 	var left atomic.Int64
 	left.Store(int64(count))
 	var wg sync.WaitGroup
@@ -179,7 +174,7 @@ func askAll(b *testing.B, client *http.Client, root string, count int, next func
 	wg.Wait()
 }
 
-// cpuOf is the CPU that the threads of a process have taken so far; none if it has ended.
+// cpuOf returns the CPU that the threads of a process have used so far; 0 if it has ended.
 func cpuOf(b *testing.B, pid int) (took time.Duration) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if _, missing := os.Stat("/proc/self/schedstat"); err != nil || missing != nil {
@@ -187,7 +182,7 @@ func cpuOf(b *testing.B, pid int) (took time.Duration) {
 	}
 	for _, name := range threads {
 		var ns int64
-		if stat, err := os.ReadFile(name); err == nil { // it may have ended
+		if stat, err := os.ReadFile(name); err == nil { // the thread may have ended
 			if _, err := fmt.Sscan(string(stat), &ns); err != nil {
 				b.Fatalf("%s: %q", name, stat)
 			}
@@ -197,7 +192,7 @@ func cpuOf(b *testing.B, pid int) (took time.Duration) {
 	return took
 }
 
-// ask sends a query and returns the answer's bytes.
+// ask sends a query and returns the body of the response.
 func ask(t testing.TB, client *http.Client, root, user, query string) []byte {
 	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {
@@ -264,7 +259,7 @@ func cpuRequests(p *process) []cpuRequest {
 	}
 }
 
-// each calls f for the numbers below n, a few at a time.
+// each calls f for the numbers below n, with limited concurrency.
 func each(n int, f func(int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -278,7 +273,7 @@ func each(n int, f func(int)) {
 	wg.Wait()
 }
 
-// startReadyMade starts a server that has the answer to a query ready.
+// startReadyMade starts a server of the ready-made response to a query.
 func startReadyMade(b *testing.B, query string, answer []byte) *process {
 	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// dashboard is what is checked of docs/grafana-dashboard.json, and drawn of it.
+// dashboard has the checked and drawn fields of docs/grafana-dashboard.json.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Type, Definition string }
@@ -55,11 +55,11 @@ type alertRules struct {
 	}
 }
 
-// vocabulary is what a server has to say: the labels and their values, by metric.
+// vocabulary has the labels of each metric and their values.
 type vocabulary map[string]map[string][]string
 
-// vocabularyOf scrapes a server that has answered, refused and been probed. Prometheus
-// adds the labels of the target, and up.
+// vocabularyOf scrapes a server after accepted and refused requests and a probe. Prometheus adds the
+// labels of the target, and the metric up.
 func vocabularyOf(t testing.TB) vocabulary {
 	t.Helper()
 	i := start(t, "--data", t.TempDir(), "--no-demo")
@@ -71,7 +71,7 @@ func vocabularyOf(t testing.TB) vocabulary {
 			t.Fatal(err)
 		}
 	}
-	askReadiness(t, i.Root)
+	probeReadiness(t, i.Root)
 	v := vocabulary{}
 	eventually(t, func() error {
 		all, err := scrape(i.Root)
@@ -99,11 +99,10 @@ var (
 	promOperator = strings.Fields("and or unless bool")
 )
 
-// check reads an expression of PromQL as far as names go, and returns what is wrong
-// with it: every name is a function, a metric that exists, or a label that it has. The
-// labels of an aggregation or a matching are those of the next metric after it. What is
-// asked to equal a label matches one of its values, but for codes: a server that is
-// well has few. The second result is the labels of the outermost aggregation.
+// check checks the names in a PromQL expression and returns its mistakes: every name must be a function,
+// an existing metric, or one of its labels. The labels of an aggregation or a matching belong to the next
+// metric. The value of a matcher must match a value of the label, codes excepted: a healthy server has
+// few. The second result is the labels of the outermost aggregation.
 func (v vocabulary) check(expr string) (wrong []string, outermost []string) {
 	expr = strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*").Replace(expr)
 	tokens := promToken.FindAllString(expr, -1)
@@ -161,7 +160,7 @@ func (v vocabulary) check(expr string) (wrong []string, outermost []string) {
 	return wrong, outermost
 }
 
-// matches returns what is wrong with a matcher of a label.
+// matches returns the mistakes in a label matcher.
 func matches(metric, label, op, value string, has map[string][]string) []string {
 	values, ok := has[label]
 	if !ok {
@@ -180,8 +179,8 @@ func matches(metric, label, op, value string, has map[string][]string) []string 
 	return nil
 }
 
-// The dashboard and the alert rules ask for metrics and labels that a server has, every
-// alert is in the runbook, and panels neither lie on one another nor lack a description.
+// The dashboard and the alert rules query existing metrics and labels, every alert is in the runbook, and
+// panels do not overlap and have a description.
 func TestDashboardAndAlerts(t *testing.T) {
 	v := vocabularyOf(t)
 	for expr, want := range map[string]string{
@@ -219,7 +218,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 					if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
-						t.Fatalf("%s lies on %q, or beyond the edge", p.Title, other)
+						t.Fatalf("%s overlaps %q, or the edge", p.Title, other)
 					}
 					taken[[2]int{x, y}] = p.Title
 				}

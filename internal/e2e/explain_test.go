@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The example of docs/cost.md is what the command prints of the document that is shown with it.
+// The example in docs/cost.md is the output of the command for the document beside it.
 func TestExplainExample(t *testing.T) {
 	docs, err := os.ReadFile(servertest.Path("docs/cost.md"))
 	if err != nil {
@@ -32,7 +32,7 @@ func TestExplainExample(t *testing.T) {
 	}
 }
 
-// `byline explain` needs no database, and leaves none behind.
+// `byline explain` needs no database and creates none.
 func TestExplainCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("front.graphql", []byte("query Front($n: Int) { feed(first: $n) { edges { node { author { createdAt } } } } }\nquery Me { viewer { username } }"), 0o600); err != nil {

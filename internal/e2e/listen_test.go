@@ -41,7 +41,7 @@ func certificate(t testing.TB, serial int64) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
-// A certificate that is renewed is picked up, and half a renewal is not.
+// A renewed certificate is used without a restart, once both its files have changed.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -51,7 +51,7 @@ func TestTLS(t *testing.T) {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		written = written.Add(time.Second) // however coarse the file system's clock is
+		written = written.Add(time.Second) // for file systems with coarse timestamps
 		if err := os.Chtimes(name, written, written); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestTLS(t *testing.T) {
 	old := &tls.Config{RootCAs: pool, MaxVersion: tls.VersionTLS11}
 	if c, err := tls.Dial("tcp", address, old); err == nil {
 		c.Close()
-		t.Error("TLS 1.1 is spoken")
+		t.Error("TLS 1.1 is accepted")
 	}
 	if !strings.Contains(s.Log.String(), "url=https://") {
 		t.Error(s.Log)
@@ -129,8 +129,7 @@ func get(i *instance, header http.Header) (*http.Response, string) {
 	return response, string(body)
 }
 
-// Behind a proxy limits go by its clients, and who sends too much is told when to come
-// back, while others are answered.
+// Behind a proxy rates are limited per client: one over the limit gets Retry-After, others are served.
 func TestBehindProxy(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--auth-issuer", "https://localhost:1", "--auth-audience", "x",
 		"--behind-proxy", "127.0.0.1,::1,10.0.0.0/8", "--requests-per-address", "1")
@@ -138,7 +137,7 @@ func TestBehindProxy(t *testing.T) {
 		return http.Header{"X-Forwarded-For": {hops}, "Accept": {"application/graphql-response+json"}}
 	}
 	refused := 0
-	for n := range 50 { // more than what may be saved, and than what there may be meanwhile
+	for n := range 50 { // more than the burst and what refills meanwhile
 		r, body := get(s, client(fmt.Sprintf("203.0.113.%d, 198.51.100.7, 10.1.2.3", n)))
 		if r.StatusCode == http.StatusOK {
 			continue
@@ -155,7 +154,7 @@ func TestBehindProxy(t *testing.T) {
 	}
 }
 
-// By default no other origin may do anything but send a GET; those that are named may.
+// By default pages of other origins may only send a GET; --cors-origins allows more.
 func TestCORSOrigins(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		args := []string{"--data", t.TempDir(), "--no-demo"}
@@ -171,8 +170,8 @@ func TestCORSOrigins(t *testing.T) {
 
 const plainGet = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-// One connection too many is refused, those that are there are answered, and when one
-// of them is closed there is room again.
+// A connection over the limit is refused, open ones are served, and after one is closed the next is
+// accepted.
 func TestMaxConnections(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--max-connections", "3")
 	var open []net.Conn
@@ -198,15 +197,15 @@ func TestMaxConnections(t *testing.T) {
 	eventually(t, func() error {
 		c := s.Dial("")
 		defer c.Close()
-		_, _ = io.WriteString(c, plainGet) // it may be closed already
+		_, _ = io.WriteString(c, plainGet) // may be closed already
 		if code, _ := servertest.Status(t, c); code != http.StatusOK {
-			return fmt.Errorf("no room after one is closed: %d", code)
+			return fmt.Errorf("refused after one is closed: %d", code)
 		}
 		return nil
 	})
 }
 
-// A header is as long as tokens and URLs need.
+// Headers may be as long as tokens and URLs need.
 func TestLongHeader(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	if code, _ := servertest.Status(t, s.Dial("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 200<<10)+"\r\n\r\n")); code != http.StatusRequestHeaderFieldsTooLarge && code != 0 {

@@ -22,7 +22,7 @@ type series struct {
 	value  float64
 }
 
-// scrape reads the metrics; the error says that there are none.
+// scrape reads the metrics; it returns an error if there are none.
 func scrape(root string) ([]series, error) {
 	r, err := http.Get(root + "/metrics")
 	if err != nil {
@@ -48,7 +48,7 @@ func scrape(root string) ([]series, error) {
 	return all, nil
 }
 
-// total adds up the series of a metric; the second result says whether there are any.
+// total returns the sum of the series of a metric; the second result reports whether there are any.
 func total(all []series, name string, counts func(map[string]string) bool) (sum float64, there bool) {
 	for _, s := range all {
 		if s.name == name {
@@ -61,8 +61,8 @@ func total(all []series, name string, counts func(map[string]string) bool) (sum 
 	return sum, there
 }
 
-// A server tells in its answers what it tells in its metrics, and charges of the
-// background apart. Labels are of closed sets.
+// Responses and metrics report the same request charges, and background work is separate. Labels have
+// closed sets of values.
 func TestMetrics(t *testing.T) {
 	i := start(t, "--data", t.TempDir(), "--no-demo")
 	i.Cost = "summary"
@@ -81,20 +81,20 @@ func TestMetrics(t *testing.T) {
 	ask("ada", q6, nil)
 	ask("", `{ post(id: "nonsense") { title } }`, nil)
 	ask("", `{ nonsense }`, nil)
-	askReadiness(t, i.Root)
+	probeReadiness(t, i.Root)
 
 	all, err := scrape(i.Root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if ru, _ := total(all, "byline_graphql_request_units_total", nil); math.Abs(ru-told) > .005 {
-		t.Errorf("answers have told %.2f RU, the metric %.2f", told, ru)
+		t.Errorf("responses report %.2f RU, the metric %.2f", told, ru)
 	}
 	ofRequests := func(labels map[string]string) bool {
 		return regexp.MustCompile(`^[QC]\d$`).MatchString(labels["pattern"])
 	}
 	if ru, _ := total(all, "byline_cosmos_request_units_total", ofRequests); math.Abs(ru-told) > .005 {
-		t.Errorf("answers have told %.2f RU, the metric of the patterns %.2f", told, ru)
+		t.Errorf("responses report %.2f RU, the metric of the patterns %.2f", told, ru)
 	}
 	for _, name := range []string{"byline_access_total", "byline_cosmos_requests_total", "byline_cosmos_errors_total", "byline_cosmos_throttles_total",
 		"byline_cosmos_request_seconds_bucket", "byline_cosmos_range_request_units_total", "byline_projection_lag_transactions",
@@ -149,8 +149,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// askReadiness probes a server; what it answers is then in its metrics.
-func askReadiness(t testing.TB, root string) {
+// probeReadiness probes a server, which sets its metric of readiness.
+func probeReadiness(t testing.TB, root string) {
 	t.Helper()
 	r, err := http.Get(root + "/readyz")
 	if err != nil {
@@ -159,9 +159,8 @@ func askReadiness(t testing.TB, root string) {
 	r.Body.Close()
 }
 
-// Metrics are for operators: beyond loopback, and behind a proxy, there are none but where
-// they are asked for.
-func TestWhereMetricsAre(t *testing.T) {
+// Metrics are for operators: beyond loopback and behind a proxy they need --metrics-listen.
+func TestMetricsListen(t *testing.T) {
 	for name, listen := range map[string]string{"beyond loopback": "0.0.0.0:0", "behind a proxy on this machine": "localhost:0"} {
 		t.Run(name, func(t *testing.T) {
 			i := start(t, "--listen", listen, "--behind-proxy", "127.0.0.1/32", "--auth-issuer", "https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
@@ -170,10 +169,10 @@ func TestWhereMetricsAre(t *testing.T) {
 			}
 		})
 	}
-	t.Run("on their own", func(t *testing.T) {
+	t.Run("--metrics-listen", func(t *testing.T) {
 		i := start(t, "--metrics-listen", "localhost:0", "--data", t.TempDir(), "--no-demo")
 		if all, err := scrape(i.Root); err == nil || !strings.Contains(err.Error(), "404") {
-			t.Errorf("beside everything else: %d series, %v", len(all), err)
+			t.Errorf("on --listen: %d series, %v", len(all), err)
 		}
 		root := regexp.MustCompile(`msg=metrics url=(\S+)/metrics`).FindStringSubmatch(i.Log.String())
 		if root == nil {
@@ -190,7 +189,7 @@ func TestWhereMetricsAre(t *testing.T) {
 			t.Error(status, i.Log)
 		}
 		if _, err := scrape(root[1]); err == nil {
-			t.Error("served after the end")
+			t.Error("served after the server has stopped")
 		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// application uses the server at root as a page of another origin does, in every way that there
-// is. What works is its result, what does not is "refused".
+// application uses the server at root as a page of another origin, over every transport. Each result is
+// the value or "refused".
 const application = `(async (root) => {
   const url = root + "/graphql";
   const headers = { "Content-Type": "application/json", Authorization: "Bearer demo:ada" };
@@ -24,7 +24,7 @@ const application = `(async (root) => {
   const create = (title) => send('mutation { createPost(input: {title: "' + title + '", content: "c"}) { post { title } } }');
   const refused = (promise) => promise.catch(() => "refused");
 
-  // until publishes posts until what is promised is there.
+  // until publishes posts until the promise resolves.
   const until = async (promise) => {
     let done = false;
     promise.finally(() => (done = true)).catch(() => {});
@@ -72,7 +72,7 @@ const application = `(async (root) => {
   });
 })`
 
-// used is what comes of the application.
+// used has the results of the application.
 type used struct{ Query, Exposed, Get, Mutation, Socket, Stream string }
 
 var (

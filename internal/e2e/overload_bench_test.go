@@ -23,21 +23,17 @@ import (
 	"time"
 )
 
-// BenchmarkOverload sends a server of its own process, with the demo blog, the
-// article's reads and one comment in ten: as many as it can answer, to find its
-// capacity; then a tenth of that, four times that, and a tenth again, whether answers
-// come or not. The server reads everything anew. It reports how long answers took,
-// refusals aside, from when the request was sent, also after the first half second, in which
-// hundreds of connections are opened, and from when it was to be sent; and
-// the most memory that the server has had; and how busy the processor was that sent four times
-// the capacity: if it was always, the times are its own.
+// BenchmarkOverload sends the article's reads, and one comment in ten requests, to a server in its own
+// process, with the demo blog and without caches. A closed load finds the capacity; open loads follow
+// with a tenth of it, four times as much, and a tenth again. It reports the latency of requests that
+// were not refused, from when they were sent (also without the first half second, in which hundreds of
+// connections are opened) and from when they were due; the peak memory of the server; and the CPU use of
+// the sender at four times the capacity: near 100%, the sender limits the latency.
 //
-// The load comes from the same machine. So that what is measured is how the server
-// sheds load, and not how the machine shares its processors between the two, the
-// server has one processor for itself and the load another, where taskset can see to
-// that; it says so where it cannot.
+// The load comes from the same machine. With taskset, server and load each have their own processor, so
+// that the benchmark measures load shedding and not scheduling; without, it logs a message.
 //
-//	go test -run '^$' -bench Overload -benchtime 1x .
+//	go test ./internal/e2e -run '^$' -bench Overload -benchtime 1x
 func BenchmarkOverload(b *testing.B) {
 	const short, long = 2 * time.Second, 12 * time.Second
 	b.Setenv("GOMAXPROCS", "1") // of the server
@@ -47,7 +43,7 @@ func BenchmarkOverload(b *testing.B) {
 		unpin := pin(b, s.Cmd.Process.Pid)
 		s.WaitReady()
 		l := newSenders(b, &s.Instance)
-		l.closed(4, time.Second) // warm
+		l.closed(4, time.Second) // warm-up
 		capacity := float64(len(l.closed(4, short).answered)) / short.Seconds()
 		idle := memory(b, s)
 
@@ -73,7 +69,7 @@ func BenchmarkOverload(b *testing.B) {
 		profiled()
 		close(done)
 		<-watched
-		time.Sleep(200 * time.Millisecond) // it is overloaded until it is calm: docs/limits.md
+		time.Sleep(200 * time.Millisecond) // until it is no longer overloaded: docs/limits.md
 		after := l.open(capacity/10, short)
 
 		ms := func(d []time.Duration) float64 { return float64(percentile(d, 99).Microseconds()) / 1000 }
@@ -99,8 +95,8 @@ func BenchmarkOverload(b *testing.B) {
 	}
 }
 
-// pin gives a process the first processor, and this one the second, until the function
-// that it returns is called.
+// pin pins a process to the first processor and this one to the second, until the returned function is
+// called.
 func pin(b *testing.B, pid int) (unpin func()) {
 	taskset := func(cpus string, pid int) error {
 		out, err := exec.Command("taskset", "-acp", cpus, strconv.Itoa(pid)).CombinedOutput()
@@ -122,7 +118,7 @@ func pin(b *testing.B, pid int) (unpin func()) {
 	}
 }
 
-// memory is what the process has, in MB; 0 where there is no /proc.
+// memory returns the memory of the process in MB; 0 without /proc.
 func memory(b *testing.B, p *process) float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
 	if errors.Is(err, os.ErrNotExist) {
@@ -137,7 +133,7 @@ func memory(b *testing.B, p *process) float64 {
 	return kb / 1024
 }
 
-// senders is what is sent to a server, and the connections it is sent over.
+// senders has the requests to a server and the idle connections.
 type senders struct {
 	b        *testing.B
 	address  string
@@ -148,21 +144,20 @@ type senders struct {
 }
 
 type loadResult struct {
-	answered []time.Duration // since they were sent; sorted
-	fromDue  []time.Duration // since they were to be sent; sorted, of open loads
+	answered []time.Duration // from when they were sent; sorted
+	fromDue  []time.Duration // from when they were due; sorted, of open loads
 	settled  time.Time       // half a second after the first
-	later    []time.Duration // as answered, of those that were to be sent after that
+	later    []time.Duration // as answered, of those due after settled
 	refused  int
-	unsent   int // because maxUnanswered were not answered yet
+	unsent   int // because maxInFlight requests were in flight
 }
 
-// maxUnanswered is how many requests wait for an answer at most: each takes a
-// connection, and a process may not have many.
-const maxUnanswered = 4000
+// maxInFlight bounds the concurrent requests: each takes a file descriptor, which are limited.
+const maxInFlight = 4000
 
 func percentile(sorted []time.Duration, n int) time.Duration { return sorted[len(sorted)*n/100] }
 
-// newSenders prepares the requests. A hundred different ones follow each other.
+// newSenders prepares a cycle of a hundred different requests.
 func newSenders(b *testing.B, s *instance) *senders {
 	l := &senders{b: b, address: strings.TrimPrefix(s.Root, "http://")}
 	feed := at(b, s.Do("", `{ feed(first: 100) { edges { node { id author { id } } } } }`, nil), "feed.edges").([]any)
@@ -198,7 +193,7 @@ func newSenders(b *testing.B, s *instance) *senders {
 	return l
 }
 
-// closed sends from so many clients, each of which waits for its answer.
+// closed is a closed load: each client waits for the response before it sends the next request.
 func (l *senders) closed(clients int, d time.Duration) loadResult {
 	results := make([]loadResult, clients)
 	var all sync.WaitGroup
@@ -218,12 +213,12 @@ func (l *senders) closed(clients int, d time.Duration) loadResult {
 	return sum
 }
 
-// open sends so many requests a second, whether answers come or not.
+// open is an open load: it sends perSecond requests a second, whether or not responses arrive.
 func (l *senders) open(perSecond float64, d time.Duration) loadResult {
 	var result loadResult
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	var unanswered atomic.Int64
+	var inFlight atomic.Int64
 	began := time.Now()
 	result.settled = began.Add(time.Second / 2)
 	for n := 0; ; n++ {
@@ -234,13 +229,13 @@ func (l *senders) open(perSecond float64, d time.Duration) loadResult {
 		if wait := due - time.Since(began); wait > 0 {
 			time.Sleep(wait)
 		}
-		if unanswered.Load() >= maxUnanswered {
+		if inFlight.Load() >= maxInFlight {
 			result.unsent++
 			continue
 		}
-		unanswered.Add(1)
+		inFlight.Add(1)
 		all.Go(func() {
-			defer unanswered.Add(-1)
+			defer inFlight.Add(-1)
 			l.send(n, began.Add(due), &result, &mu)
 		})
 	}
@@ -251,7 +246,7 @@ func (l *senders) open(perSecond float64, d time.Duration) loadResult {
 	return result
 }
 
-// send sends a request, which is due, and notes what becomes of it.
+// send sends a request and records the result.
 func (l *senders) send(n int, due time.Time, result *loadResult, mu *sync.Mutex) {
 	c, err := l.connection()
 	if err != nil {
@@ -287,7 +282,7 @@ func (l *senders) send(n int, due time.Time, result *loadResult, mu *sync.Mutex)
 	}
 }
 
-// connection returns one that is idle, or a new one.
+// connection returns an idle connection or opens one.
 func (l *senders) connection() (*loadConn, error) {
 	l.mu.Lock()
 	if last := len(l.idle) - 1; last >= 0 {
@@ -304,7 +299,7 @@ func (l *senders) connection() (*loadConn, error) {
 	return &loadConn{c, bufio.NewReader(c)}, nil
 }
 
-// loadConn is a client that costs the machine little.
+// loadConn is an HTTP/1.1 client with little overhead.
 type loadConn struct {
 	net.Conn
 	r *bufio.Reader

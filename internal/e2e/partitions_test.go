@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestFeedPartitions changes the number of the feed's partitions between starts: every
-// reader sees everything from the first request on, and the commands say what is left
-// to do.
+// TestFeedPartitions changes the number of feed partitions between starts: readers see the whole feed
+// from the first request on, and the commands report the pending work.
 func TestFeedPartitions(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")

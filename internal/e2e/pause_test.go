@@ -16,23 +16,23 @@ import (
 	"testing"
 )
 
-// hold is a way to the engine that keeps one write of a copy back, and remembers
-// what becomes of every write.
+// hold is a proxy of the engine that holds one write of a projection, and records the status of every
+// write.
 type hold struct {
 	mu       sync.Mutex
-	armed    bool          // guarded by mu; the next write of a copy is kept back
+	armed    bool          // guarded by mu; the next write of a projection is held
 	watching bool          // guarded by mu
-	held     chan struct{} // closed when there is a write that is kept back
-	release  chan struct{} // closed to let it go
+	held     chan struct{} // closed when a write is held
+	release  chan struct{} // closed to forward it
 	released sync.Once
-	writes   []string // guarded by mu; with the status of the answer, while watching
+	writes   []string // guarded by mu; with the status of the response, while watching
 	lists    int      // guarded by mu; of leases, while watching
 }
 
-// through serves the engine at the address.
+// through starts the proxy of the engine at the address.
 func (h *hold) through(t *testing.T, address string) (root string) {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
-	proxy.ErrorLog = log.New(io.Discard, "", 0) // what is cut off when the test ends
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // requests that are aborted when the test ends
 	proxy.ModifyResponse = func(r *http.Response) error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -41,7 +41,7 @@ func (h *hold) through(t *testing.T, address string) (root string) {
 		}
 		query := r.Request.Header.Get("x-ms-documentdb-query") != "" || strings.Contains(r.Request.Header.Get("Content-Type"), "query")
 		if strings.Contains(r.Request.URL.Path, "/colls/leases/docs/usernames.") {
-			return nil // the sweep of usernames has a longer life, and is still its own
+			return nil // the lease of the usernames' sweep lasts longer, and the instance still owns it
 		}
 		if r.Request.Method != http.MethodGet && !query {
 			h.writes = append(h.writes, fmt.Sprint(r.Request.Method, " ", r.Request.URL.Path, " ", r.StatusCode))
@@ -69,12 +69,12 @@ func (h *hold) through(t *testing.T, address string) (root string) {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	t.Cleanup(h.letGo) // before Close, which waits for what is held
+	t.Cleanup(h.forward) // before Close, which waits for the held request
 	return s.URL
 }
 
-// letGo lets the write go that is kept back.
-func (h *hold) letGo() { h.released.Do(func() { close(h.release) }) }
+// forward forwards the held write.
+func (h *hold) forward() { h.released.Do(func() { close(h.release) }) }
 
 func (h *hold) set(armed, watching bool) {
 	h.mu.Lock()
@@ -82,8 +82,8 @@ func (h *hold) set(armed, watching bool) {
 	h.armed, h.watching = armed, watching
 }
 
-// TestPausedInstanceChangesNothing stops an instance (SIGSTOP) while its write of a
-// copy is on its way, lets another take its leases and go on, and then wakes it up.
+// TestPausedInstanceChangesNothing pauses an instance (SIGSTOP) while its write of a projection is in
+// flight, waits until another has acquired its leases and made progress, and resumes it.
 func TestPausedInstanceChangesNothing(t *testing.T) {
 	engine := startEngine(t)
 	h := &hold{held: make(chan struct{}), release: make(chan struct{})}
@@ -98,7 +98,7 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 		}
 		return out.String()
 	}
-	// column is what a column of the status says about each range.
+	// column returns a column of the status, by range.
 	column := func(n int) (all []string) {
 		for _, row := range strings.Split(status(), "\n") {
 			if cells := strings.Split(row, "|"); len(cells) > n && strings.Contains(cells[1], "projections-") {
@@ -111,7 +111,7 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 	likes := func(i *process, want float64) error {
 		copies := []any{find(i.Do("", q6, nil), "feed.edges.0.node.likeCount"), find(i.Do("", q3, map[string]any{"id": ada}), "user.posts.edges.0.node.likeCount")}
 		if copies[0] != want || copies[1] != want {
-			return fmt.Errorf("the copies count %v likes, not %v", copies, want)
+			return fmt.Errorf("the projections count %v likes, not %v", copies, want)
 		}
 		return nil
 	}
@@ -133,7 +133,7 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 	eventually(t, func() error {
 		for _, owner := range column(ownerColumn) {
 			if owner == owners[0] {
-				return errors.New("the leases are not taken")
+				return errors.New("the leases are not acquired")
 			}
 		}
 		return likes(other, 1)
@@ -141,12 +141,12 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 	before := fmt.Sprint(column(ownerColumn), column(generationColumn))
 
 	h.set(false, true)
-	h.letGo()
+	h.forward()
 	eventually(t, func() error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.writes) == 0 {
-			return errors.New("the write that was on its way is not answered")
+			return errors.New("the held write has no response")
 		}
 		return nil
 	})
@@ -162,10 +162,10 @@ func TestPausedInstanceChangesNothing(t *testing.T) {
 		return nil
 	})
 	h.mu.Lock()
-	t.Logf("what it wrote: %q", h.writes)
+	t.Logf("writes: %q", h.writes)
 	for _, w := range h.writes {
 		if strings.HasSuffix(w, " 200") || strings.HasSuffix(w, " 201") || strings.HasSuffix(w, " 204") {
-			t.Errorf("it changed something: %s", w)
+			t.Errorf("a write succeeded: %s", w)
 		}
 	}
 	h.mu.Unlock()

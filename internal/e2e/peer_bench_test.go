@@ -14,21 +14,20 @@ import (
 	"time"
 )
 
-// The peer that BenchmarkPeer measures: where it listens, and the processes that it and
-// its database consist of, whose children count, too. `.ci/peer` starts bench/peer.
+// The peer of BenchmarkPeer: its address, and the processes of the peer and its database, which are
+// measured with their children. `.ci/peer` starts bench/peer.
 const (
 	peerURL  = "BYLINE_PEER"
 	peerPIDs = "BYLINE_PEER_PIDS"
 )
 
-// peerJudged is from how many requests on the comparison says something: what writes leave
-// to be done later is done in turns that are longer than those of 500 requests.
+// peerJudged is the number of requests from which on BenchmarkPeer may fail: the background work of
+// writes comes in intervals longer than 500 requests.
 const peerJudged = 10_000
 
-// BenchmarkPeer measures the CPU that Byline, which remembers nothing, and a peer take
-// for the same requests, in turns: all processes of each, the database included. Both
-// are filled by the same mutations, and must give answers of the same shape. It fails if
-// Byline takes more.
+// BenchmarkPeer measures the CPU that Byline, without caches, and a peer take for the same requests, in
+// turn: all processes of each, the database included. Both are filled by the same mutations and must
+// return responses of the same shape. It fails if Byline takes more.
 func BenchmarkPeer(b *testing.B) {
 	if os.Getenv(peerURL) == "" {
 		b.Skip("no peer: see .ci/peer")
@@ -50,7 +49,7 @@ func BenchmarkPeer(b *testing.B) {
 	if res, err := client.Post(peer.Root+"/filled", "application/json", strings.NewReader("{}")); err != nil || res.StatusCode != http.StatusOK {
 		b.Fatal(res, err)
 	}
-	atRest(b, byline)
+	waitIdle(b, byline)
 	for i, r := range sides[0].requests {
 		for _, side := range sides {
 			side.asked.Store(0)
@@ -59,18 +58,18 @@ func BenchmarkPeer(b *testing.B) {
 	}
 }
 
-// peerSide is one of the two that are compared.
+// peerSide is one side of the comparison.
 type peerSide struct {
 	root     string
 	pids     []int
 	requests []cpuRequest
-	asked    atomic.Int64 // how often the current request was, so that no write repeats another
+	asked    atomic.Int64 // requests sent; makes every write different
 }
 
 func measurePeer(b *testing.B, client *http.Client, request int, sides []*peerSide) {
 	measure := func(side *peerSide, count int) time.Duration {
 		before := cpuOfAll(b, side.pids)
-		askAll(b, client, side.root, count, func() (user, query string) {
+		sendAll(b, client, side.root, count, func() (user, query string) {
 			return side.requests[request].make(int(side.asked.Add(1)))
 		})
 		side.requests[request].settle()
@@ -111,8 +110,8 @@ func measurePeer(b *testing.B, client *http.Client, request int, sides []*peerSi
 	}
 }
 
-// shape is the names and the kinds of values in JSON, and how many. The values differ:
-// ids, cursors and times, and in what order the posts came.
+// shape returns the names, the kinds of values and their number in JSON. The values differ: ids, cursors,
+// times and the order of posts.
 func shape(v any) string {
 	var parts []string
 	switch v := v.(type) {
@@ -130,8 +129,7 @@ func shape(v any) string {
 	return fmt.Sprintf("%T(%s)", v, strings.Join(parts, ", "))
 }
 
-// cpuOfAll is the CPU that processes and their children have taken so far, those that
-// have ended included.
+// cpuOfAll returns the CPU that processes and their children have used so far, ended ones included.
 func cpuOfAll(b *testing.B, pids []int) (took time.Duration) {
 	for _, pid := range pids {
 		took += cpuOf(b, pid) + cpuOfEnded(b, pid)
@@ -156,8 +154,7 @@ func cpuOfAll(b *testing.B, pids []int) (took time.Duration) {
 	return took
 }
 
-// cpuOfEnded is the CPU that the children of a process had taken when they ended, in
-// steps of 10 ms.
+// cpuOfEnded returns the CPU of the ended children of a process, in steps of 10 ms.
 func cpuOfEnded(b *testing.B, pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

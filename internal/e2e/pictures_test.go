@@ -30,7 +30,7 @@ import (
 	"byline/store/emulator"
 )
 
-// picturesEnv names the directory that the README's pictures are written to. See
+// picturesEnv is the environment variable with the output directory of the README's pictures. See
 // .ci/pictures.
 const picturesEnv = "BYLINE_PICTURES"
 
@@ -42,8 +42,7 @@ func picturesDir(t testing.TB) string {
 	return dir
 }
 
-// TestPictureOfThePlayground writes playground.png: a query has been executed, and what
-// it has cost is shown.
+// TestPictureOfThePlayground writes playground.png: an executed query with its cost.
 func TestPictureOfThePlayground(t *testing.T) {
 	dir := picturesDir(t)
 	s := start(t, "--data", t.TempDir())
@@ -63,9 +62,9 @@ func TestPictureOfThePlayground(t *testing.T) {
 
 const pictured = 60 * time.Second // of load
 
-// TestPictureOfTheDashboard writes dashboard.png: some panels of the dashboard, drawn
-// from what a Prometheus answers to their own expressions while a server is under load,
-// whose feed is read nine times as much from the middle on.
+// TestPictureOfTheDashboard writes dashboard.png: some panels of the dashboard, drawn from the results of
+// their expressions in a Prometheus that scrapes a server under load. Halfway, reads of the feed increase
+// ninefold.
 func TestPictureOfTheDashboard(t *testing.T) {
 	dir := picturesDir(t)
 	s := startThrottled(t)
@@ -109,8 +108,7 @@ func TestPictureOfTheDashboard(t *testing.T) {
 	}
 }
 
-// startThrottled starts a server on an engine of two partitions a container, each of
-// which has 1,000 RU a second to give.
+// startThrottled starts a server on an engine with two partitions a container, each with 1,000 RU/s.
 func startThrottled(t *testing.T) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, ended, log := make(chan net.Addr, 1), make(chan int, 1), &output{}
@@ -123,8 +121,7 @@ func startThrottled(t *testing.T) *process {
 	return startProcess(t, "--cosmos-endpoint", "http://"+(<-listening).String()+"/")
 }
 
-// readAndWrite does what a blog's readers and writers do. Its readers of the feed become many
-// in the middle.
+// readAndWrite sends the load of readers and writers. Halfway, reads of the feed increase.
 func readAndWrite(t *testing.T, s *process, began time.Time) {
 	var posts, users []any
 	for n := range 20 {
@@ -141,7 +138,7 @@ func readAndWrite(t *testing.T, s *process, began time.Time) {
 			time.Sleep(time.Until(began.Add(from)))
 			for time.Since(began) < pictured {
 				user, query, variables := ask()
-				_, _ = s.Post(user, query, variables) // refusals are what is to be seen
+				_, _ = s.Post(user, query, variables) // refusals are part of the picture
 				time.Sleep(pause)
 			}
 		})
@@ -171,7 +168,7 @@ func readAndWrite(t *testing.T, s *process, began time.Time) {
 	}
 }
 
-// startPrometheus has a Prometheus of its own scrape the server every second.
+// startPrometheus starts a Prometheus that scrapes the server every second.
 func startPrometheus(t *testing.T, target string) (root string) {
 	path, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -201,7 +198,7 @@ func startPrometheus(t *testing.T, target string) (root string) {
 	return root
 }
 
-// answered is a series as Prometheus answers it.
+// answered is a series in a response of Prometheus.
 type answered struct {
 	Metric map[string]string
 	Values [][2]any // seconds, and a number as text
@@ -233,7 +230,7 @@ var lineColors = []color.Color{
 	color.RGBA{R: 0x22, G: 0xb0, B: 0xbf, A: 0xff},
 }
 
-// drawPanel draws a panel's targets, its legend at the right.
+// drawPanel draws the targets of a panel, with the legend on the right.
 func drawPanel(t *testing.T, p panel, root string, began, ended time.Time, to draw.Canvas) {
 	t.Helper()
 	chart, legend := plot.New(), plot.NewLegend()

@@ -18,8 +18,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestPlayground uses the playground as a person does, in a browser that reaches
-// nothing but this server. -artifacts keeps what it looked like.
+// TestPlayground uses the playground in a browser that reaches only this server. -artifacts keeps
+// screenshots.
 func TestPlayground(t *testing.T) {
 	path := browserPath(t)
 	s := start(t, "--data", t.TempDir(), "--no-demo")
@@ -31,17 +31,17 @@ func TestPlayground(t *testing.T) {
 	id := at(t, created, "createPost.post.id").(string)
 	s.Do("ada", `mutation($id: ID!) { createComment(input: {postId: $id, content: "First."}) { comment { id } } likePost(input: {postId: $id}) { like { id } } }`, map[string]any{"id": id})
 	p.settled("POST_ID")
-	p.do("reload", chromedp.Reload()) // there is a post to name now
+	p.do("reload", chromedp.Reload()) // now there is a post to name
 	p.tab("Post")
 	p.sees(p.query, `post(id: "`+id+`")`)
 	p.tab("Feed")
 
-	// The first tab says who one is, and its response what it cost before the data.
+	// The first tab has the viewer's token; its response has the cost before the data.
 	p.sees(p.text, `"Bearer demo:ada"`, `"Byline-Cost": "summary"`)
 	p.execute()
 	p.shows(`"title": "Written before"`, `"username": "ada"`, `"viewerHasLiked": true`, `"actualRU": `)
 	if result := p.result(); strings.Index(result, `"cost"`) > strings.Index(result, `"data"`) {
-		t.Errorf("the cost is behind the data: %s", result)
+		t.Errorf("the cost is after the data: %s", result)
 	}
 
 	// Completion: each key replaces the list, a click accepts from it, Escape closes it.
@@ -68,7 +68,7 @@ func TestPlayground(t *testing.T) {
 	p.shows(`"title": "Written before"`)
 	p.uncovered(0)
 
-	// The positions of errors are those in the editor.
+	// Error positions are positions in the editor.
 	p.paste("# A comment,\n# and another.\n\nquery Wrong { viewer { nothing } }")
 	p.execute()
 	p.shows(`"GRAPHQL_VALIDATION_FAILED"`, `"line": 4`, `"column": 24`)
@@ -108,7 +108,7 @@ func TestPlayground(t *testing.T) {
 	p.click(`//*[starts-with(text(), "HTTP Headers")]`)
 	p.sees(p.text, `"Bearer demo:ada"`)
 
-	// The other tabs run as they are; to run one again writes nothing more.
+	// The other tabs run unchanged; a second run of a mutation writes nothing.
 	p.tab("Post")
 	p.execute()
 	p.shows(`"content": "First."`, `"likeCount": 1`)
@@ -142,8 +142,7 @@ func TestPlayground(t *testing.T) {
 
 	p.tab("Live")
 	p.execute()
-	// The page does not tell when the subscription has begun, so posts are written until
-	// one arrives.
+	// The page does not show when the subscription has begun, so posts are written until one arrives.
 	written := 0
 	eventually(t, func() error {
 		s.Do("ada", createPost, map[string]any{"title": fmt.Sprintf("Live %d", written), "content": "x"})
@@ -159,7 +158,7 @@ func TestPlayground(t *testing.T) {
 	p.shows(`"username": "countess"`, `"actualRU": `)
 	p.uncovered(0)
 
-	// What one typed survives a reload, and a narrow window has room for it.
+	// The text of the editor survives a reload, also in a narrow window.
 	p.tab("Feed")
 	p.paste("{ viewer { username } } # mine")
 	p.uncovered(0)
@@ -178,10 +177,10 @@ func TestPlayground(t *testing.T) {
 	p.done()
 }
 
-// button is the button with a text.
+// button selects the button with a text.
 func button(text string) string { return `//button[text()="` + text + `"]` }
 
-// browserPath is where the browser is. Without one the test is skipped, unless it is required.
+// browserPath returns the path of the browser. Without a browser it skips the test, unless one is required.
 func browserPath(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -204,12 +203,12 @@ type page struct {
 
 	mu       sync.Mutex
 	requests []string // guarded by mu
-	troubles []string // guarded by mu; what the page complained of
+	troubles []string // guarded by mu; errors of the page
 	shots    int
 }
 
-// openPage opens the server's page, in a browser that knows no other host but those of the
-// rules (--host-resolver-rules). It ends with the test.
+// openPage opens the server's page in a browser that resolves only the hosts of the rules
+// (--host-resolver-rules). The browser is closed when the test ends.
 func openPage(t testing.TB, path, root string, rules ...string) *page {
 	t.Helper()
 	host := strings.TrimPrefix(root, "http://")
@@ -268,15 +267,14 @@ func (p *page) execute() {
 	p.click(`//div[starts-with(@title, "Execute Query")]`)
 }
 
-// selectAll selects what is in the editor.
+// selectAll selects the text of the editor.
 func (p *page) selectAll() {
 	p.t.Helper()
 	p.click(`//div[contains(@class, "active")]//div[contains(@class, "CodeMirror-lines")]`)
 	p.do("select all", chromedp.KeyEvent("a", chromedp.KeyModifiers(kb.ModifierCtrl)))
 }
 
-// keys types a text, one key after the other, with time for the page to react to each as it
-// does to a person.
+// keys types a text key by key, with time for the page to react to each.
 func (p *page) keys(text string) {
 	p.t.Helper()
 	for _, key := range text {
@@ -291,26 +289,26 @@ func (p *page) frame() {
 	p.eval(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(""))))`)
 }
 
-// settled waits until the page has stored a text, which it does 300 ms after a change.
+// settled waits until the page has stored a text, 300 ms after a change.
 func (p *page) settled(text string) {
 	p.t.Helper()
 	p.sees(func() string { return p.eval(`localStorage.getItem("graphql-playground") ?? ""`) }, text)
 }
 
-// paste replaces what is in the editor at once, so that nothing is suggested.
+// paste replaces the text of the editor at once, without completion.
 func (p *page) paste(text string) {
 	p.t.Helper()
 	p.eval(fmt.Sprintf(`(document.querySelector(".CodeMirror").CodeMirror.setValue(%q), "")`, text))
 	p.frame()
 }
 
-// query is what is in the editor.
+// query returns the text of the editor.
 func (p *page) query() string {
 	p.t.Helper()
 	return p.eval(`document.querySelector(".CodeMirror")?.CodeMirror.getValue() ?? ""`)
 }
 
-// text is all that can be read on the page.
+// text returns the visible text of the page.
 func (p *page) text() string {
 	p.t.Helper()
 	return p.eval(`document.body.innerText + [...document.querySelectorAll("input")].map((i) => i.placeholder).join("\n")`)
@@ -325,8 +323,7 @@ func (p *page) eval(script string) string {
 	return text
 }
 
-// uncovered fails if there are not just so many completion lists, none or one, or if
-// anything else is over the editor.
+// uncovered fails if the number of completion lists is wrong, or if anything else covers the editor.
 func (p *page) uncovered(lists int) {
 	p.t.Helper()
 	const script = `(() => {
@@ -349,20 +346,20 @@ func (p *page) uncovered(lists int) {
 	p.screenshot()
 }
 
-// result is what can be read to the right of the button.
+// result returns the text of the response.
 func (p *page) result() string {
 	p.t.Helper()
 	return p.eval(`document.querySelector("[title^='Execute Query']")?.parentElement.nextElementSibling.innerText ?? ""`)
 }
 
-// shows waits until the result has all of the texts.
+// shows waits until the result contains all of the texts.
 func (p *page) shows(texts ...string) {
 	p.t.Helper()
 	p.sees(p.result, texts...)
 	p.screenshot()
 }
 
-// sees waits until a text has all of the others.
+// sees waits until a text contains all of the others.
 func (p *page) sees(text func() string, texts ...string) {
 	p.t.Helper()
 	eventually(p.t, func() error {
@@ -376,7 +373,7 @@ func (p *page) sees(text func() string, texts ...string) {
 	})
 }
 
-// screenshot adds one to the test's artifacts.
+// screenshot adds a screenshot to the test's artifacts.
 func (p *page) screenshot() {
 	p.t.Helper()
 	shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
@@ -389,7 +386,7 @@ func (p *page) screenshot() {
 	}
 }
 
-// done judges what the page did.
+// done checks the requests and errors of the page.
 func (p *page) done() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -401,14 +398,14 @@ func (p *page) done() {
 		case strings.HasPrefix(url, "ws"+strings.TrimPrefix(p.root, "http")+"/"):
 			sockets++
 		case !strings.HasPrefix(url, p.root+"/") && !strings.HasPrefix(url, "data:"):
-			p.t.Errorf("the page asked for %s", url)
+			p.t.Errorf("the page requested %s", url)
 		}
 	}
 	if len(requests) < 5 || sockets == 0 {
 		p.t.Errorf("%d sockets among %v", sockets, requests)
 	}
 	if len(troubles) > 0 {
-		p.t.Errorf("the page complains: %s", strings.Join(troubles, "\n"))
+		p.t.Errorf("errors of the page: %s", strings.Join(troubles, "\n"))
 	}
 	if err := chromedp.Do(p.ctx, chromedp.Navigate("http://example.com/")); err == nil {
 		p.t.Error("the browser reaches other servers")

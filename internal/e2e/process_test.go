@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestKill kills the server under load, again and again, and finds every
-// acknowledged write, and true copies.
+// TestKill kills the server under load repeatedly, and checks that no acknowledged write is lost and that
+// every projection is equal to its source.
 func TestKill(t *testing.T) {
 	data := t.TempDir()
 	p := startProcess(t, "--data", data, "--no-demo")
@@ -48,7 +48,7 @@ func TestKill(t *testing.T) {
 		p = startProcess(t, "--data", data, "--no-demo")
 		if round == 1 {
 			p.Do("ada", updateUser, map[string]any{"name": "Countess"})
-			p.Kill() // with the rename on its way
+			p.Kill() // with the rename in flight
 			p = startProcess(t, "--data", data, "--no-demo")
 		}
 	}
@@ -95,7 +95,7 @@ func TestKill(t *testing.T) {
 			}
 			if source := p.Do("", q2, map[string]any{"id": at(t, e, "node.id")}); at(t, source, "post.title") != at(t, e, "node.title") ||
 				at(t, source, "post.commentCount") != at(t, e, "node.commentCount") {
-				return fmt.Errorf("copy %v of %v", e, source)
+				return fmt.Errorf("projection %v of %v", e, source)
 			}
 		}
 		return nil

@@ -15,23 +15,23 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// profileDir is where the benchmarks of CPU leave profiles of the server: of each
-// request, its CPU and its allocations. They report then what the CPU goes to, too.
+// profileDir is the directory for profiles of the server, CPU and allocations of each request of the CPU
+// benchmarks. With it, they also report the CPU by layer.
 //
 //	go test ./internal/e2e -run '^$' -bench CPU/cold/Q6 -benchtime 20000x -profile /tmp/profiles
 //	go tool pprof -top /tmp/profiles/cold-Q6.cpu
 //	go tool pprof -top -sample_index=alloc_space -base /tmp/profiles/cold-Q6.allocs-before /tmp/profiles/cold-Q6.allocs
 var profileDir = flag.String("profile", "", "write profiles of what BenchmarkCPU measures into this `directory`")
 
-// profiled is where a process writes profiles while it is told to.
+// profiled is the environment variable with the directory in which a process writes profiles.
 const profiled = "BYLINE_TEST_PROFILED"
 
-// profileOnSignal begins a profile with one signal and ends it with the next.
+// profileOnSignal starts a profile on a signal and stops it on the next.
 func profileOnSignal(dir string) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
 	allocs := func(name string) error {
-		runtime.GC() // it is as of the last
+		runtime.GC() // the profile is as of the last collection
 		f, err := os.Create(filepath.Join(dir, name))
 		if err != nil {
 			return err
@@ -64,7 +64,7 @@ func profileOnSignal(dir string) {
 	}
 }
 
-// profileTo profiles a process until the function that it returns is called.
+// profileTo profiles a process until the returned function is called.
 func profileTo(p *process, name string) func() {
 	if *profileDir == "" {
 		return func() {}
@@ -88,14 +88,14 @@ func profileTo(p *process, name string) func() {
 	}
 }
 
-// layers are what the CPU of a request goes to, by what the names of functions begin with.
+// layers are the layers of a request, by prefixes of function names.
 var layers = []struct{ name, prefix string }{
 	{"engine", "byline/store/emulator"}, {"changefeed", "byline/store/changefeed"}, {"store", "byline/store"}, {"graph", "byline/graph"}, {"server", "byline/internal"},
 	{"azcosmos", "github.com/Azure/"}, {"gqlgen", "github.com/99designs/"}, {"net/http", "net/http."}, {"collector", "runtime.gcBgMarkWorker"}, {"collector", "runtime.bgsweep"},
 }
 
-// layersOf returns the share of each layer in a profile of CPU, in percent: of what the
-// innermost function of a layer spent, in whatever it called.
+// layersOf returns the share of each layer in a CPU profile, in percent. A sample belongs to the layer of
+// the innermost function that has one.
 func layersOf(t testing.TB, name string) map[string]float64 {
 	f, err := os.Open(name)
 	if err != nil {

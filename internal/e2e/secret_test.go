@@ -11,7 +11,7 @@ import (
 	"byline/internal/servertest"
 )
 
-// A key that is not the account's is not shown by whoever is told so.
+// TestWrongKeyIsNotShown: commands do not print a key that the account rejects.
 func TestWrongKeyIsNotShown(t *testing.T) {
 	emulator := startEmulator(t, "--key", secrettest.Secret("cmlnaHQga2V5IG9mIHRoZSBhY2NvdW50"))
 	t.Setenv("COSMOS_KEY", secrettest.Secret("d3Jvbmcga2V5IG9mIHRoZSBhY2NvdW50"))
@@ -26,7 +26,7 @@ func TestWrongKeyIsNotShown(t *testing.T) {
 	}
 }
 
-// Each test that SECURITY.md names exists.
+// TestSecurityNamesTests: each test that SECURITY.md names exists.
 func TestSecurityNamesTests(t *testing.T) {
 	text, err := os.ReadFile(servertest.Path("SECURITY.md"))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestSeedGoesOn kills a seed on its way, runs it again, and finds the data of one that
-// was left in peace, and true copies.
-func TestSeedGoesOn(t *testing.T) {
+// TestSeedResumes kills a seed, runs it again, and compares the data with those of an uninterrupted seed,
+// and the projections with their sources.
+func TestSeedResumes(t *testing.T) {
 	whole, killed := t.TempDir(), t.TempDir()
 	args := func(data string) []string {
 		return []string{"seed", "--users", "25", "--seed", "3", "--data", data, "--digest"}
@@ -34,7 +34,7 @@ func TestSeedGoesOn(t *testing.T) {
 	defer p.Kill()
 	eventually(t, func() error {
 		if !strings.Contains(log.String(), "msg=posts") {
-			return errors.New("it loads nothing")
+			return errors.New("nothing is loaded")
 		}
 		return nil
 	})
@@ -59,7 +59,7 @@ func TestSeedGoesOn(t *testing.T) {
 	}
 }
 
-// TestSeedRefuses is what is found before a data directory is made.
+// TestSeedRefuses has invalid flags, which are refused before a data directory is created.
 func TestSeedRefuses(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	for _, args := range [][]string{{"--users", "0"}, {"--users", "1000001"}, {"--users", "many"}, {"--seed=-1"}, {"--feed-partitions", "65"}} {

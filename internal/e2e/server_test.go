@@ -18,7 +18,7 @@ import (
 	"byline/store/emulator"
 )
 
-// TestStopsWhileProvisioning: to be told to stop is no failure, whenever it is.
+// TestStopsWhileProvisioning: a signal during provisioning stops the server with exit status 0.
 func TestStopsWhileProvisioning(t *testing.T) {
 	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	ctx, stop := context.WithCancel(t.Context())
@@ -34,8 +34,7 @@ func TestStopsWhileProvisioning(t *testing.T) {
 	}
 }
 
-// With a manifest its documents are executed, nothing else is, and no playground is
-// offered.
+// With a manifest only its documents are executed, and there is no playground.
 func TestTrustedDocuments(t *testing.T) {
 	manifest := filepath.Join(t.TempDir(), "manifest.json")
 	if err := os.WriteFile(manifest, []byte(`{"feed":"query Feed { feed { edges { node { title } } } }"}`), 0o600); err != nil {
@@ -87,8 +86,8 @@ const (
 	q6 = `{ feed(first: 100) { edges { node { id title author { username } likeCount commentCount } } pageInfo { hasNextPage } } }`
 )
 
-// TestWalk goes through the article's list of requests over HTTP, restarts the
-// server on its data, and finds everything again.
+// TestWalk sends the article's requests over HTTP, restarts the server on its data, and compares the
+// responses.
 func TestWalk(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
@@ -115,7 +114,7 @@ func TestWalk(t *testing.T) {
 	}
 	s.Do("ada", updateUser, map[string]any{"name": "Countess"})
 
-	// Q1 to Q6, with every copy of the new name
+	// Q1 to Q6, with the new name in every projection
 	walk := func(s *instance) error {
 		id := map[string]any{"id": post}
 		for what, got := range map[string]struct{ have, want any }{
@@ -154,7 +153,7 @@ func TestWalk(t *testing.T) {
 	eventually(t, func() error { return walk(again) })
 }
 
-// TestDemo starts as a newcomer does.
+// TestDemo starts the server with the default flags.
 func TestDemo(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := start(t, "--data", data)
@@ -187,9 +186,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// BenchmarkStart starts the process on an empty directory, demo blog included. It
-// fails if the first query takes longer than 1 s from the process's start, or the
-// feed longer than 3 s to be full.
+// BenchmarkStart starts the process on an empty directory, demo blog included. It fails if the first
+// response takes longer than 1 s from the start of the process, or the complete feed longer than 3 s.
 func BenchmarkStart(b *testing.B) {
 	var first, full time.Duration
 	for b.Loop() {
@@ -215,8 +213,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestGracefulShutdown stops the server with a request on its way, which is
-// answered in full while new ones are turned away.
+// TestGracefulShutdown stops the server during a request, which gets a complete response while new
+// connections are refused.
 func TestGracefulShutdown(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
@@ -249,7 +247,7 @@ func TestGracefulShutdown(t *testing.T) {
 	}
 	body := `{"query":"{ viewer { username } }"}`
 	query := dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10]))
-	time.Sleep(50 * time.Millisecond) // it is with the server now
+	time.Sleep(50 * time.Millisecond) // the server has received it
 	status := make(chan int, 1)
 	go func() { status <- s.Stop() }()
 	eventually(t, func() error {
@@ -264,15 +262,15 @@ func TestGracefulShutdown(t *testing.T) {
 		return nil
 	})
 	if code, text := finish(query, body[10:]); code != http.StatusOK || !strings.Contains(text, `"username":"ada"`) {
-		t.Errorf("the request under way: %d %s", code, text)
+		t.Errorf("the active request: %d %s", code, text)
 	}
 	if got := <-status; got != 0 {
 		t.Errorf("exit status %d: %s", got, s.Log)
 	}
 }
 
-// By default a server that is used for development answers from the response cache, with
-// just the bytes that a client gets that asks for no cost.
+// With the default flags the server responds from the response cache, with the same bytes as to a client
+// that sends Byline-Cost: none.
 func TestHotResponse_DefaultServer(t *testing.T) {
 	s := start(t, "--data", t.TempDir())
 	s.WaitReady()

@@ -16,16 +16,16 @@ import (
 	"byline/store/emulator"
 )
 
-// A client reads its own writes on the instance that wrote and, with the session of
-// the response, on another one, while the replicas of the data lag; without the
-// session it does not. Over HTTP, as event streams, and over WebSocket.
+// A client reads its own writes on the same instance and, with the session of the response, on another
+// one, although the replicas lag; without the session it does not. Over HTTP, as event streams, and over
+// WebSocket.
 func TestSessions(t *testing.T) {
 	cosmos := startEmulator(t, "--replica-lag", "1h")
 	one, two := start(t, cosmos...), start(t, cosmos...)
 
 	viewer := func(i *instance, session string) string {
 		t.Helper()
-		return string(askAsAda(t, i, "application/json", session, `{ viewer { username } }`).body)
+		return string(sendAsAda(t, i, "application/json", session, `{ viewer { username } }`).body)
 	}
 	const nobody, ada, countess = `{"data":{"viewer":null}}`, `{"data":{"viewer":{"username":"ada"}}}`, `{"data":{"viewer":{"username":"countess"}}}`
 	expect := func(what, got, want string) {
@@ -35,32 +35,32 @@ func TestSessions(t *testing.T) {
 		}
 	}
 
-	wrote := askAsAda(t, one, "application/json", "", `mutation { createUser(input: {username: "ada"}) { user { id } } }`)
+	wrote := sendAsAda(t, one, "application/json", "", `mutation { createUser(input: {username: "ada"}) { user { id } } }`)
 	first := wrote.header.Get("Byline-Session")
 	if first == "" || len(first) > 200 {
 		t.Fatalf("session %q of %s", first, wrote.body)
 	}
 	expect("on the same instance", viewer(one, ""), ada)
 	expect("on another, without the session", viewer(two, ""), nobody)
-	read := askAsAda(t, two, "application/json", first, `{ viewer { username } }`)
+	read := sendAsAda(t, two, "application/json", first, `{ viewer { username } }`)
 	expect("on another, with it", string(read.body), ada)
 	if read.header.Get("Byline-Session") != "" {
 		t.Error("a response that did not write has a session")
 	}
 
-	// An event stream has no headers that could tell; the answer does.
-	stream := askAsAda(t, one, "text/event-stream", first, `mutation { updateUser(input: {username: "countess"}) { user { id } } }`)
+	// An event stream cannot carry the session in a header; it is in the response.
+	stream := sendAsAda(t, one, "text/event-stream", first, `mutation { updateUser(input: {username: "countess"}) { user { id } } }`)
 	second := sessionIn(t, strings.TrimPrefix(strings.Split(string(stream.body), "\n")[1], "data: "))
 	expect("after an event stream", viewer(two, second), countess)
 
-	// A third instance has not seen anything yet.
+	// A third instance has no session yet.
 	three := start(t, cosmos...)
 	expect("WebSocket, without the session", overWebSocket(t, three, "", `{ viewer { username } }`), nobody)
 	expect("WebSocket, with it", overWebSocket(t, three, second, `{ viewer { username } }`), countess)
 	third := sessionIn(t, overWebSocket(t, one, "", `mutation { updateUser(input: {username: "lovelace"}) { user { id } } }`))
 	expect("after a WebSocket", viewer(two, third), `{"data":{"viewer":{"username":"lovelace"}}}`)
 
-	bad := askAsAda(t, one, "application/json", "rubbish!", `{ viewer { username } }`)
+	bad := sendAsAda(t, one, "application/json", "rubbish!", `{ viewer { username } }`)
 	if bad.status != http.StatusBadRequest || !strings.Contains(string(bad.body), `"code":"BAD_USER_INPUT","field":"Byline-Session"`) {
 		t.Errorf("rubbish: %d %s", bad.status, bad.body)
 	}
@@ -69,8 +69,7 @@ func TestSessions(t *testing.T) {
 	expect("with the session of another account", viewer(foreign, third), nobody)
 }
 
-// startEmulator runs `byline emulator` in this process and returns the flags of who
-// uses it.
+// startEmulator runs `byline emulator` in this process and returns the flags to connect to it.
 func startEmulator(t testing.TB, args ...string) []string {
 	t.Helper()
 	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
@@ -97,15 +96,15 @@ func startEmulator(t testing.TB, args ...string) []string {
 	return nil
 }
 
-// answer is an HTTP answer that has been read.
+// answer is an HTTP response with its body.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// askAsAda sends an operation as ada, with a session if there is one.
-func askAsAda(t testing.TB, i *instance, accept, session, query string) answer {
+// sendAsAda sends an operation as ada, with a session if there is one.
+func sendAsAda(t testing.TB, i *instance, accept, session, query string) answer {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {
@@ -132,7 +131,7 @@ func askAsAda(t testing.TB, i *instance, accept, session, query string) answer {
 	return answer{response.StatusCode, response.Header, b}
 }
 
-// sessionIn returns the session that an answer carries in itself.
+// sessionIn returns the session in the body of a response.
 func sessionIn(t testing.TB, body string) string {
 	t.Helper()
 	var a struct{ Extensions struct{ Session string } }
@@ -142,8 +141,7 @@ func sessionIn(t testing.TB, body string) string {
 	return a.Extensions.Session
 }
 
-// overWebSocket executes an operation and returns its answer, or how the connection
-// was closed.
+// overWebSocket executes an operation and returns the response, or the close status of the connection.
 func overWebSocket(t testing.TB, i *instance, session, query string) string {
 	t.Helper()
 	c, _, err := websocket.Dial(t.Context(), i.Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
@@ -183,6 +181,6 @@ func overWebSocket(t testing.TB, i *instance, session, query string) string {
 			return string(got.Payload)
 		}
 	}
-	t.Fatal("no answer")
+	t.Fatal("no response")
 	return ""
 }

@@ -105,7 +105,7 @@ func withToken(i *instance, token, query string) (data, code string) {
 	return string(answer.Data), ""
 }
 
-// check is an element of what /readyz responds.
+// check is a check in a response of /readyz.
 type check struct {
 	Name   string
 	OK     bool
@@ -136,8 +136,8 @@ func identityCheck(i *instance) check {
 	return check{}
 }
 
-// With an issuer its tokens are good and demo tokens are not; its key is rotated, its
-// moderators moderate, and it may be down.
+// With an issuer its tokens are accepted and demo tokens are not, also after its key is rotated and while
+// it is down; moderators may delete posts of others.
 func TestSignInWithAProvider(t *testing.T) {
 	p := startProvider(t)
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--auth-issuer", p.URL, "--auth-audience", "byline",
@@ -177,8 +177,8 @@ func TestSignInWithAProvider(t *testing.T) {
 	if _, code := withToken(s, p.token(t, "ada"), `{ viewer { id } }`); code != "UNAVAILABLE" {
 		t.Errorf("an unknown key while the provider is down: %q", code)
 	}
-	if c := identityCheck(s); !c.OK || !strings.Contains(c.Detail, "does not answer") {
-		t.Errorf("readiness says nothing of it: %+v", c)
+	if c := identityCheck(s); !c.OK || !strings.Contains(c.Detail, "does not respond") {
+		t.Errorf("/readyz does not report it: %+v", c)
 	}
 	remove := `mutation { deletePost(input: {id: "` + id + `"}) { deletedPostId } }`
 	if _, code := withToken(s, known, remove); code != "FORBIDDEN" {
@@ -191,7 +191,7 @@ func TestSignInWithAProvider(t *testing.T) {
 	eventually(t, ready)
 }
 
-// A server that has never reached its provider is not ready, and answers who has no token.
+// A server that has never reached its provider is not ready, and serves anonymous clients.
 func TestProviderDownAtTheStart(t *testing.T) {
 	p := startProvider(t)
 	p.down.Store(true)
@@ -214,7 +214,7 @@ func TestProviderDownAtTheStart(t *testing.T) {
 	})
 }
 
-// With demo tokens, nobody is answered who asks for another host than this machine.
+// With demo tokens, requests with a Host other than loopback are refused.
 func TestDemoTokensAreForThisMachine(t *testing.T) {
 	s := start(t, "--data", t.TempDir(), "--no-demo")
 	for host, want := range map[string]int{

@@ -25,7 +25,7 @@ type subscriber struct {
 	*websocket.Conn
 	ready chan struct{} // closed when it has seen a probe
 	got   []string
-	late  []time.Duration // after the write was begun
+	late  []time.Duration // from the start of the write
 }
 
 // probe is the content of comments that are written until every subscription has begun.
@@ -56,7 +56,7 @@ func subscribe(ctx context.Context, p *process, query string) (*subscriber, erro
 	return s, err
 }
 
-// follow reads n comments. Their content is the time of their writing.
+// follow reads n comments, whose content is the time of the write.
 func (s *subscriber) follow(ctx context.Context, n int) error {
 	begun := sync.OnceFunc(func() { close(s.ready) })
 	s.SetReadLimit(1 << 20)
@@ -86,11 +86,10 @@ func (s *subscriber) follow(ctx context.Context, n int) error {
 	return nil
 }
 
-// BenchmarkSubscribers has a server of its own process tell a thousand subscribers of
-// a hundred comments on one post, and reports how much memory an idle subscriber
-// takes, and how long after the beginning of its writing a comment arrives. The
-// subscribers share the machine with the server. The collector is told not to let the
-// 64 MB of garbage lie that a server otherwise does, however many subscribers it has.
+// BenchmarkSubscribers sends a hundred comments on one post to a thousand subscribers of a server in its
+// own process. It reports the memory of an idle subscriber, and the delay from the start of a write to
+// its event. The subscribers share the machine with the server. GOGC is 100, so that garbage does not
+// count as memory of subscribers.
 func BenchmarkSubscribers(b *testing.B) {
 	b.Setenv("GOGC", "100")
 	for b.Loop() {
@@ -158,7 +157,7 @@ func BenchmarkSubscribers(b *testing.B) {
 	}
 }
 
-// residentKB is the memory of the process.
+// residentKB returns the resident memory of the process.
 func residentKB(t testing.TB, p *process) float64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))

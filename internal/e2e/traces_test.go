@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// receiver collects what is sent to it by OTLP over HTTP.
+// receiver is an OTLP receiver over HTTP.
 type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -59,7 +59,7 @@ func newReceiver(t testing.TB) *receiver {
 	return r
 }
 
-// tree are the names of the spans of a trace, each with those below it, sorted.
+// tree returns the names of the spans of a trace, each with its children, sorted.
 func (r *receiver) tree(trace, parent []byte) (names []string) {
 	for _, s := range r.spans {
 		if bytes.Equal(s.TraceId, trace) && bytes.Equal(s.ParentSpanId, parent) {
@@ -82,13 +82,13 @@ func attributesOf(s *otlp.Span) map[string]string {
 	return all
 }
 
-// Each operation is a trace: the operation, the resolvers that read or write, and what
-// azcosmos does for them. It goes on with the client's trace, and has in it nothing of
-// what the client sent but the operation's name.
+// Each operation is a trace: the operation, the resolvers that read or write, and their requests by
+// azcosmos. It continues the client's trace and contains nothing that the client sent but the operation's
+// name.
 func TestTraces(t *testing.T) {
 	collecting := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collecting.URL)
-	i := start(t, "--data", t.TempDir(), "--no-demo", "--cache", "0") // all that is read makes spans
+	i := start(t, "--data", t.TempDir(), "--no-demo", "--cache", "0") // every read makes a span
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	send := func(number, query string, variables map[string]any) map[string]any {
 		t.Helper()
@@ -143,7 +143,7 @@ func TestTraces(t *testing.T) {
 			t.Errorf("%s: %s", number, cmp.Diff(want, got))
 		}
 	}
-	// What a mutation writes beside its item depends on how fast the copies follow.
+	// The writes of a mutation besides its item depend on how fast the projections are.
 	for number, want := range map[string][]string{"01": {"mutation(Mutation.createUser(", "create_item users(HTTP POST)"}, "02": {"mutation(Mutation.createPost(", "create_item posts(HTTP POST)"}} {
 		got := collecting.tree(id(number), under)
 		if len(got) != 1 || !strings.HasPrefix(got[0], want[0]) || !strings.Contains(got[0], want[1]) {
@@ -181,7 +181,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// What cannot be done is said at the start.
+// An unsupported protocol is refused at the start.
 func TestTracesByOtherProtocols(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")

@@ -72,12 +72,12 @@ func TestViews(t *testing.T) {
 	}
 	views(0, "verify", "--settle", "0s")
 
-	// Behind the projections' back, and at the revision that they have written.
+	// Without the projections, and with the revision that they have written.
 	db, err = account.Flags{Data: data}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defile(t, db)
+	corruptFeedTitle(t, db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// defile changes the title of the feed's only entry.
-func defile(t *testing.T, db *account.Account) {
+// corruptFeedTitle changes the title of the only feed entry.
+func corruptFeedTitle(t *testing.T, db *account.Account) {
 	t.Helper()
 	feed, err := db.Client().NewContainer("blog", "feed")
 	if err != nil {
@@ -119,7 +119,7 @@ func defile(t *testing.T, db *account.Account) {
 	}
 }
 
-// A directory that is not there has no copies, and does not come to be.
+// TestViewsOfNoData: the commands refuse a missing directory and do not create it.
 func TestViewsOfNoData(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "typo")
 	for _, command := range []string{"status", "verify", "repair", "rebuild"} {
@@ -131,8 +131,7 @@ func TestViewsOfNoData(t *testing.T) {
 	}
 }
 
-// TestRebuildBesideAnInstance rebuilds in one process what another one serves,
-// both on an emulator that is a third.
+// TestRebuildBesideAnInstance rebuilds in one process while another serves, both on an emulator.
 func TestRebuildBesideAnInstance(t *testing.T) {
 	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	ctx, stop := context.WithCancel(context.Background())
@@ -157,7 +156,7 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defile(t, db)
+	corruptFeedTitle(t, db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +165,7 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 		t.Fatalf("status %d: %s", status, lines.String())
 	}
 	if !strings.Contains(lines.String(), "msg=rebuilt") || !strings.Contains(out.String(), "posts") {
-		t.Errorf("it prints %s and %s", out.String(), lines.String())
+		t.Errorf("prints %s and %s", out.String(), lines.String())
 	}
 	if title := at(t, s.Do("", q6, nil), "feed.edges.0.node.title"); title != "Notes" {
 		t.Errorf("the feed shows %v", title)
@@ -174,7 +173,7 @@ func TestRebuildBesideAnInstance(t *testing.T) {
 	s.Do("ada", likePost, map[string]any{"post": id})
 }
 
-// Whoever interrupts a rebuild is told what goes on without them.
+// TestInterruptedRebuild: an interrupted rebuild reports that the instances resume it.
 func TestInterruptedRebuild(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
@@ -198,7 +197,7 @@ func TestInterruptedRebuild(t *testing.T) {
 	}
 }
 
-// onFirst calls what it is given when something is written about a rebuild.
+// onFirst is a writer that calls a function on the first line about a rebuild.
 type onFirst struct {
 	io.Writer
 	call func()
@@ -211,8 +210,8 @@ func (o onFirst) Write(b []byte) (int, error) {
 	return o.Writer.Write(b)
 }
 
-// Background work leaves requests the precedence. What is refused again and again for
-// that goes on when it may; what fails otherwise, fails at once.
+// Background requests have low priority. While throttled they retry until they succeed; other errors fail
+// at once.
 func TestViewsWaitWhileThrottled(t *testing.T) {
 	engine, err := emulator.Open(t.TempDir(), emulator.Options{})
 	if err != nil {
@@ -221,7 +220,7 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 	defer engine.Close()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Content-Type") == "application/query+json" && r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
-			t.Error("a query that looks at everything has no low priority")
+			t.Error("a scan has no low priority")
 		}
 		engine.ServeHTTP(w, r)
 	}))

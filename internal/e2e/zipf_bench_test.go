@@ -15,12 +15,12 @@ import (
 )
 
 var (
-	zipfPosts = flag.Int("zipf.posts", 10_000, "how many posts the blog of BenchmarkZipf has, about")
-	zipfTime  = flag.Duration("zipf.duration", 5*time.Second, "how long BenchmarkZipf asks")
+	zipfPosts = flag.Int("zipf.posts", 10_000, "approximate number of posts of BenchmarkZipf")
+	zipfTime  = flag.Duration("zipf.duration", 5*time.Second, "duration of BenchmarkZipf")
 )
 
-// BenchmarkZipf asks what readers ask, 99 % of it reads, of a blog of any size, some posts
-// more often than others, with what is remembered and without.
+// BenchmarkZipf sends the requests of readers, 99 % of them reads, to a blog of any size, with a Zipf
+// distribution over posts, with caches and without.
 //
 //	go test ./internal/e2e -run '^$' -bench Zipf -zipf.posts 1000000 -zipf.duration 1m -timeout 1h
 func BenchmarkZipf(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkZipf(b *testing.B) {
 			p := startProcess(b, "--data", config.Data, "--cache", cache)
 			o := load.Options{URL: p.Root + "/graphql", Metrics: p.Root + "/metrics", Blog: blog, Token: func(username string) string { return "demo:" + username },
 				Connections: cpuConnections, Duration: *zipfTime, Writes: 0.01, Skew: 1.1}
-			// The copies were loaded, too, but the projections have to see that.
+			// The views were loaded, too, but the projections have to process their changes.
 			for before, now := -1.0, projected(b, p.Root); now == 0 || now != before; before, now = now, projected(b, p.Root) {
 				time.Sleep(2 * time.Second)
 			}
@@ -68,14 +68,14 @@ func BenchmarkZipf(b *testing.B) {
 				b.ReportMetric(r.Server.CPUMicros, "cpu-µs/request")
 				b.ReportMetric(r.Server.RUPerThousand, "RU/1000-requests")
 				b.ReportMetric(100*r.Server.HitRatio, "%-in-memory")
-				b.ReportMetric(100*r.Server.Kept, "%-given-again")
+				b.ReportMetric(100*r.Server.ResponseHitRatio, "%-response-cache-hits")
 				b.ReportMetric(r.Server.MemoryMB, "MB")
 			}
 		})
 	}
 }
 
-// projected is how many changes the projections have handled.
+// projected returns the number of changes that the projections have handled.
 func projected(b *testing.B, root string) float64 {
 	all, err := scrape(root)
 	if err != nil {
