@@ -100,7 +100,7 @@ func checkCosmos(err error) check {
 	case errors.As(err, &e) && e.Message != "":
 		c.OK, c.Detail = false, e.Message
 	default:
-		c.OK, c.Detail = false, "Cosmos DB does not respond"
+		c.OK, c.Detail = false, "Cosmos DB does not answer"
 	}
 	return c
 }

@@ -142,7 +142,7 @@ func TestReadiness(t *testing.T) {
 	engine.Inject(func(emulator.Operation) emulator.Fault {
 		return emulator.Fault{Status: http.StatusServiceUnavailable}
 	})
-	without(map[string]string{"cosmos": "Cosmos DB does not respond", "leases": "unknown", "lag": "unknown"})
+	without(map[string]string{"cosmos": "Cosmos DB does not answer", "leases": "unknown", "lag": "unknown"})
 	h.stop()
 	if got := probeReady(t, h).failing(); got["process"] != "stopping" {
 		t.Error(got)

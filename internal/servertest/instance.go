@@ -166,7 +166,7 @@ func (i *Instance) Do(user, query string, variables map[string]any) map[string]a
 	return out.Data
 }
 
-// Find returns the value at a path of names and indexes, separated by dots; nil if there is none.
+// Find returns the value at a path of names and indexes, separated by dots; nil if it is missing.
 func Find(v any, path string) any {
 	for _, step := range strings.Split(path, ".") {
 		switch have := v.(type) {
