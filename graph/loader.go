@@ -15,7 +15,7 @@ import (
 
 const loaderWait = time.Millisecond // how long a batch waits for more keys
 
-// loader reads objects of one kind in batches and caches them for the response. A key that is
+// loader reads objects of one type in batches and caches them for the response. A key that is
 // loaded twice is read once; failed reads are not cached.
 //
 // A batch queues groups of keys, not keys: a group that was announced enters its batch as a

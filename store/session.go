@@ -30,7 +30,7 @@ func (s *Store) NewSession(token string) (*cosmos.Session, error) {
 }
 
 // Renamed returns the id of the user whom a session has given another name so recently
-// that copies may lag behind, "" if there is none. It comes from the client: the user
+// that copies may lag behind, "" if the session renamed nobody. It comes from the client: the user
 // need not exist.
 func (s *Store) Renamed(session *cosmos.Session) string {
 	user, at := session.Note()

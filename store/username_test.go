@@ -61,7 +61,7 @@ func TestNameTakenBackIsNotReleased(t *testing.T) {
 	wantCode(t, err, store.Conflict, "username")
 }
 
-// A name that became free and was reserved by somebody else in the middle of a rename is theirs.
+// A name that became free and was reserved by another user in the middle of a rename is theirs.
 func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.user("ada"), store.UserID("test", "grace")
@@ -87,7 +87,7 @@ func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 	}
 }
 
-// Whoever is renamed releases no name that is reserved for somebody else.
+// A rename releases no name that is reserved for another user.
 func TestNameOfAnotherIsNotReleased(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.user("ada"), w.user("grace")
@@ -503,7 +503,7 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 	}
 }
 
-// A process stands still in the middle of a rename, for so long that the sweep removes
+// A process pauses in the middle of a rename, for so long that the sweep removes
 // the new name, and then goes on.
 func TestNameThatWasSweptMeanwhileIsReservedAgain(t *testing.T) {
 	w := newWorld(t)
@@ -646,7 +646,7 @@ func TestReleasedUsername(t *testing.T) {
 		find(w, "ada", grace.ID, "ada")
 	})
 	t.Run("is free after 30 days where nothing expires", func(t *testing.T) {
-		w := newWorld(t) // its engine's clock stands still
+		w := newWorld(t) // its engine's clock is fixed
 		ada, grace := w.user("ada"), w.user("grace")
 		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 )
 
 // Node is any object with a global id: *store.User, *store.Post, *store.Comment
-// or *store.Like. The store's types do not know GraphQL and bear no marker
+// or *store.Like. The store's types do not know GraphQL and have no marker
 // method, so the interface is empty.
 type Node any
 

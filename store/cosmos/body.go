@@ -17,8 +17,8 @@ import (
 	"byline/internal/jsonpart"
 )
 
-// bodies is a policy, per try, after those that decide whether to try again: an answer that
-// is cut off is none. It sends batches and patches as this package encodes them, and hands
+// bodies is a policy, per try, after those that decide whether to try again: a response
+// that is cut off is an error. It sends batches and patches as this package encodes them, and hands
 // pages of queries and of the change feed and results of batches on as they arrive. azcosmos
 // would encode the operations of a batch each for itself, and copy and check them twice more;
 // azcore would collect what arrives in memory that it enlarges again and again, and azcosmos

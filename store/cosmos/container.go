@@ -21,7 +21,7 @@ type Container struct {
 // ETag is the version of an item.
 type ETag = azcore.ETag
 
-// Item is an item as it was read or written. The zero value is none.
+// Item is an item as it was read or written. The zero value means that there is no item.
 type Item struct {
 	Value []byte // JSON; nil if there is no item, or if it was not asked for
 	ETag  ETag
@@ -44,7 +44,7 @@ func ifMatch(etag ETag) *azcosmos.ItemOptions {
 // Name returns the container's name.
 func (c *Container) Name() string { return c.client.ID() }
 
-// Read is a point read. It returns the zero Item if there is none.
+// Read is a point read. It returns the zero Item if the item does not exist.
 func (c *Container) Read(ctx context.Context, k Key) (Item, error) {
 	r, err := c.client.ReadItem(ctx, partitionKey(k.Partition), k.ID, nil)
 	if isMissing(err) {

@@ -22,7 +22,7 @@ const (
 // Error is an answer of Cosmos DB that is not a success, or the lack of an answer.
 type Error struct {
 	Status     int           // HTTP; 0 if there was no answer
-	Substatus  string        // x-ms-substatus; "" if there is none
+	Substatus  string        // x-ms-substatus; "" if missing
 	RetryAfter time.Duration // of a 429: when a retry makes sense; 0 if unknown
 	Err        error         // azcosmos's, or why there was no answer
 }

@@ -63,7 +63,7 @@ type patternMetrics struct {
 	seconds                                      prometheus.Observer
 }
 
-// newMeter returns the meter of a registry, which it registers if there is none. The metrics
+// newMeter returns the meter of a registry, which it registers if the registry has none. The metrics
 // have the names and labels that docs/cost.md lists.
 func newMeter(r prometheus.Registerer) (*meter, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {

@@ -8,7 +8,7 @@ type Pattern string
 
 // The patterns of requests that are not made for one of the caller's.
 const (
-	ChangeFeed Pattern = "changeFeed" // reading it, whoever does
+	ChangeFeed Pattern = "changeFeed" // reads of the change feed
 	Leases     Pattern = "leases"     // the items of the container with this name: who reads a change feed, and how far
 	Metadata   Pattern = "metadata"   // accounts, databases, containers, partition key ranges
 	Unnamed    Pattern = "unnamed"    // none of these
