@@ -65,7 +65,7 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*C
 		return nil, invalid("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
 	l := list[Comment]{op: "list comments", container: s.posts, partition: postID, typ: typeComment,
-		fields: commentFields, blank: Comment{PostID: postID}, plain: plainComment,
+		format: comments, blank: Comment{PostID: postID},
 		place: func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
 }

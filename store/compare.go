@@ -103,7 +103,7 @@ func (s *Store) compareCopy(ctx context.Context, c *cosmos.Container, d Differen
 	}
 	d.Have, d.Want = have, absent
 	if s.belongs(source, c, d.Partition) && !source.deleted {
-		d.Want = describe(source.shortIn(c, d.Partition))
+		d.Want = describe(summaryIn(source, c, d.Partition))
 		if d.revision == 0 {
 			d.revision = source.Revision
 		} else if d.revision <= revision && revision < source.Revision {
@@ -252,7 +252,7 @@ func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference,
 		}
 		switch {
 		case carries:
-		case r.OwnerID != d.ID, r.TTL > 0, r.CreatedAt > s.graceBegan():
+		case r.OwnerID != d.ID, r.TTL > 0, r.young(s.o.Clock()):
 			return nil, nil
 		case r.Leaving:
 			d.Want = d.ID + released

@@ -19,10 +19,10 @@ import (
 
 // The feed container holds short forms of the newest posts in one partition, or in
 // each of several.
-const (
-	feedServed = 100 // what readers see
-	feedRefill = 125 // fewer than this after deletes, and the feed is filled up
-)
+const feedServed = 100 // what readers see
+
+// feedRefill is the number of entries below which the feed is refilled after deletes.
+const feedRefill = 125
 
 // FeedKept is how many posts the feed keeps: more than it serves, so that deletes leave
 // no gap.
@@ -33,7 +33,7 @@ const FeedKept = 150
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*Post], error) {
 	ctx = s.account.Begin(ctx, Q6)
 	l := list[Post]{op: "list feed", container: s.feed, partition: typePost, copies: s.feedPartitions, limit: feedServed,
-		fields: shortFields, plain: plainShort, into: intoShort, place: placeOfPost}
+		format: summaries, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }
@@ -278,7 +278,7 @@ func writeCopy(ctx context.Context, c *cosmos.Container, partition string, p *Po
 	absent := p.Revision == 1 // what is likely; the answer tells
 	for range 10 {
 		if absent {
-			err = c.Create(ctx, partition, encode(p.shortIn(c, partition)))
+			err = c.Create(ctx, partition, encode(summaryIn(p, c, partition)))
 			if !cosmos.HasStatus(err, http.StatusConflict) {
 				return cosmosError("create copy", err)
 			}
@@ -309,7 +309,7 @@ func writeCopies(ctx context.Context, g *errgroup.Group, c *cosmos.Container, pa
 	}
 	var counted []*Post
 	for _, p := range posts {
-		if p.counted(ctx) {
+		if countsOnly(ctx, p) {
 			counted = append(counted, p)
 		} else {
 			g.Go(func() error { return write(p) })
@@ -332,7 +332,7 @@ func writeCopies(ctx context.Context, g *errgroup.Group, c *cosmos.Container, pa
 func updateCounts(ctx context.Context, c *cosmos.Container, partition string, posts []*Post) (bool, error) {
 	b := cosmos.Batch{NoItems: true}
 	for _, p := range posts {
-		b.Patch(p.ID, p.updateOfCounts())
+		b.Patch(p.ID, patchCounts(p))
 	}
 	r, err := c.Batch(ctx, partition, &b)
 	return err == nil && r.Failed < 0, cosmosError("update copies", err)
@@ -341,35 +341,35 @@ func updateCounts(ctx context.Context, c *cosmos.Container, partition string, po
 // updateCopy brings a copy to the post's revision if it is older. A copy that is
 // not there is a 404.
 func updateCopy(ctx context.Context, c *cosmos.Container, partition string, p *Post) error {
-	if p.counted(ctx) {
-		_, err := c.Patch(ctx, key(partition, p.ID), p.updateOfCounts())
+	if countsOnly(ctx, p) {
+		_, err := c.Patch(ctx, key(partition, p.ID), patchCounts(p))
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 			return err
 		}
 	}
-	_, err := c.Patch(ctx, key(partition, p.ID), p.updateOfAll())
+	_, err := c.Patch(ctx, key(partition, p.ID), patchAll(p))
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return nil // as new, or newer
 	}
 	return err
 }
 
-// counted reports whether it is likely that an older copy differs in its counts alone:
+// countsOnly reports whether it is likely that an older copy differs in its counts alone:
 // edits raise the version, too.
-func (p *Post) counted(ctx context.Context) bool {
+func countsOnly(ctx context.Context, p *Post) bool {
 	return !p.deleted && p.Revision > int64(p.Version) && !changefeed.Replaying(ctx)
 }
 
-// updateOfCounts is a patch of an older copy with the same text.
-func (p *Post) updateOfCounts() cosmos.Patch {
-	o := p.update(" AND c.version = " + strconv.Itoa(int(p.Version)))
-	p.setCounts(&o)
+// patchCounts is a patch of an older copy with the same text.
+func patchCounts(p *Post) cosmos.Patch {
+	o := patchIfOlder(p, " AND c.version = "+strconv.Itoa(int(p.Version)))
+	setCounts(&o, p)
 	return o
 }
 
-// updateOfAll is a patch of an older copy.
-func (p *Post) updateOfAll() cosmos.Patch {
-	o := p.update("")
+// patchAll is a patch of an older copy.
+func patchAll(p *Post) cosmos.Patch {
+	o := patchIfOlder(p, "")
 	short := p.short()
 	o.Set("/title", short.Title)
 	o.Set("/content", short.Content)
@@ -378,7 +378,7 @@ func (p *Post) updateOfAll() cosmos.Patch {
 		o.Set("/ttl", short.TTL)
 		return o
 	}
-	p.setCounts(&o)
+	setCounts(&o, p)
 	o.Set("/truncated", short.Truncated)
 	if short.UpdatedAt != nil {
 		o.Set("/editDate", *short.UpdatedAt)
@@ -387,14 +387,14 @@ func (p *Post) updateOfAll() cosmos.Patch {
 	return o
 }
 
-func (p *Post) update(and string) (o cosmos.Patch) {
+func patchIfOlder(p *Post, and string) (o cosmos.Patch) {
 	o.Condition = "from c where c.revision < " + strconv.FormatInt(p.Revision, 10) + and
 	o.Set("/revision", p.Revision)
 	return o
 }
 
 // setCounts sets what changes of a post whose text does not.
-func (p *Post) setCounts(o *cosmos.Patch) {
+func setCounts(o *cosmos.Patch, p *Post) {
 	o.Set("/userUsername", p.AuthorUsername)
 	o.Set("/commentCount", p.CommentCount)
 	o.Set("/likeCount", p.LikeCount)

@@ -75,8 +75,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*Like], error) {
 	ctx = s.account.Begin(ctx, Q5)
 	l := list[Like]{op: "list likes", container: s.posts, partition: postID, typ: typeLike,
-		fields: likeFields,
-		blank:  Like{PostID: postID}, plain: plainLike,
+		format: likes, blank: Like{PostID: postID},
 		place: func(l *Like) (Date, string) { return l.CreatedAt, likeID(l.UserID) }}
 	p.Order = NewestFirst
 	return l.page(ctx, p)

@@ -1,17 +1,11 @@
 package store
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"reflect"
 	"slices"
-
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"byline/store/cosmos"
 )
@@ -24,10 +18,8 @@ type list[T any] struct {
 	copies    []string // partitions that hold the list, if those are others
 	typ       string   // "" if the partition holds one type alone
 	limit     int      // how long the list is at most; 0: as long as it gets
-	fields    string   // of an item: nothing else has to travel
-	blank     T        // an item before its fields are read
-	plain     func(*plain, *T)
-	into      func(*T) any // what an item is decoded into that is not plain; nil: itself
+	format    format[T]
+	blank     T // an item before its fields are read
 	place     func(*T) (Date, string)
 }
 
@@ -112,11 +104,9 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 			return cosmosError(l.op, err)
 		}
 		room := first - len(to.Items)
-		items, ok := plainItems(body, l.blank, l.plain)
-		if !ok {
-			if items, err = l.decode(body, room+1); err != nil {
-				return malformed(l.op, "listed", err)
-			}
+		items, err := l.format.decode(body, l.blank, room+1)
+		if err != nil {
+			return malformed(l.op, "listed", err)
 		}
 		cosmos.Weigh(ctx, weight[T](len(items), len(body)))
 		to.Items = slices.Grow(to.Items, len(items))
@@ -138,70 +128,6 @@ func weight[T any](items, text int) int {
 	return took + (took+text)/8
 }
 
-// decode reads the items of a page up to the last of so many, whose being there is all
-// that counts.
-func (l *list[T]) decode(body []byte, last int) (items []T, err error) {
-	err = eachItem(body, func(d *jsontext.Decoder) error {
-		if items = append(items, l.blank); len(items) == last {
-			return errEnough
-		}
-		item := &items[len(items)-1]
-		if l.into != nil {
-			return jsonv2.UnmarshalDecode(d, l.into(item))
-		}
-		return jsonv2.UnmarshalDecode(d, item)
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return items, err
-}
-
-// errEnough ends eachItem early.
-var errEnough = errors.New("enough")
-
-var errNotPage = errors.New("not a page of a list")
-
-// eachItem calls f with a decoder that is at an item of a page, for all of them: f reads it.
-func eachItem(body []byte, f func(*jsontext.Decoder) error) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(body))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return errors.Join(errNotPage, err)
-	}
-	found := false
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		if name.String() != "Documents" {
-			if err := d.SkipValue(); err != nil {
-				return err
-			}
-			continue
-		}
-		if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
-			return errors.Join(errNotPage, err)
-		}
-		found = true
-		for d.PeekKind() == '{' {
-			if err := f(d); err != nil {
-				return err
-			}
-		}
-		if t, err := d.ReadToken(); err != nil || t.Kind() != ']' {
-			return errors.Join(errNotPage, err)
-		}
-	}
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' || !found {
-		return errors.Join(errNotPage, err)
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return errors.Join(errNotPage, err)
-	}
-	return nil
-}
-
 // query returns the text and the parameters that select what comes after the
 // cursor. The first bound on creationDate is what the index seeks; the rest
 // decides among items of the same millisecond.
@@ -221,6 +147,6 @@ func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Que
 		where += fmt.Sprintf(" AND c.creationDate %[1]s= @date AND (c.creationDate %[1]s @date OR c.id %[1]s @id)", comparison)
 		q = q.With("@date", after.Date).With("@id", after.ID)
 	}
-	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", l.fields, where, sort, direction, direction)
+	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", l.format.fields, where, sort, direction, direction)
 	return q
 }

@@ -127,8 +127,8 @@ func (p *Post) short() shortItem {
 	return item
 }
 
-// shortIn returns the item that a partition of copies holds of the post.
-func (p *Post) shortIn(c *cosmos.Container, partition string) shortItem {
+// summaryIn returns the summary of a post as a partition of a container holds it.
+func summaryIn(p *Post, c *cosmos.Container, partition string) shortItem {
 	item := p.short()
 	item.Type = typeOfCopies(c, partition)
 	return item
@@ -223,7 +223,7 @@ func readPosts(ctx context.Context, c *cosmos.Container, ids []string, decode fu
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*Post], error) {
 	ctx = s.account.Begin(ctx, Q3)
 	l := list[Post]{op: "list posts of user", container: s.users, partition: userID, typ: typePost,
-		fields: shortFields, plain: plainShort, into: intoShort, place: placeOfPost}
+		format: summaries, place: placeOfPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }

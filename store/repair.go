@@ -65,9 +65,9 @@ func (s *Store) repairCopy(ctx context.Context, c *cosmos.Container, d Differenc
 	}
 	switch belongs := s.belongs(source, c, d.Partition); {
 	case belongs && etag != "": // a tombstone, too: it keeps changes that arrive late from bringing the post back
-		_, err = c.Replace(ctx, key(d.Partition, d.ID), encode(source.shortIn(c, d.Partition)), etag)
+		_, err = c.Replace(ctx, key(d.Partition, d.ID), encode(summaryIn(source, c, d.Partition)), etag)
 	case belongs && !source.deleted:
-		err = c.Create(ctx, d.Partition, encode(source.shortIn(c, d.Partition)))
+		err = c.Create(ctx, d.Partition, encode(summaryIn(source, c, d.Partition)))
 	case have != absent:
 		err = c.Delete(ctx, key(d.Partition, d.ID), etag)
 	}
@@ -146,10 +146,10 @@ func (s *Store) repairUsername(ctx context.Context, d Difference) error {
 	if r.Value == nil {
 		return nil // nobody has it
 	}
-	if item.OwnerID != d.ID || item.TTL > 0 || item.CreatedAt > s.graceBegan() {
+	if item.OwnerID != d.ID || item.TTL > 0 || item.young(s.o.Clock()) {
 		return nil
 	}
-	_, err = s.release(ctx, s.background.users, &item, r.ETag)
+	_, err = item.release(ctx, s.background.users, r.ETag, s.o.Clock())
 	return err
 }
 
@@ -166,7 +166,7 @@ func (s *Store) repairReservation(ctx context.Context, op string, u *User, have 
 	case have.OwnerID == u.ID && have.TTL <= 0:
 		return nil
 	case have.OwnerID != u.ID:
-		if held, err := s.held(ctx, have); err != nil {
+		if held, err := have.held(ctx, s.background.users, s.o.Clock()); err != nil {
 			return err
 		} else if held {
 			return errTaken(op)

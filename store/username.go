@@ -62,17 +62,15 @@ func usernameKey(name string) string { return "username:" + strings.ToLower(name
 // reservationGrace is how long a reservation is honoured whose owner does not
 // carry the name: longer than creating or renaming a user takes, which sagaTimeout
 // sees to.
-const (
-	reservationGrace = time.Minute
-	sagaTimeout      = reservationGrace / 2
-)
+const reservationGrace = time.Minute
+
+const sagaTimeout = reservationGrace / 2
 
 // A released name is kept for the user who had it for releasedFor, unless they release
 // maxFormer others after it: so nobody can hold many names.
-const (
-	releasedFor = 30 * 24 * time.Hour
-	maxFormer   = 5
-)
+const releasedFor = 30 * 24 * time.Hour
+
+const maxFormer = 5
 
 // UserByUsername finds a user by name, without regard to case, or by a name that the
 // user has released and nobody may take yet: two point reads. It returns nil if there
@@ -92,7 +90,7 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*User, err
 		return nil, err
 	}
 	u, err := s.User(ctx, reservation.OwnerID)
-	if u == nil || err != nil || usernameKey(u.Username) != reservation.ID && !s.keptBack(reservation) {
+	if u == nil || err != nil || usernameKey(u.Username) != reservation.ID && !reservation.keptBack(s.o.Clock()) {
 		return nil, err // reserved, but never carried, or not yet
 	}
 	return u, nil
@@ -137,7 +135,7 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 			continue // removed a moment ago
 		}
 		if have.OwnerID != ownerID {
-			held, err := s.held(ctx, have)
+			held, err := have.held(ctx, s.users, s.o.Clock())
 			if err != nil {
 				return err
 			}
@@ -160,19 +158,19 @@ func errTaken(op string) error {
 
 // held reports whether a reservation is to be honoured: its owner carries the
 // name, or may be about to, or has released it and may come back.
-func (s *Store) held(ctx context.Context, r *usernameItem) (bool, error) {
-	if r.CreatedAt > s.graceBegan() || s.keptBack(r) {
+func (r *usernameItem) held(ctx context.Context, users *cosmos.Container, now time.Time) (bool, error) {
+	if r.young(now) || r.keptBack(now) {
 		return true, nil
 	}
-	owner, err := readUser(ctx, "check username", s.users, r.OwnerID)
+	owner, err := readUser(ctx, "check username", users, r.OwnerID)
 	return owner != nil && usernameKey(owner.Username) == r.ID, err
 }
 
 // keptBack reports whether a name that its owner does not carry any more is still kept
 // for them. The TTL alone would not do: the service counts it by its own clock, and not
 // at all where a container has TTL disabled.
-func (s *Store) keptBack(r *usernameItem) bool {
-	return r.Leaving && r.CreatedAt > NewDate(s.o.Clock().Add(-releasedFor))
+func (r *usernameItem) keptBack(now time.Time) bool {
+	return r.Leaving && r.CreatedAt > NewDate(now.Add(-releasedFor))
 }
 
 // RenameUser gives a user another name: it reserves the name, changes the user,
@@ -256,7 +254,7 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 		return nil, cosmosError(op, err)
 	}
 	if old != nil && old.OwnerID == u.ID {
-		if _, err := s.release(ctx, s.users, old, etag); err != nil {
+		if _, err := old.release(ctx, s.users, etag, s.o.Clock()); err != nil {
 			// The user has the new name all the same; the sweep releases the old one.
 			s.o.Logger.Warn("old username not released", logUser, u.ID, logError, err)
 		}
@@ -304,12 +302,12 @@ func (s *Store) free(ctx context.Context, op, userID, name string) error {
 // release keeps a name that its owner has been seen without for releasedFor, or
 // removes the reservation if the name was never carried. It does nothing if the
 // reservation is not what was read any more, and reports whether it was.
-func (s *Store) release(ctx context.Context, c *cosmos.Container, r *usernameItem, etag cosmos.ETag) (bool, error) {
+func (r *usernameItem) release(ctx context.Context, users *cosmos.Container, etag cosmos.ETag, now time.Time) (bool, error) {
 	var err error
 	if r.Leaving {
-		_, err = c.Replace(ctx, key(r.ID, r.ID), encode(r.releasing(s.now())), etag)
+		_, err = users.Replace(ctx, key(r.ID, r.ID), encode(r.releasing(NewDate(now))), etag)
 	} else {
-		err = c.Delete(ctx, key(r.ID, r.ID), etag)
+		err = users.Delete(ctx, key(r.ID, r.ID), etag)
 	}
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return false, nil
@@ -352,7 +350,7 @@ func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
 	}
 	newest := slices.MaxFunc(all, func(a, b reservedName) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) }).CreatedAt
 	// However wrong a date may be, what was seen as long ago as the grace is old enough.
-	for seen := s.now(); newest > s.graceBegan() && seen > s.graceBegan(); {
+	for seen := s.now(); newest > graceBegan(s.o.Clock()) && seen > graceBegan(s.o.Clock()); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -363,7 +361,7 @@ func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
 		return err
 	}
 	for _, r := range unused {
-		done, err := s.release(ctx, s.background.users, &r.usernameItem, r.ETag)
+		done, err := r.release(ctx, s.background.users, r.ETag, s.o.Clock())
 		if err != nil {
 			return err
 		}
@@ -400,6 +398,9 @@ func (s *Store) unused(ctx context.Context, all []reservedName) ([]reservedName,
 	return unused, nil
 }
 
-// graceBegan is the date of the youngest reservations that are not honoured any
-// more unless their owners carry the names.
-func (s *Store) graceBegan() Date { return NewDate(s.o.Clock().Add(-reservationGrace)) }
+// young reports whether the owner of a reservation may still be about to carry the name.
+func (r *usernameItem) young(now time.Time) bool { return r.CreatedAt > graceBegan(now) }
+
+// graceBegan is the date of the youngest reservations that are honoured only if their
+// owners carry the names.
+func graceBegan(now time.Time) Date { return NewDate(now.Add(-reservationGrace)) }
