@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"byline/internal/enginetest"
+	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -86,7 +87,7 @@ func (r *remembering) reads(t testing.TB, ctx context.Context, author, post stri
 // untilTrue waits for check.
 func untilTrue(t testing.TB, what string, check func() bool) {
 	t.Helper()
-	eventually(t, func() error {
+	storetest.Eventually(t, func() error {
 		if !check() {
 			return errors.New(what)
 		}
@@ -156,7 +157,7 @@ func TestCacheAndWrites(t *testing.T) {
 		}
 		want := a.reads(t, ctx, ada.ID, post.ID)
 		got := ""
-		eventually(t, func() error {
+		storetest.Eventually(t, func() error {
 			if got = b.reads(t, ctx, ada.ID, post.ID); got != want {
 				return fmt.Errorf("the other instance sees %s, not %s", got, want)
 			}

@@ -26,7 +26,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		w := newWorldWith(b, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
-		date := string(store.NewDate(w.clock.now()))
+		date := string(store.NewDate(w.Clock.Now()))
 		user := func(i int) string { return fmt.Sprintf("user-%d", i%1000) }
 		w.insert("users", 1000, func(i int) (string, map[string]any) {
 			return user(i), map[string]any{"id": user(i), "userId": user(i), "type": "user", "username": user(i), "creationDate": date, "revision": 1}
@@ -44,14 +44,14 @@ func BenchmarkCatchUp(b *testing.B) {
 				items = append(items, item)
 			}
 			for _, item := range items {
-				item["postId"], item["creationDate"] = id, string(store.NewDate(w.clock.now()))
+				item["postId"], item["creationDate"] = id, string(store.NewDate(w.Clock.Now()))
 			}
 			return id, items
 		})
 		b.StartTimer()
 		began := time.Now()
-		stop := w.run()
-		for w.checkpoints() < 3 || w.caughtUp() != nil { // posts, users, and the sweep of usernames
+		stop := w.Start()
+		for w.Checkpoints() < 3 || w.CaughtUp() != nil { // posts, users, and the sweep of usernames
 			time.Sleep(100 * time.Millisecond)
 		}
 		b.ReportMetric(float64(*manyChanges)/time.Since(began).Seconds(), "changes/s")
@@ -72,10 +72,10 @@ func BenchmarkCatchUp(b *testing.B) {
 // insertPosts creates posts with all that belongs to them behind the store's back,
 // each in one batch of at most 100 items.
 func (w *world) insertPosts(n int, post func(n int) (id string, items []map[string]any)) {
-	w.t.Helper()
-	c, err := w.client.NewContainer("blog", "posts")
+	w.T.Helper()
+	c, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.each(4, n, func(i int) error {
 		id, items := post(i)

@@ -13,36 +13,37 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
 // remains counts the comments and likes in a post's partition, tombstones too.
 func (w *world) remains(p *store.Post) int {
-	w.t.Helper()
-	posts, err := w.client.NewContainer("blog", "posts")
+	w.T.Helper()
+	posts, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	r, err := posts.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c WHERE c.type != 'post'", azcosmos.NewPartitionKeyString(p.ID), nil).NextPage(w.t.Context())
+	r, err := posts.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c WHERE c.type != 'post'", azcosmos.NewPartitionKeyString(p.ID), nil).NextPage(w.T.Context())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var n int
 	if err := json.Unmarshal(r.Items[0], &n); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return n
 }
 
 func TestDeletePost(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), w.user("grace")
-	p, other := w.post(ada, "goes"), w.post(ada, "stays")
-	c := w.comment(grace, p, "a comment")
-	w.like(grace, p)
-	wantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), store.Forbidden, "")
-	wantCode(t, w.DeletePost(t.Context(), ada.ID, "absent"), store.NotFound, "")
-	wantCode(t, w.DeletePost(t.Context(), grace.ID, c.ID), store.NotFound, "")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	p, other := w.AddPost(ada, "goes"), w.AddPost(ada, "stays")
+	c := w.AddComment(grace, p, "a comment")
+	w.AddLike(grace, p)
+	storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), store.Forbidden, "")
+	storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, "absent"), store.NotFound, "")
+	storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, c.ID), store.NotFound, "")
 	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +51,10 @@ func TestDeletePost(t *testing.T) {
 	if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil {
 		t.Errorf("the post: %v, %v", got, err)
 	}
-	if diff := cmp.Diff([]string{"stays"}, titles(w.feed())); diff != "" {
+	if diff := cmp.Diff([]string{"stays"}, titles(w.AllFeed())); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"stays"}, titles(w.userPosts(ada))); diff != "" {
+	if diff := cmp.Diff([]string{"stays"}, titles(w.AllUserPosts(ada))); diff != "" {
 		t.Error(diff)
 	}
 	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil {
@@ -63,47 +64,47 @@ func TestDeletePost(t *testing.T) {
 		t.Errorf("%d items remain", n)
 	}
 	// And nothing can be done with it any more.
-	wantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), store.NotFound, "")
+	storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), store.NotFound, "")
 	_, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("back")})
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, _, err = w.LikePost(t.Context(), grace.ID, p.ID)
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: grace.ID, PostID: p.ID, Content: "late"})
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, err = w.UnlikePost(t.Context(), grace.ID, p.ID)
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 
 	// Nor does a process that read the change feed long ago bring it back.
 	if err := w.ProjectCopies(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"stays"}, titles(append(w.feed(), w.userPosts(ada)[1:]...))); diff != "" {
+	if diff := cmp.Diff([]string{"stays"}, titles(append(w.AllFeed(), w.AllUserPosts(ada)[1:]...))); diff != "" {
 		t.Error(diff)
 	}
-	stop := w.run()
-	w.like(grace, other)
-	eventually(t, func() error {
-		if w.feed()[0].LikeCount != 1 {
+	stop := w.Start()
+	w.AddLike(grace, other)
+	storetest.Eventually(t, func() error {
+		if w.AllFeed()[0].LikeCount != 1 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
 	stop()
-	if diff := cmp.Diff([]string{"stays"}, titles(w.feed())); diff != "" {
+	if diff := cmp.Diff([]string{"stays"}, titles(w.AllFeed())); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestDeleteOfAPostWithMuchTalkGoesOn(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "popular")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "popular")
 	for range 230 {
-		w.comment(ada, p, "me too")
+		w.AddComment(ada, p, "me too")
 	}
 	var batches int
 	var mu sync.Mutex
-	w.wire.intercept(func(r *http.Request) error { // the process dies during the second batch
+	w.Wire.Intercept(func(r *http.Request) error { // the process dies during the second batch
 		mu.Lock()
 		defer mu.Unlock()
 		if r.Header.Get("x-ms-cosmos-is-batch-request") != "" {
@@ -119,9 +120,9 @@ func TestDeleteOfAPostWithMuchTalkGoesOn(t *testing.T) {
 	if n := w.remains(p); n != 130 {
 		t.Errorf("%d items remain after the first batch", n)
 	}
-	w.wire.intercept(nil)
-	defer w.run()()
-	eventually(t, func() error {
+	w.Wire.Intercept(nil)
+	defer w.Start()()
+	storetest.Eventually(t, func() error {
 		if n := w.remains(p); n != 0 {
 			return fmt.Errorf("%d items remain", n)
 		}
@@ -131,24 +132,24 @@ func TestDeleteOfAPostWithMuchTalkGoesOn(t *testing.T) {
 
 func TestDeletesLeaveTheFeedFull(t *testing.T) {
 	w := newWorld(t)
-	defer w.run()()
-	ada := w.user("ada")
+	defer w.Start()()
+	ada := w.AddUser("ada")
 	var posts []*store.Post
 	for i := range 260 {
-		posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
 	feedIs := func(newest int) error {
 		var want []string
 		for i := newest; len(want) < 100; i-- {
 			want = append(want, fmt.Sprintf("post %d", i))
 		}
-		if diff := cmp.Diff(want, titles(w.feed())); diff != "" {
+		if diff := cmp.Diff(want, titles(w.AllFeed())); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
 	}
-	eventually(t, func() error {
-		if n := w.feedEntries(); n != 150 {
+	storetest.Eventually(t, func() error {
+		if n := w.FeedLength(); n != 150 {
 			return fmt.Errorf("%d entries", n)
 		}
 		return feedIs(259)
@@ -159,43 +160,43 @@ func TestDeletesLeaveTheFeedFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%10 == 0 {
-			eventually(t, func() error { return feedIs(i - 1) })
+			storetest.Eventually(t, func() error { return feedIs(i - 1) })
 		}
 	}
 	// What is old comes in only where it belongs.
-	w.like(ada, posts[3])
-	eventually(t, func() error { return feedIs(159) })
+	w.AddLike(ada, posts[3])
+	storetest.Eventually(t, func() error { return feedIs(159) })
 }
 
 func TestDeleteComment(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), w.user("grace")
-	p := w.post(ada, "talk")
-	c := w.comment(grace, p, "mine")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	p := w.AddPost(ada, "talk")
+	c := w.AddComment(grace, p, "mine")
 	_, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
-	wantCode(t, err, store.Forbidden, "")
+	storetest.WantCode(t, err, store.Forbidden, "")
 	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, "absent")
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, err = w.DeleteComment(t.Context(), ada.ID, p.ID, p.ID)
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	after, err := w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
 	if err != nil || after.CommentCount != 0 {
 		t.Fatalf("got %v, %v", after, err)
 	}
-	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil || len(w.comments(p)) != 0 {
+	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil || len(w.AllComments(p)) != 0 {
 		t.Errorf("still there: %v, %v", got, err)
 	}
 	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, err = w.EditComment(t.Context(), grace.ID, p.ID, c.ID, "back")
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 {
 		t.Errorf("counted twice: %v, %v", got, err)
 	}
 	t.Run("many at once count once each", func(t *testing.T) {
 		var comments []*store.Comment
 		for range 20 {
-			comments = append(comments, w.comment(grace, p, "x"))
+			comments = append(comments, w.AddComment(grace, p, "x"))
 		}
 		var wg sync.WaitGroup
 		for _, c := range comments[:15] {
@@ -209,30 +210,30 @@ func TestDeleteComment(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 5 || len(w.comments(p)) != 5 {
-			t.Errorf("%d counted, %d there: %v", got.CommentCount, len(w.comments(p)), err)
+		if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 5 || len(w.AllComments(p)) != 5 {
+			t.Errorf("%d counted, %d there: %v", got.CommentCount, len(w.AllComments(p)), err)
 		}
 	})
 }
 
 func TestEditComment(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), w.user("grace")
-	p := w.post(ada, "talk")
-	c := w.comment(grace, p, "frist")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	p := w.AddPost(ada, "talk")
+	c := w.AddComment(grace, p, "frist")
 	_, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, "mine now")
-	wantCode(t, err, store.Forbidden, "")
+	storetest.WantCode(t, err, store.Forbidden, "")
 	_, err = w.EditComment(t.Context(), grace.ID, p.ID, c.ID, strings.Repeat("x", 10_001))
-	wantCode(t, err, store.Invalid, "content")
+	storetest.WantCode(t, err, store.Invalid, "content")
 	_, err = w.EditComment(t.Context(), grace.ID, p.ID, "absent", "x")
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, err = w.EditComment(t.Context(), ada.ID, p.ID, p.ID, "x")
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	got, err := w.EditComment(t.Context(), grace.ID, p.ID, c.ID, "first")
 	if err != nil || got.Content != "first" || got.UpdatedAt == nil || got.CreatedAt != c.CreatedAt {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if read := w.comments(p); len(read) != 1 || read[0].Content != "first" {
+	if read := w.AllComments(p); len(read) != 1 || read[0].Content != "first" {
 		t.Errorf("got %+v", read)
 	}
 }
@@ -240,11 +241,11 @@ func TestEditComment(t *testing.T) {
 // A create that is repeated after its item was deleted is told so, and makes nothing.
 func TestRepeatedCreateOfWhatWasDeleted(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "there")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "there")
 	check := func(err error) {
 		t.Helper()
-		wantCode(t, err, store.Conflict, "idempotencyKey")
+		storetest.WantCode(t, err, store.Conflict, "idempotencyKey")
 		if !strings.Contains(err.Error(), "has been deleted") {
 			t.Error(err)
 		}
@@ -269,7 +270,7 @@ func TestRepeatedCreateOfWhatWasDeleted(t *testing.T) {
 	}
 	_, _, err = w.CreateComment(t.Context(), newComment)
 	check(err)
-	if posts, comments := w.userPosts(ada), w.comments(p); len(posts) != 1 || len(comments) != 0 {
+	if posts, comments := w.AllUserPosts(ada), w.AllComments(p); len(posts) != 1 || len(comments) != 0 {
 		t.Errorf("%d posts, %d comments", len(posts), len(comments))
 	}
 }
@@ -277,10 +278,10 @@ func TestRepeatedCreateOfWhatWasDeleted(t *testing.T) {
 // Of what was deleted an item without its text stays, for a month.
 func TestTombstones(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "Post")
-	c := w.comment(ada, p, "comment")
-	posts, err := w.client.NewContainer("blog", "posts")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "Post")
+	c := w.AddComment(ada, p, "comment")
+	posts, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
@@ -41,13 +42,13 @@ func open[T any](t *testing.T, s *store.Stream[T], err error) *store.Stream[T] {
 
 func TestStreams(t *testing.T) {
 	w := newWorld(t)
-	w.run()
+	w.Start()
 	ctx := t.Context()
-	ada, grace := w.user("ada"), w.user("grace")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	published, err := w.PublishedPosts(ctx)
 	open(t, published, err)
-	old := w.post(ada, "Old")
-	other := w.post(ada, "Other")
+	old := w.AddPost(ada, "Old")
+	other := w.AddPost(ada, "Other")
 	for _, p := range []*store.Post{old, other} {
 		if got, _ := next(t, published); got.ID != p.ID {
 			t.Errorf("published %+v", got)
@@ -59,18 +60,18 @@ func TestStreams(t *testing.T) {
 	open(t, comments, err)
 
 	// What happens on other posts, and to old ones, is not news.
-	w.comment(grace, other, "elsewhere")
-	w.like(grace, other)
-	p := w.post(grace, "New")
+	w.AddComment(grace, other, "elsewhere")
+	w.AddLike(grace, other)
+	p := w.AddPost(grace, "New")
 	if got, _ := next(t, published); got == nil || got.ID != p.ID || got.Title != "New" {
 		t.Errorf("published %+v", got)
 	}
 
 	var want []string
 	for i := range 5 {
-		c := w.comment(grace, old, fmt.Sprint("comment ", i))
+		c := w.AddComment(grace, old, fmt.Sprint("comment ", i))
 		want = append(want, c.ID)
-		w.like(w.user(fmt.Sprint("fan", i)), old)
+		w.AddLike(w.AddUser(fmt.Sprint("fan", i)), old)
 	}
 	var got []string
 	for range want {
@@ -98,7 +99,7 @@ func TestStreams(t *testing.T) {
 	if _, err := w.RenameUser(ctx, grace.ID, "hopper"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	storetest.Eventually(t, func() error {
 		for _, id := range want {
 			if c, err := w.Comment(ctx, old.ID, id); err != nil || c.AuthorUsername != "hopper" {
 				return fmt.Errorf("%+v %v", c, err)
@@ -106,7 +107,7 @@ func TestStreams(t *testing.T) {
 		}
 		return nil
 	})
-	c := w.comment(ada, old, "the next")
+	c := w.AddComment(ada, old, "the next")
 	if got, _ := next(t, comments); got.ID != c.ID {
 		t.Errorf("comment %+v, want %s", got, c.ID)
 	}
@@ -129,12 +130,12 @@ func TestStreams(t *testing.T) {
 
 func TestStreamsSeeOtherProcesses(t *testing.T) {
 	w := newWorld(t)
-	other, err := store.New(w.account, store.Options{Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "other"})
+	other, err := store.New(w.Account, store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "other"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.run()
-	p := w.post(w.user("ada"), "Post")
+	w.Start()
+	p := w.AddPost(w.AddUser("ada"), "Post")
 	comments, err := w.NewComments(t.Context(), p.ID)
 	open(t, comments, err)
 	c, _, err := other.CreateComment(t.Context(), store.NewComment{AuthorID: p.AuthorID, PostID: p.ID, Content: "from elsewhere"})
@@ -148,16 +149,16 @@ func TestStreamsSeeOtherProcesses(t *testing.T) {
 
 func TestStreamThatNobodyReads(t *testing.T) {
 	w := newWorld(t)
-	w.run()
-	ada := w.user("ada")
-	p := w.post(ada, "Post")
+	w.Start()
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "Post")
 	idle, err := w.NewComments(t.Context(), p.ID)
 	open(t, idle, err)
 	busy, err := w.NewComments(t.Context(), p.ID)
 	open(t, busy, err)
 	const n = 80 // more than wait for a reader
 	for i := range n {
-		w.comment(ada, p, fmt.Sprint(i))
+		w.AddComment(ada, p, fmt.Sprint(i))
 		if _, ok := next(t, busy); !ok {
 			t.Fatal(busy.Err())
 		}
@@ -180,7 +181,7 @@ func TestStreamOfNothing(t *testing.T) {
 	}(); store.CodeOf(err) != store.Canceled {
 		t.Errorf("before anybody follows the feed: %v", err)
 	}
-	w.run()
+	w.Start()
 	if _, err := w.PostChanges(t.Context(), "nothing"); store.CodeOf(err) != store.NotFound {
 		t.Errorf("%v", err)
 	}
@@ -190,9 +191,9 @@ func TestStreamOfNothing(t *testing.T) {
 // what is there already at once.
 func TestStreamAwaited(t *testing.T) {
 	w := newWorld(t)
-	w.run()
-	ada := w.user("ada")
-	p := w.post(ada, "p")
+	w.Start()
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "p")
 	comments := func() *store.Stream[*store.Comment] {
 		s, err := w.NewComments(t.Context(), p.ID)
 		return open(t, s, err)
@@ -217,7 +218,7 @@ func TestStreamAwaited(t *testing.T) {
 		t.Error("there is nothing to await once it is closed")
 	}
 
-	first := w.comment(w.user("grace"), p, "first")
+	first := w.AddComment(w.AddUser("grace"), p, "first")
 	expect("an event")
 	if s.Await(tell) {
 		t.Error("the event is there")
@@ -248,16 +249,16 @@ func TestStreamAwaited(t *testing.T) {
 func TestChangesAreReadForWhoListens(t *testing.T) {
 	w := newWorld(t)
 	var starts atomic.Int64
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
 			starts.Add(1)
 		}
 		return nil
 	})
-	w.run()
-	ada := w.user("ada")
-	w.post(ada, "Before")
-	eventually(t, w.caughtUp)
+	w.Start()
+	ada := w.AddUser("ada")
+	w.AddPost(ada, "Before")
+	storetest.Eventually(t, w.CaughtUp)
 	if n := starts.Load(); n != 0 {
 		t.Errorf("the feed's end was looked for %d times, for nobody", n)
 	}
@@ -265,7 +266,7 @@ func TestChangesAreReadForWhoListens(t *testing.T) {
 	// that was written before.
 	rested := func(times int) (*store.Stream[*store.Post], *store.Post) {
 		for range 100 {
-			old := w.post(ada, "Old")
+			old := w.AddPost(ada, "Old")
 			published, err := w.PublishedPosts(t.Context())
 			open(t, published, err)
 			if starts.Load() > int64(times) {
@@ -279,9 +280,9 @@ func TestChangesAreReadForWhoListens(t *testing.T) {
 	}
 	for times := range 3 {
 		published, old := rested(times)
-		w.like(ada, old)
+		w.AddLike(ada, old)
 		for _, title := range []string{"New", "Newer"} {
-			p := w.post(ada, title)
+			p := w.AddPost(ada, title)
 			if got, _ := next(t, published); got == nil || got.ID != p.ID {
 				t.Errorf("published %+v, want %s", got, p.ID)
 			}
@@ -298,8 +299,8 @@ func TestChangesAreReadForWhoListens(t *testing.T) {
 // is woken: whatever happens after one was opened arrives.
 func TestStreamsOpenedAtAnyMoment(t *testing.T) {
 	w := newWorld(t)
-	w.run()
-	ada := w.user("ada")
+	w.Start()
+	ada := w.AddUser("ada")
 	var g errgroup.Group
 	for range 4 {
 		g.Go(func() error {
@@ -338,23 +339,23 @@ func TestStreamsOpenedAtAnyMoment(t *testing.T) {
 // news, and so is one of a process whose clock is behind.
 func TestPostsUnderWay(t *testing.T) {
 	w := newWorld(t)
-	behind := func() time.Time { return w.clock.now().Add(-2 * time.Second) }
-	other, err := store.New(w.account, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
+	behind := func() time.Time { return w.Clock.Now().Add(-2 * time.Second) }
+	other, err := store.New(w.Account, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.run()
-	ada := w.user("ada")
+	w.Start()
+	ada := w.AddUser("ada")
 	held, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("Content-Type") != "application/query+json" {
 			once.Do(func() { close(held); <-release })
 		}
 		return nil
 	})
 	done := make(chan *store.Post, 1)
-	go func() { done <- w.post(ada, "Under way") }()
+	go func() { done <- w.AddPost(ada, "Under way") }()
 	<-held
 	published, err := w.PublishedPosts(t.Context())
 	open(t, published, err)
@@ -371,27 +372,27 @@ func TestPostsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(p)
-	expect(w.post(ada, "After"))
+	expect(w.AddPost(ada, "After"))
 }
 
 // TestPostWhileThePlaceIsFound: a post that is created just before the place in the feed
 // is known, and liked just after that, is not news.
 func TestPostWhileThePlaceIsFound(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	var old *store.Post
 	var once sync.Once
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
-			once.Do(func() { old = w.post(ada, "Old") })
+			once.Do(func() { old = w.AddPost(ada, "Old") })
 		}
 		return nil
 	})
-	w.run()
+	w.Start()
 	published, err := w.PublishedPosts(t.Context())
 	open(t, published, err)
-	w.like(ada, old)
-	p := w.post(ada, "New")
+	w.AddLike(ada, old)
+	p := w.AddPost(ada, "New")
 	if got, _ := next(t, published); got.ID != p.ID {
 		t.Errorf("%q is published", got.Title)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/emulator"
 )
@@ -34,28 +35,28 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		w := &world{t: b, engine: engine, wire: &wire{to: engine}, clock: &clock{}}
-		w.on(newAccount(b, engine, w.wire))
+		w := &world{&storetest.World{T: b, Engine: engine, Wire: &storetest.Wire{To: engine}, Clock: &storetest.Clock{}}}
+		w.Use(storetest.NewAccount(b, engine, w.Wire))
 		return w.spread(k)
 	}
 	w := open(emulator.Options{NoSync: true})
 	if err := w.Provision(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	for range 25 {
 		if _, err := w.CreatePost(b.Context(), store.NewPost{AuthorID: ada.ID, Title: "A post", Content: strings.Repeat("content ", 40)}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	w.close()
+	w.Close()
 	var passed atomic.Int64 // nanoseconds
-	w = open(emulator.Options{RUs: rus, Clock: func() time.Time { return epoch().Add(time.Duration(passed.Load())) }})
-	defer w.close()
+	w = open(emulator.Options{RUs: rus, Clock: func() time.Time { return storetest.Epoch().Add(time.Duration(passed.Load())) }})
+	defer w.Close()
 
 	var charge int64
 	used := map[string]bool{}
-	w.wire.after(func(r *http.Response) {
+	w.Wire.After(func(r *http.Response) {
 		if r.StatusCode == http.StatusOK && strings.HasSuffix(r.Request.URL.Path, "/colls/feed/docs") {
 			charge += milliRU(r)
 			used[r.Header.Get("x-ms-documentdb-partitionkeyrangeid")] = true
@@ -91,18 +92,18 @@ func BenchmarkFeedPartitionsWrites(b *testing.B) {
 	for _, k := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("K=%d", k), func(b *testing.B) {
 			w := newWorld(b).spread(k)
-			ada := w.user("ada")
+			ada := w.AddUser("ada")
 			for range 150 {
-				w.post(ada, "A post")
+				w.AddPost(ada, "A post")
 			}
 			var charge atomic.Int64
-			w.wire.after(func(r *http.Response) { charge.Add(milliRU(r)) })
+			w.Wire.After(func(r *http.Response) { charge.Add(milliRU(r)) })
 			published, projected := int64(0), int64(0)
 			for b.Loop() {
 				before := charge.Load()
-				p := w.post(ada, "A post")
+				p := w.AddPost(ada, "A post")
 				published += charge.Load() - before
-				w.like(ada, p)
+				w.AddLike(ada, p)
 				p, err := w.Post(b.Context(), p.ID)
 				if err != nil {
 					b.Fatal(err)

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,50 +14,25 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
 // spread returns the world as an instance sees it whose feed has k partitions.
 func (w *world) spread(k int) *world {
-	w.t.Helper()
-	v := *w
+	w.T.Helper()
+	v := *w.World
 	var err error
-	if v.Store, err = store.New(w.account, store.Options{FeedPartitions: k, Clock: w.clock.now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
-		w.t.Fatal(err)
+	if v.Store, err = store.New(w.Account, store.Options{FeedPartitions: k, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+		w.T.Fatal(err)
 	}
-	return &v
-}
-
-// inPartition lists the titles in a partition of the feed, newest first.
-func (w *world) inPartition(name string) []string {
-	w.t.Helper()
-	c, err := w.client.NewContainer("blog", "feed")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var all []string
-	pager := c.NewQueryItemsPager("SELECT VALUE c.title FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC",
-		azcosmos.NewPartitionKeyString(name), nil)
-	for pager.More() {
-		r, err := pager.NextPage(w.t.Context())
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, raw := range r.Items {
-			var title string
-			if err := json.Unmarshal(raw, &title); err != nil {
-				w.t.Fatal(err)
-			}
-			all = append(all, title)
-		}
-	}
-	return all
+	return &world{&v}
 }
 
 // inAll compares what is in each of k partitions of the feed.
 func (w *world) inAll(k int, want []string) error {
 	for i := range k {
-		if diff := cmp.Diff(want, w.inPartition(fmt.Sprintf("post.%d", i))); diff != "" {
+		if diff := cmp.Diff(want, w.FeedTitles(fmt.Sprintf("post.%d", i))); diff != "" {
 			return fmt.Errorf("partition %d: %s", i, diff)
 		}
 	}
@@ -77,7 +51,7 @@ func newestTitles(number, n int) (all []string) {
 func (w *world) reads() func() []string {
 	var mu sync.Mutex
 	var all []string
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") != "" {
 			mu.Lock()
 			defer mu.Unlock()
@@ -99,8 +73,8 @@ func (w *world) reads() func() []string {
 func TestSpreadFeed(t *testing.T) {
 	const k = 2
 	w := newWorld(t).spread(k)
-	ada, grace := w.user("ada"), w.user("grace")
-	first := w.post(ada, "post 0")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	first := w.AddPost(ada, "post 0")
 	if err := w.inAll(k, []string{"post 0"}); err != nil {
 		t.Fatalf("an own write does not show at once: %v", err)
 	}
@@ -117,15 +91,15 @@ func TestSpreadFeed(t *testing.T) {
 		t.Fatalf("an own delete does not show at once: %v", err)
 	}
 
-	defer w.run()()
+	defer w.Start()()
 	posts := []*store.Post{first}
 	for i := 1; i < 165; i++ {
-		posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
-	eventually(t, func() error { return w.inAll(k, newestTitles(165, 150)) })
-	w.like(grace, posts[164])
-	eventually(t, func() error {
-		if found := w.verify(0); found != nil {
+	storetest.Eventually(t, func() error { return w.inAll(k, newestTitles(165, 150)) })
+	w.AddLike(grace, posts[164])
+	storetest.Eventually(t, func() error {
+		if found := w.Differences(0); found != nil {
 			return fmt.Errorf("%+v", found)
 		}
 		return nil
@@ -135,16 +109,16 @@ func TestSpreadFeed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, func() error {
+	storetest.Eventually(t, func() error {
 		for i := range k {
-			got := w.inPartition(fmt.Sprintf("post.%d", i))
+			got := w.FeedTitles(fmt.Sprintf("post.%d", i))
 			if len(got) < 125 || !slices.Equal(got, newestTitles(136, len(got))) {
 				return fmt.Errorf("partition %d: %v", i, got)
 			}
 		}
 		return nil
 	})
-	if got := w.inPartition("post"); got != nil {
+	if got := w.FeedTitles("post"); got != nil {
 		t.Errorf("%d entries where a feed is that is not spread", len(got))
 	}
 }
@@ -152,15 +126,15 @@ func TestSpreadFeed(t *testing.T) {
 // Readers pick any partition; whoever pages stays in the one where it began.
 func TestReadersOfASpreadFeed(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	four := w.spread(4)
 	for i := range 20 {
-		four.post(ada, fmt.Sprintf("post %d", i))
+		four.AddPost(ada, fmt.Sprintf("post %d", i))
 	}
 	reads := w.reads()
 	picked := map[string]int{}
 	for range 100 {
-		if diff := cmp.Diff(newestTitles(20, 20), titles(all(t, 7, four.Feed))); diff != "" {
+		if diff := cmp.Diff(newestTitles(20, 20), titles(storetest.All(t, 7, four.Feed))); diff != "" {
 			t.Fatal(diff)
 		}
 		pages := reads()
@@ -201,10 +175,10 @@ func TestReadersOfASpreadFeed(t *testing.T) {
 // verify and mended by repair; a feed that is spread is never taken for another.
 func TestFeedPartitionsAreChanged(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	var posts []*store.Post
 	for i := range 40 {
-		posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
 	serve := func(k int) *world {
 		t.Helper()
@@ -224,42 +198,42 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	if err := four.inAll(4, newestTitles(40, 40)); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.inPartition("post"); len(got) != 40 {
+	if got := w.FeedTitles("post"); len(got) != 40 {
 		t.Errorf("what others still read is gone: %d entries", len(got))
 	}
-	wantCode(t, w.FillFeed(t.Context()), store.Conflict, "feedPartitions")
-	wantCode(t, w.Rebuild(t.Context()), store.Conflict, "feedPartitions")
-	wantCode(t, w.Verify(t.Context(), 0, func(int, int) { t.Error("verify has read something before it is refused") }, nil), store.Conflict, "feedPartitions")
+	storetest.WantCode(t, w.FillFeed(t.Context()), store.Conflict, "feedPartitions")
+	storetest.WantCode(t, w.Rebuild(t.Context()), store.Conflict, "feedPartitions")
+	storetest.WantCode(t, w.Verify(t.Context(), 0, func(int, int) { t.Error("verify has read something before it is refused") }, nil), store.Conflict, "feedPartitions")
 	repair := func(w *world) (found []store.Difference) {
 		t.Helper()
-		found = w.verify(0)
+		found = w.Differences(0)
 		for _, d := range found {
 			if err := w.Repair(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if left := w.verify(0); left != nil {
+		if left := w.Differences(0); left != nil {
 			t.Fatalf("%d differences are left, such as %+v", len(left), left[0])
 		}
 		return found
 	}
 	// Life goes on with four; the one from before falls behind.
-	stop := four.run()
+	stop := four.Start()
 	if err := four.DeletePost(t.Context(), ada.ID, posts[30].ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := four.EditPost(t.Context(), ada.ID, posts[31].ID, store.PostEdit{Title: ptr("edited")}); err != nil {
 		t.Fatal(err)
 	}
-	four.post(ada, "post 40")
+	four.AddPost(ada, "post 40")
 	want := slices.DeleteFunc(newestTitles(41, 41), func(title string) bool { return title == "post 30" })
 	want[slices.Index(want, "post 31")] = "edited"
-	eventually(t, four.caughtUp)
+	storetest.Eventually(t, four.CaughtUp)
 	stop()
 	shows := func(w *world) {
 		t.Helper()
 		for range 10 {
-			if diff := cmp.Diff(want, titles(w.feed())); diff != "" {
+			if diff := cmp.Diff(want, titles(w.AllFeed())); diff != "" {
 				t.Fatal(diff)
 			}
 		}
@@ -279,24 +253,24 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	shows(serve(2))
 	repair(w.spread(2))
 	shows(serve(2))
-	if got := w.inPartition("post"); got != nil {
+	if got := w.FeedTitles("post"); got != nil {
 		t.Errorf("%d entries are left over", len(got))
 	}
 	// Without anybody who fills it in first, repair alone does.
 	repair(w.spread(3))
 	shows(w.spread(3))
 
-	_, err := store.New(w.account, store.Options{FeedPartitions: store.MaxFeedPartitions + 1})
-	wantCode(t, err, store.Invalid, "feedPartitions")
+	_, err := store.New(w.Account, store.Options{FeedPartitions: store.MaxFeedPartitions + 1})
+	storetest.WantCode(t, err, store.Invalid, "feedPartitions")
 }
 
 // Of a feed that has more than it keeps, as it has until it is trimmed, the newest
 // are filled in.
 func TestFillFeedWithTheNewest(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	for i := range 155 {
-		w.post(ada, fmt.Sprintf("post %d", i))
+		w.AddPost(ada, fmt.Sprintf("post %d", i))
 	}
 	two := w.spread(2)
 	if err := two.FillFeed(t.Context()); err != nil {
@@ -312,7 +286,7 @@ func TestImportOfASpreadFeed(t *testing.T) {
 	var posts []*store.Post
 	for i := range 155 {
 		posts = append(posts, &store.Post{ID: fmt.Sprintf("post-%d", i), AuthorID: "ada", AuthorUsername: "ada", Title: fmt.Sprintf("post %d", i),
-			CreatedAt: store.NewDate(w.clock.now()), Version: 1, Revision: 1})
+			CreatedAt: store.NewDate(w.Clock.Now()), Version: 1, Revision: 1})
 	}
 	if err := w.ImportFeed(t.Context(), posts); err != nil {
 		t.Fatal(err)
@@ -328,27 +302,27 @@ func TestMendingASpreadFeed(t *testing.T) {
 	for _, how := range []string{"repair", "rebuild"} {
 		t.Run(how, func(t *testing.T) {
 			w := newWorld(t).spread(k)
-			ada := w.user("ada")
+			ada := w.AddUser("ada")
 			var posts []*store.Post
 			var want []string
 			for i := range 12 {
-				posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+				posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 				want = append([]string{posts[i].Title}, want...)
 			}
-			stop := w.run()
-			eventually(t, w.caughtUp)
+			stop := w.Start()
+			storetest.Eventually(t, w.CaughtUp)
 			stop()
-			w.remove("feed", "post.0", posts[3].ID)
-			w.corrupt("feed", "post.1", posts[4].ID, "/title", "not the title")
-			w.corrupt("feed", "post.2", posts[5].ID, "/revision", 1_000)
-			w.corrupt("feed", "post.2", posts[7].ID, "/deleted", true)
+			w.Remove("feed", "post.0", posts[3].ID)
+			w.Corrupt("feed", "post.1", posts[4].ID, "/title", "not the title")
+			w.Corrupt("feed", "post.2", posts[5].ID, "/revision", 1_000)
+			w.Corrupt("feed", "post.2", posts[7].ID, "/deleted", true)
 			for _, p := range posts {
-				w.remove("feed", "post.3", p.ID)
+				w.Remove("feed", "post.3", p.ID)
 			}
 			stray := `{"id":"%s","userId":"x","postId":"x","type":"%s","title":"stray","content":"x","truncated":false,"userUsername":"x","commentCount":0,"likeCount":0,"creationDate":"2027-01-01T00:00:00.000Z","version":1,"revision":1}`
-			w.upsert("feed", "post.1", fmt.Sprintf(stray, "never-was", "post.1"))
-			w.upsert("feed", "post.7", fmt.Sprintf(stray, posts[6].ID, "post.7"))
-			found := w.verify(0)
+			w.Upsert("feed", "post.1", fmt.Sprintf(stray, "never-was", "post.1"))
+			w.Upsert("feed", "post.7", fmt.Sprintf(stray, posts[6].ID, "post.7"))
+			found := w.Differences(0)
 			partitions := map[string]int{}
 			for _, d := range found {
 				if d.Kind != store.FeedEntry {
@@ -369,10 +343,10 @@ func TestMendingASpreadFeed(t *testing.T) {
 				if err := w.Rebuild(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				w.run()
-				w.rebuilt()
+				w.Start()
+				w.Rebuilt()
 			}
-			if found := w.verify(0); found != nil {
+			if found := w.Differences(0); found != nil {
 				t.Errorf("%+v", found)
 			}
 			if err := w.inAll(k, want); err != nil {
@@ -386,18 +360,18 @@ func TestMendingASpreadFeed(t *testing.T) {
 func TestAPartitionOfTheFeedIsLateAlone(t *testing.T) {
 	const k = 4
 	w := newWorld(t).spread(k)
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if strings.Contains(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-partitionkey") == `["post.1"]` {
 			return errors.New("busy")
 		}
 		return nil
 	})
-	ada := w.user("ada")
-	p := w.post(ada, "one")
-	w.like(ada, p)
-	defer w.run()()
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "one")
+	w.AddLike(ada, p)
+	defer w.Start()()
 	entry := func(i int) error {
-		c, err := w.client.NewContainer("blog", "feed")
+		c, err := w.Client.NewContainer("blog", "feed")
 		if err != nil {
 			return err
 		}
@@ -411,22 +385,22 @@ func TestAPartitionOfTheFeedIsLateAlone(t *testing.T) {
 		return nil
 	}
 	for _, i := range []int{0, 2, 3} {
-		eventually(t, func() error { return entry(i) })
+		storetest.Eventually(t, func() error { return entry(i) })
 	}
-	w.wire.intercept(nil)
-	eventually(t, func() error { return entry(1) })
+	w.Wire.Intercept(nil)
+	storetest.Eventually(t, func() error { return entry(1) })
 }
 
 // A start that was interrupted while it filled new partitions is gone on with by the next.
 func TestFillFeedInterrupted(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	two := w.spread(2)
 	for i := range 40 {
-		two.post(ada, fmt.Sprintf("post %d", i))
+		two.AddPost(ada, fmt.Sprintf("post %d", i))
 	}
 	var written atomic.Int32 // in the last partition
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.3"]` && r.Method == http.MethodPost && written.Add(1) > 1 {
 			return errors.New("killed")
 		}
@@ -435,7 +409,7 @@ func TestFillFeedInterrupted(t *testing.T) {
 	if err := w.spread(4).FillFeed(t.Context()); err == nil {
 		t.Fatal("not interrupted")
 	}
-	w.wire.intercept(nil)
+	w.Wire.Intercept(nil)
 	again := w.spread(4)
 	if err := again.FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
@@ -448,8 +422,8 @@ func TestFillFeedInterrupted(t *testing.T) {
 // What others keep beside the feed does not stand in for a partition that is missing.
 func TestFillFeedBesideWhatIsNotOurs(t *testing.T) {
 	w := newWorld(t)
-	w.post(w.user("ada"), "post 0")
-	w.upsert("feed", "other", `{"id":"x","type":"other"}`)
+	w.AddPost(w.AddUser("ada"), "post 0")
+	w.Upsert("feed", "other", `{"id":"x","type":"other"}`)
 	two := w.spread(2)
 	if err := two.FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
@@ -462,22 +436,22 @@ func TestFillFeedBesideWhatIsNotOurs(t *testing.T) {
 // Partitions that the feed had long ago, and that nobody has removed, are brought up to date.
 func TestFillFeedWithWhatItWas(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	four := w.spread(4)
 	var posts []*store.Post
 	for i := range 10 {
-		posts = append(posts, four.post(ada, fmt.Sprintf("post %d", i)))
+		posts = append(posts, four.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
 	two := w.spread(2)
 	if err := two.FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stop := two.run()
+	stop := two.Start()
 	if err := two.DeletePost(t.Context(), ada.ID, posts[3].ID); err != nil {
 		t.Fatal(err)
 	}
-	two.post(ada, "post 10")
-	eventually(t, two.caughtUp)
+	two.AddPost(ada, "post 10")
+	storetest.Eventually(t, two.CaughtUp)
 	stop()
 	back := w.spread(4)
 	if err := back.FillFeed(t.Context()); err != nil {
@@ -488,7 +462,7 @@ func TestFillFeedWithWhatItWas(t *testing.T) {
 		t.Error(err)
 	}
 	reads := 0
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		reads++
 		return nil
 	})
@@ -500,22 +474,22 @@ func TestFillFeedWithWhatItWas(t *testing.T) {
 // A post that is deleted or changed while new partitions are filled is so in them, too.
 func TestFillFeedBesideADelete(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	two := w.spread(2)
 	var posts []*store.Post
 	for i := range 10 {
-		posts = append(posts, two.post(ada, fmt.Sprintf("post %d", i)))
+		posts = append(posts, two.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
 	var met sync.Once
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("x-ms-documentdb-partitionkey") == `["post.2"]` && r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "" {
 			met.Do(func() {
 				if err := two.DeletePost(t.Context(), ada.ID, posts[0].ID); err != nil {
 					t.Error(err)
 				}
-				two.like(ada, posts[1])
-				stop := two.run()
-				eventually(t, two.caughtUp)
+				two.AddLike(ada, posts[1])
+				stop := two.Start()
+				storetest.Eventually(t, two.CaughtUp)
 				stop()
 			})
 		}
@@ -525,11 +499,11 @@ func TestFillFeedBesideADelete(t *testing.T) {
 	if err := four.FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.wire.intercept(nil)
+	w.Wire.Intercept(nil)
 	if err := four.inAll(4, newestTitles(10, 9)); err != nil {
 		t.Error(err)
 	}
-	for _, d := range four.verify(0) {
+	for _, d := range four.Differences(0) {
 		t.Errorf("%+v", d)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestImportRepeated(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, author *store.User) error{
 		"somebody has liked": func(w *world, _ *store.User) error {
-			_, _, err := w.LikePost(t.Context(), w.user("fan80").ID, "imported") // whose like is in the second batch
+			_, _, err := w.LikePost(t.Context(), w.AddUser("fan80").ID, "imported") // whose like is in the second batch
 			return err
 		},
 		"the author has deleted": func(w *world, author *store.User) error {
@@ -26,7 +27,7 @@ func TestImportRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			date := store.NewDate(epoch().Add(-time.Hour))
+			date := store.NewDate(storetest.Epoch().Add(-time.Hour))
 			u := &store.User{ID: store.UserID("test", "ada"), Username: "ada", CreatedAt: date, Revision: 1}
 			thread := store.Thread{Post: &store.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 126, CommentCount: 25, LikeCount: 100}}
 			for i := range 25 {
@@ -37,7 +38,7 @@ func TestImportRepeated(t *testing.T) {
 				thread.Likes = append(thread.Likes, &store.Like{PostID: "imported", UserID: store.UserID("test", fan), Username: fan, CreatedAt: date})
 			}
 			var batches atomic.Int32
-			w.wire.intercept(func(r *http.Request) error {
+			w.Wire.Intercept(func(r *http.Request) error {
 				if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && batches.Add(1) > 1 {
 					return errors.New("killed")
 				}
@@ -46,10 +47,10 @@ func TestImportRepeated(t *testing.T) {
 			if err := w.Import(t.Context(), u, slices.Values([]store.Thread{thread})); err == nil {
 				t.Fatal("not interrupted")
 			}
-			w.wire.intercept(nil)
+			w.Wire.Intercept(nil)
 			caughtUp := func() {
-				stop := w.run()
-				eventually(t, w.caughtUp)
+				stop := w.Start()
+				storetest.Eventually(t, w.CaughtUp)
 				stop()
 			}
 			if err := meanwhile(w, u); err != nil {
@@ -60,7 +61,7 @@ func TestImportRepeated(t *testing.T) {
 				t.Fatal(err)
 			}
 			caughtUp()
-			for _, d := range w.verify(0) {
+			for _, d := range w.Differences(0) {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -71,24 +72,24 @@ func TestImportRepeated(t *testing.T) {
 // those that lie between.
 func TestImportOfOlderPosts(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	var posts []*store.Post
 	for i := range 160 {
-		posts = append(posts, w.post(ada, fmt.Sprint(i)))
+		posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
 	}
 	deleteSome := func(some []*store.Post) {
-		stop := w.run()
-		eventually(t, w.caughtUp)
+		stop := w.Start()
+		storetest.Eventually(t, w.CaughtUp)
 		for _, p := range some {
 			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, w.caughtUp)
+		storetest.Eventually(t, w.CaughtUp)
 		stop()
 	}
 	deleteSome(posts[140:]) // as many as the feed bears without being filled up
-	date := store.NewDate(epoch().Add(-time.Hour))
+	date := store.NewDate(storetest.Epoch().Add(-time.Hour))
 	grace := &store.User{ID: store.UserID("test", "grace"), Username: "grace", CreatedAt: date, Revision: 1}
 	var older []*store.Post
 	var threads []store.Thread
@@ -103,7 +104,7 @@ func TestImportOfOlderPosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleteSome(posts[105:140])
-	for _, d := range w.verify(time.Second) {
+	for _, d := range w.Differences(time.Second) {
 		t.Errorf("%+v", d)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
@@ -50,13 +51,13 @@ func ids[T any](page *store.Page[T], err error) func(func(T) string) ([]string, 
 
 func TestPagesOfTheEngineArePlain(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	edited, content := w.post(ada, "one"), "\"one\"\n"
+	ada := w.AddUser("ada")
+	edited, content := w.AddPost(ada, "one"), "\"one\"\n"
 	if _, err := w.EditPost(t.Context(), ada.ID, edited.ID, store.PostEdit{Content: &content}); err != nil {
 		t.Fatal(err)
 	}
-	w.post(ada, "two")
-	feed, err := w.client.NewContainer("blog", "feed")
+	w.AddPost(ada, "two")
+	feed, err := w.Client.NewContainer("blog", "feed")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,16 +75,16 @@ func TestPagingWhileOthersWrite(t *testing.T) {
 	for _, sameDate := range []bool{false, true} {
 		t.Run(fmt.Sprintf("all of the same millisecond: %v", sameDate), func(t *testing.T) {
 			w := newWorld(t)
-			w.clock.stopped.Store(sameDate)
-			ada := w.user("ada")
-			p := w.post(ada, "paged")
+			w.Clock.Stopped.Store(sameDate)
+			ada := w.AddUser("ada")
+			p := w.AddPost(ada, "paged")
 			const initial = 40
 			for i := range initial {
-				u := w.user(fmt.Sprintf("user%d", i))
-				w.like(u, p)
-				w.comment(u, p, "a comment")
+				u := w.AddUser(fmt.Sprintf("user%d", i))
+				w.AddLike(u, p)
+				w.AddComment(u, p, "a comment")
 				if i > 0 {
-					w.post(ada, fmt.Sprintf("post %d", i))
+					w.AddPost(ada, fmt.Sprintf("post %d", i))
 				}
 			}
 			late := 0
@@ -100,7 +101,7 @@ func TestPagingWhileOthersWrite(t *testing.T) {
 					wg.Go(func() {
 						for i := 0; writing.Err() == nil && i < 20; i++ {
 							late++
-							if err := w.writeLate(fmt.Sprintf("late%d", late), ada, p); err != nil {
+							if err := w.WriteLate(fmt.Sprintf("late%d", late), ada, p); err != nil {
 								t.Error(err)
 								return
 							}
@@ -145,14 +146,14 @@ func TestPagingWhileOthersWrite(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "a")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "a")
 	for i := range 14 {
-		u := w.user(fmt.Sprintf("user%d", i))
-		w.like(u, p)
-		w.comment(u, p, "a comment")
+		u := w.AddUser(fmt.Sprintf("user%d", i))
+		w.AddLike(u, p)
+		w.AddComment(u, p, "a comment")
 		if i > 0 {
-			w.post(ada, "b")
+			w.AddPost(ada, "b")
 		}
 	}
 	all := lists(w, ada, p)
@@ -176,11 +177,11 @@ func TestPages(t *testing.T) {
 			}
 			for _, n := range []int{0, -1, 101} {
 				_, _, _, err := list(t.Context(), store.Paging{First: n})
-				wantCode(t, err, store.Invalid, "first")
+				storetest.WantCode(t, err, store.Invalid, "first")
 			}
 			for _, bad := range []string{"x", "AAAA", c[0] + "A", c[0][:len(c[0])-1], "é", string(make([]byte, 300))} {
 				_, _, _, err := list(t.Context(), store.Paging{First: 5, After: bad})
-				wantCode(t, err, store.Invalid, "after")
+				storetest.WantCode(t, err, store.Invalid, "after")
 			}
 		})
 	}
@@ -190,13 +191,13 @@ func TestPages(t *testing.T) {
 				continue
 			}
 			_, _, _, err := list(t.Context(), store.Paging{First: 5, After: cursor})
-			wantCode(t, err, store.Invalid, "after")
+			storetest.WantCode(t, err, store.Invalid, "after")
 		}
 	}
-	_, err := w.Comments(t.Context(), w.post(ada, "another").ID, store.Paging{First: 5, After: cursors["comments, newest first"]})
-	wantCode(t, err, store.Invalid, "after")
+	_, err := w.Comments(t.Context(), w.AddPost(ada, "another").ID, store.Paging{First: 5, After: cursors["comments, newest first"]})
+	storetest.WantCode(t, err, store.Invalid, "after")
 	_, err = w.Comments(t.Context(), "absent", store.Paging{First: 5, Order: "oldest_first"})
-	wantCode(t, err, store.Invalid, "order")
+	storetest.WantCode(t, err, store.Invalid, "order")
 	if page, err := w.Comments(t.Context(), "absent", store.Paging{First: 5}); err != nil || len(page.Items) != 0 || page.More {
 		t.Errorf("comments of no post: %v, %v", page, err)
 	}
@@ -204,11 +205,11 @@ func TestPages(t *testing.T) {
 
 func TestOldestFirstIsNewestFirstReversed(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "a")
-	w.clock.stopped.Store(true)
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "a")
+	w.Clock.Stopped.Store(true)
 	for range 10 {
-		w.comment(ada, p, "x")
+		w.AddComment(ada, p, "x")
 	}
 	l := lists(w, ada, p)
 	newest, _, _, err1 := l["comments, newest first"](t.Context(), store.Paging{First: 100})
@@ -221,21 +222,4 @@ func TestOldestFirstIsNewestFirstReversed(t *testing.T) {
 			t.Fatalf("%v is not the reverse of %v", oldest, newest)
 		}
 	}
-}
-
-// writeLate writes something into every list. It is safe in any goroutine.
-func (w *world) writeLate(name string, author *store.User, p *store.Post) error {
-	ctx := context.Background()
-	u, err := w.CreateUser(ctx, store.NewUser{ID: store.UserID("test", name), Username: name})
-	if err != nil {
-		return err
-	}
-	if _, _, err := w.LikePost(ctx, u.ID, p.ID); err != nil {
-		return err
-	}
-	if _, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "late"}); err != nil {
-		return err
-	}
-	_, err = w.CreatePost(ctx, store.NewPost{AuthorID: author.ID, Title: "late", Content: "late"})
-	return err
 }

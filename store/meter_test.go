@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/internal/enginetest"
+	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -32,21 +33,21 @@ type metered struct {
 func newMetered(t testing.TB) *metered {
 	t.Helper()
 	m := &metered{world: newWorld(t), registry: prometheus.NewRegistry()}
-	account := enginetest.Account(t, m.engine, cosmos.Options{Transport: m.wire, Metrics: m.registry,
+	account := enginetest.Account(t, m.Engine, cosmos.Options{Transport: m.Wire, Metrics: m.registry,
 		Retry: policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetries: 3}})
 	t.Cleanup(account.Close)
 	var err error
-	m.Store, err = store.New(account, store.Options{Clock: m.clock.now, PollInterval: time.Millisecond, Instance: "test"})
+	m.Store, err = store.New(account, store.Options{Clock: m.Clock.Now, PollInterval: time.Millisecond, Instance: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.wire.after(func(r *http.Response) {
+	m.Wire.After(func(r *http.Response) {
 		charge, _ := strconv.ParseFloat(r.Header.Get("x-ms-request-charge"), 64)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.charged += charge
 	})
-	m.wire.intercept(func(*http.Request) error {
+	m.Wire.Intercept(func(*http.Request) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.sent++
@@ -57,10 +58,10 @@ func newMetered(t testing.TB) *metered {
 
 // value adds up the series of a metric that have the label, if one is given.
 func (m *metered) value(name string, label ...string) float64 {
-	m.t.Helper()
+	m.T.Helper()
 	families, err := m.registry.Gather()
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	sum := 0.0
 	for _, f := range families {
@@ -81,9 +82,9 @@ func (m *metered) value(name string, label ...string) float64 {
 }
 
 func (m *metered) is(want float64, name string, label ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	if got := m.value(name, label...); math.Abs(got-want) > .005 {
-		m.t.Errorf("%s%v is %.2f, want %.2f", name, label, got, want)
+		m.T.Errorf("%s%v is %.2f, want %.2f", name, label, got, want)
 	}
 }
 
@@ -92,10 +93,10 @@ func (m *metered) is(want float64, name string, label ...string) {
 // in the background.
 func TestMeterMissesNothing(t *testing.T) {
 	m := newMetered(t)
-	ada := m.user("ada")
-	post := m.post(ada, "t")
+	ada := m.AddUser("ada")
+	post := m.AddPost(ada, "t")
 	var n int
-	m.engine.Inject(func(o emulator.Operation) emulator.Fault {
+	m.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 		if n++; o.Kind == emulator.Read && n%2 == 0 {
 			return emulator.Fault{Status: http.StatusTooManyRequests}
 		}
@@ -106,18 +107,18 @@ func TestMeterMissesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m.engine.Inject(nil)
+	m.Engine.Inject(nil)
 	if _, err := m.Post(t.Context(), "absent"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Posts(t.Context(), []string{post.ID, "absent"}); err != nil {
 		t.Fatal(err)
 	}
-	stop := m.run()
+	stop := m.Start()
 	if _, _, err := m.LikePost(t.Context(), ada.ID, post.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	storetest.Eventually(t, func() error {
 		if p, err := m.Feed(t.Context(), store.Paging{First: 1}); err != nil || len(p.Items) == 0 || p.Items[0].LikeCount != 1 {
 			return fmt.Errorf("%v %v", p, err)
 		}
@@ -159,7 +160,7 @@ func (silent) Do(r *http.Request) (*http.Response, error) {
 // What is not answered in time is an error, and what nobody waits for any more is none.
 func TestMeterCountsWhatIsNotAnswered(t *testing.T) {
 	m := newMetered(t)
-	post := m.post(m.user("ada"), "t")
+	post := m.AddPost(m.AddUser("ada"), "t")
 	for name, tt := range map[string]struct {
 		end  func(context.Context) (context.Context, context.CancelFunc)
 		want float64
@@ -175,7 +176,7 @@ func TestMeterCountsWhatIsNotAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := m.value("byline_cosmos_errors_total")
-			m.wire.to = silent{}
+			m.Wire.To = silent{}
 			ctx, cancel := tt.end(t.Context())
 			defer cancel()
 			if _, err := m.Post(ctx, post.ID); err == nil {
@@ -189,10 +190,10 @@ func TestMeterCountsWhatIsNotAnswered(t *testing.T) {
 // A recorder gets each operation once, with all of its tries.
 func TestRecorderGetsAllTries(t *testing.T) {
 	m := newMetered(t)
-	ada := m.user("ada")
-	post := m.post(ada, "t")
+	ada := m.AddUser("ada")
+	post := m.AddPost(ada, "t")
 	var n int
-	m.engine.Inject(func(emulator.Operation) emulator.Fault {
+	m.Engine.Inject(func(emulator.Operation) emulator.Fault {
 		if n++; n%3 != 0 {
 			return emulator.Fault{Status: http.StatusTooManyRequests}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
@@ -67,94 +68,94 @@ func TestUnansweredWrites(t *testing.T) {
 			writes int64 // of the whole operation, when it succeeds
 		}{
 			"create post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				made, err := w.CreatePost(w.t.Context(), store.NewPost{AuthorID: ada.ID, Title: "once", Content: "x"})
+				made, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: ada.ID, Title: "once", Content: "x"})
 				if err != nil {
 					return err
 				}
-				have, err := w.Post(w.t.Context(), made.ID)
+				have, err := w.Post(w.T.Context(), made.ID)
 				return expect(have != nil && have.Revision == 1, have, err)
 			}, 1},
 			"edit post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
 				title := "edited"
-				edited, err := w.EditPost(w.t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title, Version: &p.Version})
+				edited, err := w.EditPost(w.T.Context(), ada.ID, p.ID, store.PostEdit{Title: &title, Version: &p.Version})
 				if err != nil {
 					return err
 				}
-				have, err := w.Post(w.t.Context(), p.ID)
+				have, err := w.Post(w.T.Context(), p.ID)
 				return expect(edited.Title == title && have.Title == title && have.Version == p.Version+1, have, err)
 			}, 1},
 			"delete post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				if err := w.DeletePost(w.t.Context(), ada.ID, p.ID); err != nil {
+				if err := w.DeletePost(w.T.Context(), ada.ID, p.ID); err != nil {
 					return err
 				}
-				have, err := w.Post(w.t.Context(), p.ID)
+				have, err := w.Post(w.T.Context(), p.ID)
 				return expect(have == nil, have, err)
 			}, 1},
 			"create comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				_, post, err := w.CreateComment(w.t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "once"})
+				_, post, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "once"})
 				if err != nil {
 					return err
 				}
 				return expect(post.CommentCount == 2, post, nil)
 			}, 1},
 			"edit comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				have, err := w.EditComment(w.t.Context(), ada.ID, p.ID, c.ID, "edited")
+				have, err := w.EditComment(w.T.Context(), ada.ID, p.ID, c.ID, "edited")
 				if err != nil {
 					return err
 				}
 				return expect(have.Content == "edited" && have.UpdatedAt != nil, have, nil)
 			}, 1},
 			"delete comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				post, err := w.DeleteComment(w.t.Context(), ada.ID, p.ID, c.ID)
+				post, err := w.DeleteComment(w.T.Context(), ada.ID, p.ID, c.ID)
 				if err != nil {
 					return err
 				}
 				return expect(post.CommentCount == 0, post, nil)
 			}, 1},
 			"like": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				like, post, err := w.LikePost(w.t.Context(), ada.ID, p.ID)
+				like, post, err := w.LikePost(w.T.Context(), ada.ID, p.ID)
 				if err != nil {
 					return err
 				}
 				return expect(like != nil && post.LikeCount == 2, post, nil)
 			}, 1},
 			"unlike": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				post, err := w.UnlikePost(w.t.Context(), store.UserID("test", "grace"), p.ID)
+				post, err := w.UnlikePost(w.T.Context(), store.UserID("test", "grace"), p.ID)
 				if err != nil {
 					return err
 				}
 				return expect(post.LikeCount == 0, post, nil)
 			}, 1},
 			"create user": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				u, err := w.CreateUser(w.t.Context(), store.NewUser{ID: store.UserID("test", "new"), Username: "new"})
+				u, err := w.CreateUser(w.T.Context(), store.NewUser{ID: store.UserID("test", "new"), Username: "new"})
 				if err != nil {
 					return err
 				}
-				have, err := w.UserByUsername(w.t.Context(), "new")
+				have, err := w.UserByUsername(w.T.Context(), "new")
 				return expect(have != nil && have.ID == u.ID, have, err)
 			}, 2},
 			"rename": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				u, err := w.RenameUser(w.t.Context(), ada.ID, "lovelace")
+				u, err := w.RenameUser(w.T.Context(), ada.ID, "lovelace")
 				if err != nil {
 					return err
 				}
-				have, err := w.UserByUsername(w.t.Context(), "lovelace")
+				have, err := w.UserByUsername(w.T.Context(), "lovelace")
 				return expect(have != nil && have.ID == u.ID && have.Revision == ada.Revision+1, have, err)
 			}, 4},
 		} {
 			t.Run(fmt.Sprintf("%s/the write itself is lost: %t", name, before), func(t *testing.T) {
 				w := newWorld(t)
-				ada, grace := w.user("ada"), w.user("grace")
-				p := w.post(ada, "Post")
-				c := w.comment(ada, p, "comment")
-				w.like(grace, p)
+				ada, grace := w.AddUser("ada"), w.AddUser("grace")
+				p := w.AddPost(ada, "Post")
+				c := w.AddComment(ada, p, "comment")
+				w.AddLike(grace, p)
 				p, err := w.Post(t.Context(), p.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
-				d := &deafTo{Transporter: w.engine, before: before}
-				account := newAccount(t, w.engine, d)
-				if w.Store, err = store.New(account, store.Options{Clock: w.clock.now}); err != nil {
+				d := &deafTo{Transporter: w.Engine, before: before}
+				account := storetest.NewAccount(t, w.Engine, d)
+				if w.Store, err = store.New(account, store.Options{Clock: w.Clock.Now}); err != nil {
 					t.Fatal(err)
 				}
 				d.armed.Store(true)
@@ -180,16 +181,16 @@ func TestUnansweredWrites(t *testing.T) {
 // A comment whose delete was not answered is on a post that is deleted a moment later.
 func TestUnansweredDeleteOfACommentOnADeletedPost(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "Post")
-	c := w.comment(ada, p, "comment")
-	d := &deafTo{Transporter: w.engine}
-	account := newAccount(t, w.engine, d)
-	s, err := store.New(account, store.Options{Clock: w.clock.now})
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "Post")
+	c := w.AddComment(ada, p, "comment")
+	d := &deafTo{Transporter: w.Engine}
+	account := storetest.NewAccount(t, w.Engine, d)
+	s, err := store.New(account, store.Options{Clock: w.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.meanwhile = func() { w.corrupt("posts", p.ID, p.ID, "/deleted", true) }
+	d.meanwhile = func() { w.Corrupt("posts", p.ID, p.ID, "/deleted", true) }
 	d.armed.Store(true)
 	post, err := s.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
 	if post != nil || store.CodeOf(err) != store.NotFound {
@@ -226,11 +227,11 @@ func (b *busyTo) Do(r *http.Request) (*http.Response, error) {
 
 // meeting is the store of an instance whose writes meet others.
 func (w *world) meeting(within bool) (*busyTo, *store.Store) {
-	w.t.Helper()
-	b := &busyTo{Transporter: w.engine, meets: changes, within: within}
-	s, err := store.New(newAccount(w.t, w.engine, b), store.Options{Clock: w.clock.now})
+	w.T.Helper()
+	b := &busyTo{Transporter: w.Engine, meets: changes, within: within}
+	s, err := store.New(storetest.NewAccount(w.T, w.Engine, b), store.Options{Clock: w.Clock.Now})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return b, s
 }
@@ -238,8 +239,8 @@ func (w *world) meeting(within bool) (*busyTo, *store.Store) {
 // A write that meets another of the same item is sent again, not for ever.
 func TestWritesThatMeetOthers(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "popular")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "popular")
 	b, s := w.meeting(false)
 	b.left.Store(2)
 	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
@@ -262,8 +263,8 @@ func TestWritesThatMeetOthers(t *testing.T) {
 // The same where one operation of a batch meets another.
 func TestBatchesThatMeetOthers(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "popular")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "popular")
 	b, s := w.meeting(true)
 	b.left.Store(2)
 	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
@@ -285,17 +286,17 @@ func TestBatchesThatMeetOthers(t *testing.T) {
 // What Cosmos DB has refused needs no look at what became of it.
 func TestRefusedWritesAreNotLookedAt(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	var batches atomic.Int32
-	w.wire.after(func(r *http.Response) {
+	w.Wire.After(func(r *http.Response) {
 		if r.Request.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
 			batches.Add(1)
 		}
 	})
 	_, _, err := w.LikePost(t.Context(), ada.ID, "absent")
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"})
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	if n := batches.Load(); n != 2 {
 		t.Errorf("%d batches", n)
 	}
@@ -304,11 +305,11 @@ func TestRefusedWritesAreNotLookedAt(t *testing.T) {
 // An edit whose request is lost is not taken for another that was made before it.
 func TestUnansweredEditIsNoOther(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	one, two := "one", "two"
-	p := w.post(ada, one)
-	c := w.comment(ada, p, one)
-	w.clock.stopped.Store(true) // so that both have one date
+	p := w.AddPost(ada, one)
+	c := w.AddComment(ada, p, one)
+	w.Clock.Stopped.Store(true) // so that both have one date
 	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &one, Content: &one}); err != nil {
 		t.Fatal(err)
 	}
@@ -317,14 +318,14 @@ func TestUnansweredEditIsNoOther(t *testing.T) {
 	}
 	lost := func(edit func(*store.Store) error) {
 		t.Helper()
-		d := &deafTo{Transporter: w.engine, before: true}
-		account := newAccount(t, w.engine, d)
-		s, err := store.New(account, store.Options{Clock: w.clock.now})
+		d := &deafTo{Transporter: w.Engine, before: true}
+		account := storetest.NewAccount(t, w.Engine, d)
+		s, err := store.New(account, store.Options{Clock: w.Clock.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.armed.Store(true)
-		wantCode(t, edit(s), store.Unavailable, "")
+		storetest.WantCode(t, edit(s), store.Unavailable, "")
 	}
 	editPost := func(e store.PostEdit) func(*store.Store) error {
 		return func(s *store.Store) error {
@@ -341,7 +342,7 @@ func TestUnansweredEditIsNoOther(t *testing.T) {
 	lost(editPost(store.PostEdit{Title: &two, Content: &one}))
 	lost(editPost(store.PostEdit{Title: &one, Content: &two}))
 	lost(editComment(two))
-	w.clock.stopped.Store(false)
+	w.Clock.Stopped.Store(false)
 	lost(editPost(store.PostEdit{Title: &one, Content: &one}))
 	lost(editComment(one))
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
 func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	posts, err := w.client.NewContainer("blog", "posts")
+	ada := w.AddUser("ada")
+	posts, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	users, err := w.client.NewContainer("blog", "users")
+	users, err := w.Client.NewContainer("blog", "users")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,21 +40,21 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	grace, mallory := w.user("grace"), w.user("mallory")
-	strange := w.post(mallory, "by a user that cannot be read")
-	w.corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
-	w.like(ada, strange)
-	p := w.post(ada, "after the poison")
-	w.like(ada, p)
-	defer w.run()()
+	grace, mallory := w.AddUser("grace"), w.AddUser("mallory")
+	strange := w.AddPost(mallory, "by a user that cannot be read")
+	w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
+	w.AddLike(ada, strange)
+	p := w.AddPost(ada, "after the poison")
+	w.AddLike(ada, p)
+	defer w.Start()()
 	if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
-		if got := w.feed(); len(got) == 2 && got[0].AuthorUsername != "Countess" {
+	storetest.Eventually(t, func() error {
+		if got := w.AllFeed(); len(got) == 2 && got[0].AuthorUsername != "Countess" {
 			return errors.New("the renames are stuck")
 		}
-		if got := w.feed(); len(got) != 2 || got[0].LikeCount != 1 || got[1].LikeCount != 1 {
+		if got := w.AllFeed(); len(got) != 2 || got[0].LikeCount != 1 || got[1].LikeCount != 1 {
 			return fmt.Errorf("the projections are stuck: %v", titles(got))
 		}
 		return nil
@@ -62,12 +63,12 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 		t.Fatal(err)
 	}
-	w.like(grace, strange)
-	eventually(t, func() error {
-		if got := w.feed(); len(got) != 1 || got[0].LikeCount != 2 {
+	w.AddLike(grace, strange)
+	storetest.Eventually(t, func() error {
+		if got := w.AllFeed(); len(got) != 1 || got[0].LikeCount != 2 {
 			return fmt.Errorf("the projections are stuck: %v", titles(got))
 		}
-		return w.caughtUp()
+		return w.CaughtUp()
 	})
 }
 
@@ -85,27 +86,27 @@ func TestRenameBesideWhatCannotBeRenamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			ada, grace := w.user("ada"), w.user("grace")
-			w.post(ada, "by ada")
-			w.post(grace, "by grace")
-			posts, err := w.client.NewContainer("blog", "posts")
+			ada, grace := w.AddUser("ada"), w.AddUser("grace")
+			w.AddPost(ada, "by ada")
+			w.AddPost(grace, "by grace")
+			posts, err := w.Client.NewContainer("blog", "posts")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := posts.CreateItem(t.Context(), test.key, fmt.Appendf(nil, form, test.postID, test.typ, ada.ID), nil); err != nil {
 				t.Fatal(err)
 			}
-			defer w.run()()
+			defer w.Start()()
 			for _, rename := range []struct{ id, name string }{{ada.ID, "Countess"}, {grace.ID, "Admiral"}} {
 				if _, err := w.RenameUser(t.Context(), rename.id, rename.name); err != nil {
 					t.Fatal(err)
 				}
 			}
-			eventually(t, func() error {
-				if got := w.feed(); got[0].AuthorUsername != "Admiral" || got[1].AuthorUsername != "Countess" {
+			storetest.Eventually(t, func() error {
+				if got := w.AllFeed(); got[0].AuthorUsername != "Admiral" || got[1].AuthorUsername != "Countess" {
 					return fmt.Errorf("by %s and %s", got[0].AuthorUsername, got[1].AuthorUsername)
 				}
-				return w.caughtUp()
+				return w.CaughtUp()
 			})
 		})
 	}
@@ -114,26 +115,26 @@ func TestRenameBesideWhatCannotBeRenamed(t *testing.T) {
 // Nor does a post that cannot be renamed keep anything from being projected when it comes by.
 func TestMisnamedPostThatCannotBeRenamed(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	w.upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.ID))
-	p := w.post(ada, "after the poison")
-	w.like(ada, p)
-	defer w.run()()
-	eventually(t, func() error {
-		if got := w.feed(); got[0].LikeCount != 1 {
+	ada := w.AddUser("ada")
+	w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.ID))
+	p := w.AddPost(ada, "after the poison")
+	w.AddLike(ada, p)
+	defer w.Start()()
+	storetest.Eventually(t, func() error {
+		if got := w.AllFeed(); got[0].LikeCount != 1 {
 			return errors.New("the projections are stuck")
 		}
-		return w.caughtUp()
+		return w.CaughtUp()
 	})
 }
 
 // Items that others have written, with ids and names that cannot be asked for, stop nothing.
 func TestWhatCannotBeAskedFor(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	w.post(ada, "one")
+	ada := w.AddUser("ada")
+	w.AddPost(ada, "one")
 	stray := func(container, partition, id, postID, typ string) {
-		w.upsert(container, partition, fmt.Sprintf(`{"id":%q,"userId":%q,"postId":%q,"type":%q,"title":"stray","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"2020-01-01T00:00:00.000Z","version":1,"revision":1}`,
+		w.Upsert(container, partition, fmt.Sprintf(`{"id":%q,"userId":%q,"postId":%q,"type":%q,"title":"stray","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"2020-01-01T00:00:00.000Z","version":1,"revision":1}`,
 			id, ada.ID, postID, typ))
 	}
 	stray("feed", "post", "a#b", "a#b", "post")
@@ -145,21 +146,21 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 		stray("feed", "post", id, id, "post")
 		stray("posts", id, id, id, "post")
 		stray("users", ada.ID, id, id, "post")
-		w.upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, id))
+		w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, id))
 	}
 	stray("users", ada.ID, "a#b", "a#b", "post")
 	for i, name := range []string{"", "a/b", "a#b", "a\\b", "bob ", "\u00e9mil", "\U0001f600", "a?b", "50%20"} {
 		u, p := fmt.Sprint("u", i), fmt.Sprint("p", i)
-		w.upsert("users", u, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","username":%q,"creationDate":"2026-01-01T00:00:00.000Z","revision":2}`, u, name))
-		w.upsert("users", p, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, "x"+name, p))
+		w.Upsert("users", u, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","username":%q,"creationDate":"2026-01-01T00:00:00.000Z","revision":2}`, u, name))
+		w.Upsert("users", p, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, "x"+name, p))
 	}
 	if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.ms.Add(time.Minute.Milliseconds() + 1) // the grace of reservations is over
-	defer w.run()()
-	eventually(t, func() error {
-		if err := w.caughtUp(); err != nil {
+	w.Clock.Millis.Add(time.Minute.Milliseconds() + 1) // the grace of reservations is over
+	defer w.Start()()
+	storetest.Eventually(t, func() error {
+		if err := w.CaughtUp(); err != nil {
 			return err
 		}
 		status, err := w.Projections(t.Context())
@@ -170,7 +171,7 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 		}
 		return err
 	})
-	for _, d := range w.verify(0) {
+	for _, d := range w.Differences(0) {
 		if err := w.Repair(t.Context(), d); err != nil && store.CodeOf(err) != store.Conflict {
 			t.Errorf("%+v: %v", d, err)
 		}
@@ -178,8 +179,8 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 	if err := w.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.rebuilt()
-	for _, p := range w.userPosts(ada) {
+	w.Rebuilt()
+	for _, p := range w.AllUserPosts(ada) {
 		if p.Title == "one" && p.AuthorUsername != "Countess" {
 			t.Errorf("by %s", p.AuthorUsername)
 		}
@@ -189,16 +190,16 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 // An entry that cannot be asked for does not keep the feed from being cut to its length.
 func TestTrimBesideWhatCannotBeAskedFor(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	for _, id := range []string{"a#b", ".", ".."} {
-		w.upsert("feed", "post", fmt.Sprintf(`{"id":%q,"type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`, id))
+		w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`, id))
 	}
 	for i := range store.FeedKept + 2 {
-		w.post(ada, fmt.Sprint(i))
+		w.AddPost(ada, fmt.Sprint(i))
 	}
-	defer w.run()()
-	eventually(t, w.caughtUp)
-	if n := len(w.inPartition("post")); n != store.FeedKept+3 {
+	defer w.Start()()
+	storetest.Eventually(t, w.CaughtUp)
+	if n := len(w.FeedTitles("post")); n != store.FeedKept+3 {
 		t.Errorf("%d entries", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
@@ -18,7 +19,7 @@ func ptr[T any](v T) *T { return &v }
 
 func TestCreatePost(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	for _, c := range []struct {
 		name  string
 		in    store.NewPost
@@ -42,10 +43,10 @@ func TestCreatePost(t *testing.T) {
 				c.in.AuthorID = ada.ID
 			}
 			_, err := w.CreatePost(t.Context(), c.in)
-			wantCode(t, err, c.code, c.field)
+			storetest.WantCode(t, err, c.code, c.field)
 		})
 	}
-	if n := len(w.userPosts(ada)); n != 0 {
+	if n := len(w.AllUserPosts(ada)); n != 0 {
 		t.Fatalf("%d posts were written by refused creates", n)
 	}
 	t.Run("limits are inclusive, and text is kept as it is", func(t *testing.T) {
@@ -71,45 +72,45 @@ func TestCreatePost(t *testing.T) {
 		}
 		in.Title = "twice"
 		_, err = w.CreatePost(t.Context(), in)
-		wantCode(t, err, store.Conflict, "idempotencyKey")
-		in.AuthorID = w.user("grace").ID
+		storetest.WantCode(t, err, store.Conflict, "idempotencyKey")
+		in.AuthorID = w.AddUser("grace").ID
 		if other, err := w.CreatePost(t.Context(), in); err != nil || other.ID == first.ID {
 			t.Fatalf("somebody else's key: %v, %v", other, err)
 		}
 	})
 	t.Run("shows at once, without the change feed", func(t *testing.T) {
-		p := w.post(ada, "fresh")
-		if got := w.feed()[0]; got.ID != p.ID {
+		p := w.AddPost(ada, "fresh")
+		if got := w.AllFeed()[0]; got.ID != p.ID {
 			t.Errorf("feed begins with %s", got.Title)
 		}
-		if got := w.userPosts(ada)[0]; got.ID != p.ID {
+		if got := w.AllUserPosts(ada)[0]; got.ID != p.ID {
 			t.Errorf("the author's posts begin with %s", got.Title)
 		}
 		if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("edited")}); err != nil {
 			t.Fatal(err)
 		}
-		if w.feed()[0].Title != "edited" || w.userPosts(ada)[0].Title != "edited" {
+		if w.AllFeed()[0].Title != "edited" || w.AllUserPosts(ada)[0].Title != "edited" {
 			t.Error("the edit does not show at once")
 		}
 	})
 	t.Run("is written although its copies are late", func(t *testing.T) {
-		w.wire.intercept(func(r *http.Request) error {
+		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/colls/posts/") {
 				return errors.New("no")
 			}
 			return nil
 		})
 		p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "late", Content: "copies"})
-		w.wire.intercept(nil)
+		w.Wire.Intercept(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w.feed()[0].ID == p.ID {
+		if w.AllFeed()[0].ID == p.ID {
 			t.Fatal("the copy was not cut off")
 		}
-		defer w.run()()
-		eventually(t, func() error {
-			if w.feed()[0].ID != p.ID || w.userPosts(ada)[0].ID != p.ID {
+		defer w.Start()()
+		storetest.Eventually(t, func() error {
+			if w.AllFeed()[0].ID != p.ID || w.AllUserPosts(ada)[0].ID != p.ID {
 				return errors.New("the change feed did not catch up")
 			}
 			return nil
@@ -119,21 +120,21 @@ func TestCreatePost(t *testing.T) {
 
 func TestEditPost(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), w.user("grace")
-	p := w.post(ada, "first")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	p := w.AddPost(ada, "first")
 	edit := func(user, post string, e store.PostEdit) error {
 		_, err := w.EditPost(t.Context(), user, post, e)
 		return err
 	}
-	wantCode(t, edit(grace.ID, p.ID, store.PostEdit{Title: ptr("x")}), store.Forbidden, "")
-	wantCode(t, edit(ada.ID, "absent", store.PostEdit{Title: ptr("x")}), store.NotFound, "")
-	wantCode(t, edit(ada.ID, "not/an id", store.PostEdit{Title: ptr("x")}), store.NotFound, "")
-	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{}), store.Invalid, "title")
-	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("")}), store.Invalid, "title")
-	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{Content: ptr("\x01")}), store.Invalid, "content")
-	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("x"), Version: ptr(int32(2))}), store.Conflict, "version")
-	c := w.comment(grace, p, "not a post")
-	wantCode(t, edit(grace.ID, c.ID, store.PostEdit{Title: ptr("x")}), store.NotFound, "")
+	storetest.WantCode(t, edit(grace.ID, p.ID, store.PostEdit{Title: ptr("x")}), store.Forbidden, "")
+	storetest.WantCode(t, edit(ada.ID, "absent", store.PostEdit{Title: ptr("x")}), store.NotFound, "")
+	storetest.WantCode(t, edit(ada.ID, "not/an id", store.PostEdit{Title: ptr("x")}), store.NotFound, "")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{}), store.Invalid, "title")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("")}), store.Invalid, "title")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Content: ptr("\x01")}), store.Invalid, "content")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("x"), Version: ptr(int32(2))}), store.Conflict, "version")
+	c := w.AddComment(grace, p, "not a post")
+	storetest.WantCode(t, edit(grace.ID, c.ID, store.PostEdit{Title: ptr("x")}), store.NotFound, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Title != "first" || got.Version != 1 {
 		t.Fatalf("a refused edit was written: %v, %v", got, err)
 	}
@@ -141,16 +142,16 @@ func TestEditPost(t *testing.T) {
 	if err != nil || got.Title != "second" || got.Content != p.Content || got.Version != 2 || got.UpdatedAt == nil {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	wantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("third"), Version: ptr(int32(1))}), store.Conflict, "version")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("third"), Version: ptr(int32(1))}), store.Conflict, "version")
 }
 
 func TestLikesDuringAnEditMakeNoConflict(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "popular")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "popular")
 	var likers []*store.User
 	for i := range 50 {
-		likers = append(likers, w.user("liker"+string(rune('A'+i%26))+string(rune('a'+i/26))))
+		likers = append(likers, w.AddUser("liker"+string(rune('A'+i%26))+string(rune('a'+i/26))))
 	}
 	var wg sync.WaitGroup
 	for _, u := range likers {
@@ -177,9 +178,9 @@ func TestLikesDuringAnEditMakeNoConflict(t *testing.T) {
 
 func TestReadsOfOtherTypes(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "a post")
-	c := w.comment(ada, p, "a comment")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "a post")
+	c := w.AddComment(ada, p, "a comment")
 	if got, err := w.Comment(t.Context(), p.ID, p.ID); got != nil || err != nil {
 		t.Errorf("a post as a comment: %v, %v", got, err)
 	}
@@ -216,8 +217,8 @@ func TestExcerpt(t *testing.T) {
 // What a repeated create finds shows at once, whatever became of the attempt that made it.
 func TestRepeatedCreateShows(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	w.wire.intercept(func(r *http.Request) error {
+	ada := w.AddUser("ada")
+	w.Wire.Intercept(func(r *http.Request) error {
 		if strings.Contains(r.URL.Path, "/colls/feed/") || strings.Contains(r.URL.Path, "/colls/users/") && r.Method == http.MethodPost {
 			return errors.New("killed")
 		}
@@ -227,12 +228,12 @@ func TestRepeatedCreateShows(t *testing.T) {
 	if _, err := w.CreatePost(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	w.wire.intercept(nil)
+	w.Wire.Intercept(nil)
 	if _, err := w.CreatePost(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.feed()) != 1 || len(w.userPosts(ada)) != 1 {
-		t.Errorf("%d in the feed, %d of the user", len(w.feed()), len(w.userPosts(ada)))
+	if len(w.AllFeed()) != 1 || len(w.AllUserPosts(ada)) != 1 {
+		t.Errorf("%d in the feed, %d of the user", len(w.AllFeed()), len(w.AllUserPosts(ada)))
 	}
 }
 
@@ -240,32 +241,32 @@ func TestRepeatedCreateShows(t *testing.T) {
 // would be filled up from there on, and lack what was published in between.
 func TestRepeatedCreateOfAnOldPost(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	n := store.NewPost{AuthorID: ada.ID, Title: "old", Content: "x", Key: "k"}
 	if _, err := w.CreatePost(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	var posts []*store.Post
 	for i := range 159 {
-		posts = append(posts, w.post(ada, fmt.Sprint(i)))
+		posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
 	}
-	defer w.run()()
+	defer w.Start()()
 	deleteSome := func(some []*store.Post) {
 		for _, p := range some {
 			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, w.caughtUp)
+		storetest.Eventually(t, w.CaughtUp)
 	}
-	eventually(t, w.caughtUp)
+	storetest.Eventually(t, w.CaughtUp)
 	deleteSome(posts[139:]) // as many as the feed bears without being filled up
-	w.clock.ms.Add(time.Hour.Milliseconds())
+	w.Clock.Millis.Add(time.Hour.Milliseconds())
 	if _, err := w.CreatePost(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	deleteSome(posts[108:139])
-	for _, d := range w.verify(time.Second) {
+	for _, d := range w.Differences(time.Second) {
 		t.Errorf("%+v", d)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
@@ -27,10 +28,10 @@ var manyWritings = flag.Int("writings", 500, "number of comments, each on anothe
 
 // insert creates items behind the store's back, many at a time.
 func (w *world) insert(container string, n int, item func(i int) (partition string, body map[string]any)) {
-	w.t.Helper()
-	c, err := w.client.NewContainer("blog", container)
+	w.T.Helper()
+	c, err := w.Client.NewContainer("blog", container)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.each(16, n, func(i int) error {
 		partition, body := item(i)
@@ -44,14 +45,14 @@ func (w *world) insert(container string, n int, item func(i int) (partition stri
 
 // each calls f for the numbers below n, some at a time.
 func (w *world) each(workers, n int, f func(i int) error) {
-	w.t.Helper()
+	w.T.Helper()
 	var g errgroup.Group
 	g.SetLimit(workers)
 	for i := range n {
 		g.Go(func() error { return f(i) })
 	}
 	if err := g.Wait(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
@@ -67,8 +68,8 @@ func benchmarkRename(b *testing.B, killed bool) {
 	for b.Loop() {
 		b.StopTimer()
 		w := newWorld(b)
-		ada, grace := w.user("ada"), w.user("grace")
-		date := string(store.NewDate(w.clock.now()))
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		date := string(store.NewDate(w.Clock.Now()))
 		w.insert("posts", *manyWritings, func(i int) (string, map[string]any) {
 			id := fmt.Sprintf("post-%d", i)
 			return id, map[string]any{"id": id, "postId": id, "type": "post", "userId": grace.ID, "userUsername": "grace", "title": id, "content": "x",
@@ -78,17 +79,18 @@ func benchmarkRename(b *testing.B, killed bool) {
 			return fmt.Sprintf("post-%d", i), map[string]any{"id": fmt.Sprintf("comment-%d", i), "postId": fmt.Sprintf("post-%d", i), "type": "comment",
 				"userId": ada.ID, "userUsername": "ada", "content": "x", "creationDate": date}
 		})
-		stop := w.run()
-		for w.checkpoints() < 3 || w.caughtUp() != nil {
+		stop := w.Start()
+		for w.Checkpoints() < 3 || w.CaughtUp() != nil {
 			time.Sleep(10 * time.Millisecond)
 		}
-		aside := *w // to look without being charged
-		aside.on(newAccount(b, w.engine, w.engine))
+		inner := *w.World // to look without being charged
+		aside := &world{&inner}
+		aside.Use(storetest.NewAccount(b, w.Engine, w.Engine))
 		var charge, patches atomic.Int64
-		w.wire.after(func(r *http.Response) { charge.Add(milliRU(r)) })
+		w.Wire.After(func(r *http.Response) { charge.Add(milliRU(r)) })
 		half := make(chan struct{})
 		if killed {
-			w.wire.intercept(func(r *http.Request) error {
+			w.Wire.Intercept(func(r *http.Request) error {
 				n := patches.Load()
 				if r.Method == http.MethodPatch {
 					n = patches.Add(1)
@@ -111,13 +113,13 @@ func benchmarkRename(b *testing.B, killed bool) {
 			<-half
 			b.StopTimer()
 			stop()
-			w.wire.intercept(nil)
+			w.Wire.Intercept(nil)
 			left := len(aside.misnamed("countess", ada.ID))
 			if left < *manyWritings/2 || left == *manyWritings {
 				b.Errorf("%d of %d names are old when it is killed", left, *manyWritings)
 			}
 			b.StartTimer()
-			w.run()
+			w.Start()
 		}
 		for len(aside.misnamed("countess", ada.ID)) != 0 {
 			time.Sleep(50 * time.Millisecond)
@@ -137,10 +139,10 @@ func milliRU(r *http.Response) int64 {
 
 // misnamed lists what a user has written under another name, as the test sees it.
 func (w *world) misnamed(name, userID string) []string {
-	w.t.Helper()
-	posts, err := w.client.NewContainer("blog", "posts")
+	w.T.Helper()
+	posts, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var ids []string
 	pager := posts.NewQueryItemsPager("SELECT VALUE c.id FROM c WHERE c.userId = @user AND c.userUsername != @name", azcosmos.NewPartitionKey(),
@@ -148,7 +150,7 @@ func (w *world) misnamed(name, userID string) []string {
 	for pager.More() {
 		r, err := pager.NextPage(context.Background())
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		for _, raw := range r.Items {
 			ids = append(ids, string(raw))
@@ -162,11 +164,11 @@ func (w *world) misnamed(name, userID string) []string {
 func BenchmarkLag(b *testing.B) {
 	const rate, posts = 1_000, 50
 	w := newWorldWith(b, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
-	defer w.run()()
-	author := w.user("author")
+	defer w.Start()()
+	author := w.AddUser("author")
 	var targets []*store.Post
 	for i := range posts {
-		targets = append(targets, w.post(author, fmt.Sprintf("post %d", i)))
+		targets = append(targets, w.AddPost(author, fmt.Sprintf("post %d", i)))
 	}
 	type write struct {
 		revision int64
@@ -200,7 +202,7 @@ func BenchmarkLag(b *testing.B) {
 	})
 	users := make([]*store.User, 64)
 	for i := range users {
-		users[i] = w.user(fmt.Sprintf("user%d", i))
+		users[i] = w.AddUser(fmt.Sprintf("user%d", i))
 	}
 	b.ResetTimer()
 	var wg sync.WaitGroup
@@ -231,7 +233,7 @@ func BenchmarkLag(b *testing.B) {
 	}
 	wg.Wait()
 	b.StopTimer()
-	eventually(b, func() error {
+	storetest.Eventually(b, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, list := range waiting {
@@ -253,9 +255,9 @@ func BenchmarkLag(b *testing.B) {
 // about a second, beside running projections.
 func TestAThousandLikesCostACopyFewWrites(t *testing.T) {
 	w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
-	defer w.run()()
-	author := w.user("author")
-	p := w.post(author, "popular")
+	defer w.Start()()
+	author := w.AddUser("author")
+	p := w.AddPost(author, "popular")
 	likers := make([]string, 1000)
 	w.insert("users", len(likers), func(i int) (string, map[string]any) {
 		likers[i] = fmt.Sprintf("liker-%d", i)
@@ -263,7 +265,7 @@ func TestAThousandLikesCostACopyFewWrites(t *testing.T) {
 			"creationDate": "2026-03-01T00:00:00.000Z", "revision": 1}
 	})
 	var writes sync.Map // of copies, by container
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		for _, container := range []string{"users", "feed"} {
 			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/colls/"+container+"/docs/"+p.ID) {
 				n, _ := writes.LoadOrStore(container, new(atomic.Int32))
@@ -286,8 +288,8 @@ func TestAThousandLikesCostACopyFewWrites(t *testing.T) {
 	}
 	wg.Wait()
 	took := time.Since(began)
-	eventually(t, func() error {
-		if f, u := w.feed()[0].LikeCount, w.userPosts(author)[0].LikeCount; f != 1000 || u != 1000 {
+	storetest.Eventually(t, func() error {
+		if f, u := w.AllFeed()[0].LikeCount, w.AllUserPosts(author)[0].LikeCount; f != 1000 || u != 1000 {
 			return fmt.Errorf("%d and %d likes", f, u)
 		}
 		return nil

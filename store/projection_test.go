@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
@@ -26,41 +26,6 @@ func titles(posts []*store.Post) []string {
 		out = append(out, p.Title)
 	}
 	return out
-}
-
-// feedEntries counts what is in the feed container, served or not.
-func (w *world) feedEntries() int {
-	w.t.Helper()
-	c, err := w.client.NewContainer("blog", "feed")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	r, err := c.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var n int
-	if err := json.Unmarshal(r.Items[0], &n); err != nil {
-		w.t.Fatal(err)
-	}
-	return n
-}
-
-// caughtUp finds changes that the projections have yet to handle.
-func (w *world) caughtUp() error {
-	status, err := w.Projections(w.t.Context())
-	if err != nil {
-		return err
-	}
-	if len(status) != 3 {
-		return fmt.Errorf("%d ranges", len(status))
-	}
-	for _, r := range status {
-		if r.Lag > 0 && r.Processor != "usernames" { // the sweep waits for the grace
-			return fmt.Errorf("%s is %d changes behind", r.Container, r.Lag)
-		}
-	}
-	return nil
 }
 
 // onlyPatches reports whether a request is a batch that does nothing else.
@@ -76,29 +41,29 @@ func onlyPatches(t testing.TB, r *http.Request) bool {
 
 func TestFeedKeepsTheNewest(t *testing.T) {
 	w := newWorld(t)
-	defer w.run()()
-	ada, grace := w.user("ada"), w.user("grace")
+	defer w.Start()()
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	var posts []*store.Post
 	var want []string
 	for i := range 170 {
-		p := w.post(ada, fmt.Sprintf("post %d", i))
+		p := w.AddPost(ada, fmt.Sprintf("post %d", i))
 		posts = append(posts, p)
 		want = append([]string{p.Title}, want...)
 	}
 	membership := func() error {
-		if diff := cmp.Diff(want[:100], titles(w.feed())); diff != "" {
+		if diff := cmp.Diff(want[:100], titles(w.AllFeed())); diff != "" {
 			return errors.New(diff)
 		}
-		if n := w.feedEntries(); n != 150 {
+		if n := w.FeedLength(); n != 150 {
 			return fmt.Errorf("%d entries are kept", n)
 		}
 		return nil
 	}
-	eventually(t, membership)
-	eventually(t, w.caughtUp)
+	storetest.Eventually(t, membership)
+	storetest.Eventually(t, w.CaughtUp)
 
 	// Whatever happens to posts, old ones above all, moves nothing in or out.
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if strings.Contains(r.URL.Path, "/colls/feed/docs") && (r.Method == http.MethodDelete ||
 			r.Method == http.MethodPost && r.Header.Get("x-ms-documentdb-query") == "" && !onlyPatches(t, r)) {
 			t.Errorf("%s of an entry of the feed", r.Method)
@@ -107,23 +72,23 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 	})
 	for i, p := range posts {
 		if i%3 == 0 {
-			w.like(grace, p)
-			w.comment(grace, p, "still good")
+			w.AddLike(grace, p)
+			w.AddComment(grace, p, "still good")
 		}
 		if i%40 == 0 {
 			if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: ptr("edited")}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := len(w.feed()); n != 100 {
+		if n := len(w.AllFeed()); n != 100 {
 			t.Fatalf("the feed shrank to %d", n)
 		}
 	}
-	eventually(t, func() error {
+	storetest.Eventually(t, func() error {
 		if err := membership(); err != nil {
 			return err
 		}
-		for _, p := range append(w.feed(), w.userPosts(ada)...) {
+		for _, p := range append(w.AllFeed(), w.AllUserPosts(ada)...) {
 			source, err := w.Post(t.Context(), p.ID)
 			if err != nil {
 				return err
@@ -140,24 +105,24 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 // projections have looked: the feed does not stay too long.
 func TestFeedIsTrimmedOfWhatOthersBringIn(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	for i := range store.FeedKept {
-		w.post(ada, fmt.Sprint("post ", i))
+		w.AddPost(ada, fmt.Sprint("post ", i))
 	}
 	creates := func(r *http.Request) bool {
 		return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") == ""
 	}
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if creates(r) {
 			return errors.New("the copy is late")
 		}
 		return nil
 	})
-	last := w.post(ada, "the last")
+	last := w.AddPost(ada, "the last")
 	var brought atomic.Bool
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if creates(r) && !brought.Swap(true) {
-			w.upsert("feed", "post", fmt.Sprintf(`{"id":%q,"postId":%[1]q,"type":"post","userId":%q,"userUsername":"ada","title":"the last","content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
+			w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"postId":%[1]q,"type":"post","userId":%q,"userUsername":"ada","title":"the last","content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
 				last.ID, ada.ID, last.CreatedAt))
 		}
 		return nil
@@ -165,7 +130,7 @@ func TestFeedIsTrimmedOfWhatOthersBringIn(t *testing.T) {
 	if err := w.ProjectCopies(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.feedEntries(); !brought.Load() || n != store.FeedKept {
+	if n := w.FeedLength(); !brought.Load() || n != store.FeedKept {
 		t.Errorf("%d entries are kept", n)
 	}
 }
@@ -173,8 +138,8 @@ func TestFeedIsTrimmedOfWhatOthersBringIn(t *testing.T) {
 // Filling the feed up costs what it lacks, not what the blog holds.
 func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	posts, err := w.client.NewContainer("blog", "posts")
+	ada := w.AddUser("ada")
+	posts, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,16 +147,16 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 	for i := range many {
 		id := fmt.Sprint("post-", i)
 		item := fmt.Sprintf(`{"id":%q,"postId":%q,"type":"post","userId":%q,"userUsername":"ada","title":%q,"content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
-			id, id, ada.ID, id, store.NewDate(epoch().Add(time.Duration(i)*time.Minute)))
+			id, id, ada.ID, id, store.NewDate(storetest.Epoch().Add(time.Duration(i)*time.Minute)))
 		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
 			t.Fatal(err)
 		}
 		if i >= many-kept {
-			w.upsert("feed", "post", item)
+			w.Upsert("feed", "post", item)
 		}
 	}
 	var read atomic.Int64 // bytes that queries of all partitions have returned
-	w.wire.after(func(r *http.Response) {
+	w.Wire.After(func(r *http.Response) {
 		if strings.HasSuffix(r.Request.URL.Path, "/colls/posts/docs") && strings.HasPrefix(r.Request.Header.Get("Content-Type"), "application/query+json") &&
 			r.Request.Header.Get("x-ms-documentdb-partitionkey") == "" && r.Request.Header.Get("x-ms-documentdb-partitionkeyrangeid") == "" {
 			read.Add(r.ContentLength)
@@ -200,8 +165,8 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 	if err := w.RefillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.wire.after(nil)
-	if n := w.feedEntries(); n != 150 {
+	w.Wire.After(nil)
+	if n := w.FeedLength(); n != 150 {
 		t.Errorf("%d entries", n)
 	}
 	// Four times as far back as the feed goes already.
@@ -214,23 +179,23 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 // range's projection has handled by then, does not come back as it was.
 func TestRefillBesideADelete(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	var posts []*store.Post
 	for i := range 40 {
-		posts = append(posts, w.post(ada, fmt.Sprintf("post %d", i)))
+		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
 	for _, p := range posts[:20] {
-		w.remove("feed", "post", p.ID)
+		w.Remove("feed", "post", p.ID)
 	}
 	var met atomic.Bool
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-query") == "" && !met.Swap(true) {
 			if err := w.DeletePost(t.Context(), ada.ID, posts[0].ID); err != nil {
 				t.Error(err)
 			}
-			w.like(ada, posts[1])
-			stop := w.run()
-			eventually(t, w.caughtUp)
+			w.AddLike(ada, posts[1])
+			stop := w.Start()
+			storetest.Eventually(t, w.CaughtUp)
 			stop()
 		}
 		return nil
@@ -241,15 +206,15 @@ func TestRefillBesideADelete(t *testing.T) {
 	if !met.Load() {
 		t.Fatal("nothing was filled up")
 	}
-	for _, d := range w.verify(0) {
+	for _, d := range w.Differences(0) {
 		t.Errorf("%+v", d)
 	}
 }
 
 func TestCopiesNeverGoBack(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "one")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "one")
 	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("two")}); err != nil {
 		t.Fatal(err)
 	}
@@ -257,31 +222,31 @@ func TestCopiesNeverGoBack(t *testing.T) {
 	if err := w.ProjectCopies(t.Context(), &stale); err != nil {
 		t.Fatal(err)
 	}
-	if w.feed()[0].Title != "two" || w.userPosts(ada)[0].Title != "two" {
+	if w.AllFeed()[0].Title != "two" || w.AllUserPosts(ada)[0].Title != "two" {
 		t.Error("an older revision overwrote a newer copy")
 	}
 }
 
 func TestManyChangesCostOneWrite(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "popular")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "popular")
 	for i := range 60 {
-		w.like(w.user(fmt.Sprintf("user%d", i)), p)
+		w.AddLike(w.AddUser(fmt.Sprintf("user%d", i)), p)
 	}
 	var writes atomic.Int32
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch {
 			writes.Add(1)
 		}
 		return nil
 	})
-	defer w.run()()
-	eventually(t, func() error {
-		if got := w.feed()[0].LikeCount; got != 60 {
+	defer w.Start()()
+	storetest.Eventually(t, func() error {
+		if got := w.AllFeed()[0].LikeCount; got != 60 {
 			return fmt.Errorf("likeCount is %d", got)
 		}
-		if got := w.userPosts(ada)[0].LikeCount; got != 60 {
+		if got := w.AllUserPosts(ada)[0].LikeCount; got != 60 {
 			return fmt.Errorf("likeCount is %d", got)
 		}
 		return nil
@@ -295,22 +260,22 @@ func TestManyChangesCostOneWrite(t *testing.T) {
 // with copies among theirs that a batch cannot bring up to date.
 func TestCopiesAreWrittenTogether(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	posts := make([]*store.Post, 30) // more than a batch has
 	for i := range posts {
-		posts[i] = w.post(ada, fmt.Sprint("post ", i))
+		posts[i] = w.AddPost(ada, fmt.Sprint("post ", i))
 	}
 	project := func() (batches, patches int32) {
 		t.Helper()
 		for i, p := range posts {
-			w.like(w.user(fmt.Sprintf("user%d-%d", p.Revision, i)), p)
+			w.AddLike(w.AddUser(fmt.Sprintf("user%d-%d", p.Revision, i)), p)
 			var err error
 			if posts[i], err = w.Post(t.Context(), p.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var b, p atomic.Int32
-		w.wire.intercept(func(r *http.Request) error {
+		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
 				b.Add(1)
 			}
@@ -319,7 +284,7 @@ func TestCopiesAreWrittenTogether(t *testing.T) {
 			}
 			return nil
 		})
-		defer w.wire.intercept(nil)
+		defer w.Wire.Intercept(nil)
 		if err := w.ProjectCopies(t.Context(), posts...); err != nil {
 			t.Fatal(err)
 		}
@@ -329,8 +294,8 @@ func TestCopiesAreWrittenTogether(t *testing.T) {
 		t.Errorf("%d batches and %d patches for 30 copies in each of two partitions", batches, patches)
 	}
 	const missing, edited, newer = 3, 7, 11
-	w.remove("feed", "post", posts[missing].ID)
-	w.wire.intercept(func(r *http.Request) error {
+	w.Remove("feed", "post", posts[missing].ID)
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch && !strings.Contains(r.URL.Path, "/colls/posts/") {
 			return errors.New("copies cannot be written")
 		}
@@ -339,11 +304,11 @@ func TestCopiesAreWrittenTogether(t *testing.T) {
 	if _, err := w.EditPost(t.Context(), ada.ID, posts[edited].ID, store.PostEdit{Title: ptr("edited")}); err != nil {
 		t.Fatal(err)
 	}
-	w.wire.intercept(nil)
-	w.corrupt("feed", "post", posts[newer].ID, "/title", "newer")
-	w.corrupt("feed", "post", posts[newer].ID, "/revision", 100)
+	w.Wire.Intercept(nil)
+	w.Corrupt("feed", "post", posts[newer].ID, "/title", "newer")
+	w.Corrupt("feed", "post", posts[newer].ID, "/revision", 100)
 	project()
-	for name, copies := range map[string][]*store.Post{"feed": w.feed(), "user": w.userPosts(ada)} {
+	for name, copies := range map[string][]*store.Post{"feed": w.AllFeed(), "user": w.AllUserPosts(ada)} {
 		if len(copies) != len(posts) {
 			t.Errorf("%s has %d posts", name, len(copies))
 		}
@@ -367,17 +332,17 @@ type writings struct {
 }
 
 func (w *world) write() writings {
-	x := writings{author: w.user("ada"), reader: w.user("grace")}
-	x.post = w.post(x.author, "by ada")
+	x := writings{author: w.AddUser("ada"), reader: w.AddUser("grace")}
+	x.post = w.AddPost(x.author, "by ada")
 	for i := range 12 {
-		p := w.post(x.reader, fmt.Sprintf("by grace %d", i))
+		p := w.AddPost(x.reader, fmt.Sprintf("by grace %d", i))
 		x.others = append(x.others, p)
-		w.like(x.author, p)
-		w.comment(x.author, p, "first")
-		w.comment(x.reader, p, "thanks")
-		w.comment(x.author, p, "second")
+		w.AddLike(x.author, p)
+		w.AddComment(x.author, p, "first")
+		w.AddComment(x.reader, p, "thanks")
+		w.AddComment(x.author, p, "second")
 	}
-	w.like(x.author, x.post)
+	w.AddLike(x.author, x.post)
 	return x
 }
 
@@ -393,19 +358,19 @@ func (w *world) carried(x writings, name string) error {
 			wrong = append(wrong, fmt.Sprintf("%s: %s", what, got))
 		}
 	}
-	for _, p := range append(w.feed(), w.userPosts(x.author)...) {
+	for _, p := range append(w.AllFeed(), w.AllUserPosts(x.author)...) {
 		check("copy of "+p.Title, p.AuthorID, p.AuthorUsername)
 	}
 	for _, p := range append(x.others, x.post) {
-		source, err := w.Post(w.t.Context(), p.ID)
+		source, err := w.Post(w.T.Context(), p.ID)
 		if err != nil {
 			return err
 		}
 		check(p.Title, source.AuthorID, source.AuthorUsername)
-		for _, c := range w.comments(p) {
+		for _, c := range w.AllComments(p) {
 			check("comment on "+p.Title, c.AuthorID, c.AuthorUsername)
 		}
-		for _, l := range w.likes(p) {
+		for _, l := range w.AllLikes(p) {
 			check("like of "+p.Title, l.UserID, l.Username)
 		}
 	}
@@ -421,15 +386,15 @@ func TestRenameReachesEveryCopy(t *testing.T) {
 	if err := w.carried(x, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	defer w.run()()
+	defer w.Start()()
 	if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return w.carried(x, "Countess") })
+	storetest.Eventually(t, func() error { return w.carried(x, "Countess") })
 	if _, err := w.RenameUser(t.Context(), x.author.ID, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return w.carried(x, "ada") })
+	storetest.Eventually(t, func() error { return w.carried(x, "ada") })
 }
 
 func TestRenameGoesOnAfterARestart(t *testing.T) {
@@ -441,42 +406,42 @@ func TestRenameGoesOnAfterARestart(t *testing.T) {
 	}
 	// The process loses its engine in the middle of the sweep.
 	var renamed atomic.Int32
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch && renamed.Add(1) > 10 {
 			return errors.New("gone")
 		}
 		return nil
 	})
-	stop := w.run()
-	eventually(t, func() error {
+	stop := w.Start()
+	storetest.Eventually(t, func() error {
 		if renamed.Load() <= 10 {
 			return errors.New("the sweep has not begun")
 		}
 		return nil
 	})
 	stop()
-	w.wire.intercept(nil)
+	w.Wire.Intercept(nil)
 	if err := w.carried(x, "Countess"); err == nil {
 		t.Fatal("the sweep was not interrupted")
 	}
-	if err := w.engine.Close(); err != nil {
+	if err := w.Engine.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again := openWorld(t, dir)
-	defer again.run()()
-	eventually(t, func() error { return again.carried(x, "Countess") })
+	defer again.Start()()
+	storetest.Eventually(t, func() error { return again.carried(x, "Countess") })
 }
 
 func TestWritingsOfTheMomentOfARenameAreMended(t *testing.T) {
 	w := newWorld(t)
 	x := w.write()
-	defer w.run()()
+	defer w.Start()()
 	if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return w.carried(x, "Countess") })
+	storetest.Eventually(t, func() error { return w.carried(x, "Countess") })
 	// A comment whose author was read before the rename and that arrives after it.
-	posts, err := w.client.NewContainer("blog", "posts")
+	posts, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,45 +450,31 @@ func TestWritingsOfTheMomentOfARenameAreMended(t *testing.T) {
 	if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(x.post.ID), []byte(item), nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return w.carried(x, "Countess") })
-}
-
-// checkpoints counts the ranges of which something has been done.
-func (w *world) checkpoints() int {
-	w.t.Helper()
-	leases, err := w.client.NewContainer("blog", "leases")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	r, err := leases.NewQueryItemsPager("SELECT c.id FROM c WHERE c.continuation != ''", azcosmos.NewPartitionKey(), nil).NextPage(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return len(r.Items)
+	storetest.Eventually(t, func() error { return w.carried(x, "Countess") })
 }
 
 func TestCheckpointsPersist(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir)
-	ada := w.user("ada")
-	p := w.post(ada, "one")
-	w.like(ada, p)
-	w.clock.ms.Add(61_000) // so that the sweep of usernames does not wait
-	stop := w.run()
-	eventually(t, func() error {
-		if w.feed()[0].LikeCount != 1 || w.checkpoints() != 3 {
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "one")
+	w.AddLike(ada, p)
+	w.Clock.Millis.Add(61_000) // so that the sweep of usernames does not wait
+	stop := w.Start()
+	storetest.Eventually(t, func() error {
+		if w.AllFeed()[0].LikeCount != 1 || w.Checkpoints() != 3 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
 	stop()
-	if err := w.engine.Close(); err != nil {
+	if err := w.Engine.Close(); err != nil {
 		t.Fatal(err)
 	}
 
 	again := openWorld(t, dir)
 	var fromStart, resumed atomic.Int32
-	again.wire.intercept(func(r *http.Request) error {
+	again.Wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("A-IM") != "" && strings.HasSuffix(r.URL.Path, "/docs") {
 			if r.Header.Get("If-None-Match") == "" {
 				fromStart.Add(1)
@@ -533,11 +484,11 @@ func TestCheckpointsPersist(t *testing.T) {
 		}
 		return nil
 	})
-	defer again.run()()
-	grace := again.user("grace")
-	again.like(grace, p)
-	eventually(t, func() error {
-		if again.feed()[0].LikeCount != 2 {
+	defer again.Start()()
+	grace := again.AddUser("grace")
+	again.AddLike(grace, p)
+	storetest.Eventually(t, func() error {
+		if again.AllFeed()[0].LikeCount != 2 {
 			return errors.New("not yet")
 		}
 		return nil
@@ -552,24 +503,24 @@ func TestCheckpointsPersist(t *testing.T) {
 func TestContainerMadeAnew(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir)
-	ada, grace := w.user("ada"), w.user("grace")
-	w.like(grace, w.post(ada, "before"))
-	stop := w.run()
-	eventually(t, w.caughtUp)
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	w.AddLike(grace, w.AddPost(ada, "before"))
+	stop := w.Start()
+	storetest.Eventually(t, w.CaughtUp)
 	stop()
-	posts, err := w.client.NewContainer("blog", "posts")
+	posts, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := posts.Delete(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.engine.Close(); err != nil {
+	if err := w.Engine.Close(); err != nil {
 		t.Fatal(err)
 	}
 	w = openWorld(t, dir)
-	p := w.post(ada, "after")
-	w.like(grace, p)
+	p := w.AddPost(ada, "after")
+	w.AddLike(grace, p)
 	status, err := w.Projections(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -579,9 +530,9 @@ func TestContainerMadeAnew(t *testing.T) {
 			t.Errorf("%d transactions are still to be handled", r.Lag)
 		}
 	}
-	defer w.run()()
-	eventually(t, func() error {
-		for _, have := range w.feed() {
+	defer w.Start()()
+	storetest.Eventually(t, func() error {
+		for _, have := range w.AllFeed() {
 			if have.ID == p.ID && have.LikeCount == 1 {
 				return nil
 			}
@@ -591,8 +542,8 @@ func TestContainerMadeAnew(t *testing.T) {
 	if err := w.Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.rebuilt()
-	for _, d := range w.verify(0) {
+	w.Rebuilt()
+	for _, d := range w.Differences(0) {
 		t.Errorf("%+v", d)
 	}
 }

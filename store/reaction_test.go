@@ -7,16 +7,17 @@ import (
 	"sync"
 	"testing"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
 func TestManyLikeAndCommentAtOnce(t *testing.T) {
 	const n = 64
 	w := newWorld(t)
-	p := w.post(w.user("author"), "popular")
+	p := w.AddPost(w.AddUser("author"), "popular")
 	var users []*store.User
 	for i := range n {
-		users = append(users, w.user(fmt.Sprintf("user%d", i)))
+		users = append(users, w.AddUser(fmt.Sprintf("user%d", i)))
 	}
 	var wg sync.WaitGroup
 	for _, u := range users {
@@ -39,21 +40,21 @@ func TestManyLikeAndCommentAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	likers := map[string]bool{}
-	for _, l := range w.likes(p) {
+	for _, l := range w.AllLikes(p) {
 		likers[l.UserID] = true
 	}
-	if likes := len(w.likes(p)); got.LikeCount != n || likes != n || len(likers) != n {
+	if likes := len(w.AllLikes(p)); got.LikeCount != n || likes != n || len(likers) != n {
 		t.Errorf("likeCount %d, %d likes by %d users, want %d", got.LikeCount, likes, len(likers), n)
 	}
-	if comments := len(w.comments(p)); int(got.CommentCount) != comments || comments != 2*n {
+	if comments := len(w.AllComments(p)); int(got.CommentCount) != comments || comments != 2*n {
 		t.Errorf("commentCount %d, %d comments, want %d", got.CommentCount, comments, 2*n)
 	}
 }
 
 func TestLikePost(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "likeable")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "likeable")
 	first, after, err := w.LikePost(t.Context(), ada.ID, p.ID)
 	if err != nil || after.LikeCount != 1 || first.Username != "ada" {
 		t.Fatalf("got %v, %v, %v", first, after, err)
@@ -78,11 +79,11 @@ func TestLikePost(t *testing.T) {
 		t.Fatalf("like after unlike: %v, %v", after, err)
 	}
 	_, _, err = w.LikePost(t.Context(), ada.ID, "absent")
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, err = w.UnlikePost(t.Context(), ada.ID, "absent")
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 	_, _, err = w.LikePost(t.Context(), "nobody", p.ID)
-	wantCode(t, err, store.Forbidden, "")
+	storetest.WantCode(t, err, store.Forbidden, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.LikeCount != 1 {
 		t.Fatalf("after refused likes: %v, %v", got, err)
 	}
@@ -90,8 +91,8 @@ func TestLikePost(t *testing.T) {
 
 func TestCreateComment(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	p := w.post(ada, "talk")
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "talk")
 	for _, c := range []struct {
 		name  string
 		in    store.NewComment
@@ -107,7 +108,7 @@ func TestCreateComment(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := w.CreateComment(t.Context(), c.in)
-			wantCode(t, err, c.code, c.field)
+			storetest.WantCode(t, err, c.code, c.field)
 		})
 	}
 	in := store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "hello", Key: "k"}
@@ -121,11 +122,11 @@ func TestCreateComment(t *testing.T) {
 	}
 	in.Content = "other"
 	_, _, err = w.CreateComment(t.Context(), in)
-	wantCode(t, err, store.Conflict, "idempotencyKey")
+	storetest.WantCode(t, err, store.Conflict, "idempotencyKey")
 	if got, err := w.Comment(t.Context(), p.ID, first.ID); err != nil || *got != *first {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	if n := len(w.comments(p)); n != 1 {
+	if n := len(w.AllComments(p)); n != 1 {
 		t.Fatalf("%d comments", n)
 	}
 }

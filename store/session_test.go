@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/enginetest"
+	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -39,12 +40,12 @@ type instance struct {
 	*store.Store
 	account *cosmos.Account
 	client  *azcosmos.Client // of the account
-	wire    *wire
+	wire    *storetest.Wire
 }
 
 func newInstance(t testing.TB, engine *emulator.Engine, policies ...policy.Policy) *instance {
 	t.Helper()
-	i := &instance{wire: &wire{to: engine}}
+	i := &instance{wire: &storetest.Wire{To: engine}}
 	i.account = enginetest.Account(t, engine, cosmos.Options{Transport: i.wire, Policies: policies})
 	i.client = i.account.Client()
 	var err error
@@ -126,7 +127,7 @@ func TestBatchesAskForWhatWasSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	batches := 0
-	i.wire.intercept(func(r *http.Request) error {
+	i.wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") == "" {
 			return nil
 		}
@@ -468,7 +469,7 @@ func TestSessionAdmits(t *testing.T) {
 	one := newInstance(t, laggingEngine(t))
 	ctx, session := one.within(t, "")
 	last := ""
-	one.wire.after(func(r *http.Response) {
+	one.wire.After(func(r *http.Response) {
 		if strings.Contains(r.Request.URL.Path, "/colls/users/docs") {
 			last = r.Header.Get("X-Ms-Session-Token")
 		}
@@ -525,7 +526,7 @@ func TestSessionsOfWhatIsLost(t *testing.T) {
 		}
 	}
 	other := newInstance(t, engine)
-	other.wire.after(claim)
+	other.wire.After(claim)
 	ctx, session := other.within(t, "")
 	if _, err := other.CreateUser(ctx, store.NewUser{ID: store.UserID("test", "grace"), Username: "grace"}); err != nil || session.Token() == "" {
 		t.Fatal("no session of the future", err)
@@ -541,7 +542,7 @@ func TestSessionsOfWhatIsLost(t *testing.T) {
 		t.Errorf("own writes, after that: %v %v", u, err)
 	}
 
-	other.wire.after(nil)
+	other.wire.After(nil)
 	for _, want := range []store.Code{store.Unavailable, ""} {
 		if _, err := other.User(t.Context(), id); store.CodeOf(err) != want {
 			t.Errorf("on the instance that has seen it: %v, want %q", err, want)

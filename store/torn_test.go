@@ -28,12 +28,12 @@ func (torn) Close() error { return nil }
 // the Store finds out what became of it.
 func TestTornAnswers(t *testing.T) {
 	w := newWorld(t)
-	anna := w.user("anna")
-	post := w.post(anna, "first")
+	anna := w.AddUser("anna")
+	post := w.AddPost(anna, "first")
 	var tries atomic.Int32
 	var of atomic.Value // the method and the end of the path of what is cut off, once
 	of.Store("")
-	w.wire.after(func(r *http.Response) {
+	w.Wire.After(func(r *http.Response) {
 		method, end, _ := strings.Cut(of.Load().(string), " ")
 		if method == "" || r.Request.Method != method || !strings.HasSuffix(r.Request.URL.Path, end) {
 			return
@@ -66,7 +66,7 @@ func TestTornAnswers(t *testing.T) {
 // TestDatabaseCalledDocs: a name is a name.
 func TestDatabaseCalledDocs(t *testing.T) {
 	w := newWorld(t)
-	s, err := store.New(w.account, store.Options{Database: "docs", Clock: w.clock.now})
+	s, err := store.New(w.Account, store.Options{Database: "docs", Clock: w.Clock.Now})
 	if err == nil {
 		err = s.Provision(t.Context())
 	}

@@ -8,12 +8,13 @@ import (
 	"sync"
 	"testing"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
 func TestCreateUser(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	id := func(s string) string { return store.UserID("test", s) }
 	for _, c := range []struct {
 		name  string
@@ -32,7 +33,7 @@ func TestCreateUser(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := w.CreateUser(t.Context(), c.in)
-			wantCode(t, err, c.code, c.field)
+			storetest.WantCode(t, err, c.code, c.field)
 			if c.in.ID != ada.ID {
 				if u, err := w.User(t.Context(), c.in.ID); u != nil || err != nil {
 					t.Fatalf("written all the same: %v, %v", u, err)
@@ -41,7 +42,7 @@ func TestCreateUser(t *testing.T) {
 		})
 	}
 	t.Run("the refused second name stays free", func(t *testing.T) {
-		w.user("other")
+		w.AddUser("other")
 	})
 	t.Run("same key, same input", func(t *testing.T) {
 		in := store.NewUser{ID: id("grace"), Username: "Grace", Key: "k"}
@@ -55,10 +56,10 @@ func TestCreateUser(t *testing.T) {
 		}
 		in.Username = "Grace2"
 		_, err = w.CreateUser(t.Context(), in)
-		wantCode(t, err, store.Conflict, "")
+		storetest.WantCode(t, err, store.Conflict, "")
 	})
 	t.Run("goes on after a crash between reservation and user", func(t *testing.T) {
-		w.wire.intercept(func(r *http.Request) error {
+		w.Wire.Intercept(func(r *http.Request) error {
 			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), id("crash")) && r.Method == http.MethodPost {
 				return context.DeadlineExceeded
 			}
@@ -66,8 +67,8 @@ func TestCreateUser(t *testing.T) {
 		})
 		in := store.NewUser{ID: id("crash"), Username: "crash"}
 		_, err := w.CreateUser(t.Context(), in)
-		wantCode(t, err, store.Unavailable, "")
-		w.wire.intercept(nil)
+		storetest.WantCode(t, err, store.Unavailable, "")
+		w.Wire.Intercept(nil)
 		if _, err := w.CreateUser(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +98,7 @@ func TestCreateUser(t *testing.T) {
 
 func TestUserByUsername(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("Ada")
+	ada := w.AddUser("Ada")
 	for name, want := range map[string]*store.User{"ada": ada, "ADA": ada, "nobody": nil, "": nil, "no such/name": nil} {
 		got, err := w.UserByUsername(t.Context(), name)
 		if err != nil || (got == nil) != (want == nil) || got != nil && got.ID != want.ID {
@@ -108,13 +109,13 @@ func TestUserByUsername(t *testing.T) {
 
 func TestRenameUser(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), w.user("grace")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	_, err := w.RenameUser(t.Context(), grace.ID, "Ada")
-	wantCode(t, err, store.Conflict, "username")
+	storetest.WantCode(t, err, store.Conflict, "username")
 	_, err = w.RenameUser(t.Context(), grace.ID, "a b")
-	wantCode(t, err, store.Invalid, "username")
+	storetest.WantCode(t, err, store.Invalid, "username")
 	_, err = w.RenameUser(t.Context(), store.UserID("test", "nobody"), "nobody")
-	wantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, store.NotFound, "")
 
 	u, err := w.RenameUser(t.Context(), ada.ID, "Countess")
 	if err != nil || u.Username != "Countess" || u.Revision != 2 {
@@ -139,7 +140,7 @@ func TestRenameUser(t *testing.T) {
 
 func TestUsers(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), w.user("grace")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	ids := []string{grace.ID, "absent", ada.ID, grace.ID, "not/an id"}
 	got, err := w.Users(t.Context(), ids)
 	if err != nil {
@@ -158,19 +159,19 @@ func TestEmpty(t *testing.T) {
 	if empty, err := w.Empty(t.Context()); err != nil || !empty {
 		t.Fatalf("got %v, %v", empty, err)
 	}
-	w.wire.intercept(func(r *http.Request) error { // a crash between reservation and user
+	w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
 		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), store.UserID("test", "ada")) && r.Method == http.MethodPost {
 			return context.DeadlineExceeded
 		}
 		return nil
 	})
 	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "ada"), Username: "ada"})
-	wantCode(t, err, store.Unavailable, "")
-	w.wire.intercept(nil)
+	storetest.WantCode(t, err, store.Unavailable, "")
+	w.Wire.Intercept(nil)
 	if empty, err := w.Empty(t.Context()); err != nil || !empty {
 		t.Fatalf("with a reservation alone: %v, %v", empty, err)
 	}
-	w.user("ada")
+	w.AddUser("ada")
 	if empty, err := w.Empty(t.Context()); err != nil || empty {
 		t.Fatalf("got %v, %v", empty, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/storetest"
 	"byline/store"
 )
 
@@ -35,14 +36,14 @@ func isRelease() func(*http.Request) bool {
 // takes the old name back.
 func TestNameTakenBackIsNotReleased(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
+	ada := w.AddUser("ada")
 	taken, releases := false, isRelease()
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if !releases(r) || taken {
 			return nil
 		}
 		taken = true
-		w.wire.intercept(nil)
+		w.Wire.Intercept(nil)
 		if _, err := w.RenameUser(t.Context(), ada.ID, "ada"); err != nil {
 			t.Error(err)
 		}
@@ -54,26 +55,26 @@ func TestNameTakenBackIsNotReleased(t *testing.T) {
 	if u, err := w.UserByUsername(t.Context(), "ada"); !taken || err != nil || u == nil {
 		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
 	}
-	if diff := cmp.Diff(map[string]string{"ada": ada.ID, "countess": ada.ID + released}, w.reservations()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"ada": ada.ID, "countess": ada.ID + storetest.Released}, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}
 	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "ADA"})
-	wantCode(t, err, store.Conflict, "username")
+	storetest.WantCode(t, err, store.Conflict, "username")
 }
 
 // A name that became free and was reserved by another user in the middle of a rename is theirs.
 func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), store.UserID("test", "grace")
-	w.wire.intercept(func(r *http.Request) error {
+	ada, grace := w.AddUser("ada"), store.UserID("test", "grace")
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method != http.MethodPut {
 			return nil
 		}
-		w.wire.intercept(nil)
+		w.Wire.Intercept(nil)
 		if _, err := w.RenameUser(t.Context(), ada.ID, "other"); err != nil {
 			t.Error(err)
 		}
-		w.clock.ms.Add((30 * 24 * time.Hour).Milliseconds())
+		w.Clock.Millis.Add((30 * 24 * time.Hour).Milliseconds())
 		if _, err := w.CreateUser(t.Context(), store.NewUser{ID: grace, Username: "ada"}); err != nil {
 			t.Error(err)
 		}
@@ -82,7 +83,7 @@ func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"countess": ada.ID, "ada": grace, "other": ada.ID + released}, w.reservations()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"countess": ada.ID, "ada": grace, "other": ada.ID + storetest.Released}, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -90,13 +91,13 @@ func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 // A rename releases no name that is reserved for another user.
 func TestNameOfAnotherIsNotReleased(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), w.user("grace")
-	w.corrupt("users", grace.ID, grace.ID, "/username", "ada")
-	w.corrupt("users", "username:ada", "username:ada", "/ownerId", grace.ID)
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	w.Corrupt("users", grace.ID, grace.ID, "/username", "ada")
+	w.Corrupt("users", "username:ada", "username:ada", "/ownerId", grace.ID)
 	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.reservations()["ada"]; got != grace.ID {
+	if got := w.Reservations()["ada"]; got != grace.ID {
 		t.Errorf("the name is reserved for %q", got)
 	}
 }
@@ -104,11 +105,11 @@ func TestNameOfAnotherIsNotReleased(t *testing.T) {
 // A name stays reserved for a user that cannot be read.
 func TestNameOfAUserThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	w.corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
-	w.clock.ms.Add(time.Hour.Milliseconds())
-	w.run()
-	eventually(t, func() error {
+	ada := w.AddUser("ada")
+	w.Corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
+	w.Clock.Millis.Add(time.Hour.Milliseconds())
+	w.Start()
+	storetest.Eventually(t, func() error {
 		status, err := w.Projections(t.Context())
 		for _, r := range status {
 			if r.Processor == "usernames" && r.Lag == 0 {
@@ -117,7 +118,7 @@ func TestNameOfAUserThatCannotBeRead(t *testing.T) {
 		}
 		return errors.Join(err, errors.New("the sweep has not come by"))
 	})
-	if got := w.reservations()["ada"]; got != ada.ID {
+	if got := w.Reservations()["ada"]; got != ada.ID {
 		t.Errorf("the name is reserved for %q", got)
 	}
 }
@@ -127,12 +128,12 @@ func TestCreateUserBesideItsRepetition(t *testing.T) {
 	w := newWorld(t)
 	in := store.NewUser{ID: store.UserID("test", "ada"), Username: "ada", Key: "k"}
 	writes := 0
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if changes(r) {
 			writes++
 		}
 		if writes == 2 { // the name is reserved
-			w.wire.intercept(nil)
+			w.Wire.Intercept(nil)
 			if _, err := w.CreateUser(t.Context(), in); err != nil {
 				t.Error(err)
 			}
@@ -147,11 +148,11 @@ func TestCreateUserBesideItsRepetition(t *testing.T) {
 // A name that was reserved a moment ago is its owner's, who may be about to carry it.
 func TestReservationIsHonouredForTheGrace(t *testing.T) {
 	w := newWorld(t)
-	w.upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"somebody","creationDate":%q}`, store.NewDate(w.clock.now())))
+	w.Upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"somebody","creationDate":%q}`, store.NewDate(w.Clock.Now())))
 	in := store.NewUser{ID: store.UserID("test", "ada"), Username: "Wanted"}
 	_, err := w.CreateUser(t.Context(), in)
-	wantCode(t, err, store.Conflict, "username")
-	w.clock.ms.Add(time.Minute.Milliseconds())
+	storetest.WantCode(t, err, store.Conflict, "username")
+	w.Clock.Millis.Add(time.Minute.Milliseconds())
 	if _, err := w.CreateUser(t.Context(), in); err != nil {
 		t.Error(err)
 	}
@@ -160,13 +161,13 @@ func TestReservationIsHonouredForTheGrace(t *testing.T) {
 // Who takes a name, or gives one up, does so within half the grace, and says when it began.
 func TestNamesChangeWithinTheGrace(t *testing.T) {
 	w := newWorld(t)
-	users, err := w.client.NewContainer("blog", "users")
+	users, err := w.Client.NewContainer("blog", "users")
 	if err != nil {
 		t.Fatal(err)
 	}
 	requests := 0
 	var began store.Date
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if !strings.Contains(r.URL.Path, "/docs") {
 			return nil // of the client's own concerns
 		}
@@ -189,46 +190,12 @@ func TestNamesChangeWithinTheGrace(t *testing.T) {
 		}
 		return nil
 	})
-	ada := w.user("ada")
-	w.clock.ms.Add(time.Hour.Milliseconds())
-	began = store.NewDate(w.clock.now())
+	ada := w.AddUser("ada")
+	w.Clock.Millis.Add(time.Hour.Milliseconds())
+	began = store.NewDate(w.Clock.Now())
 	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil || requests < 5 {
 		t.Errorf("%d requests, %v", requests, err)
 	}
-}
-
-// released marks reservations that are going to expire.
-const released = ", released"
-
-// reservations lists the names that are reserved, and for whom.
-func (w *world) reservations() map[string]string {
-	w.t.Helper()
-	users, err := w.client.NewContainer("blog", "users")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	all := map[string]string{}
-	pager := users.NewQueryItemsPager("SELECT c.id, c.ownerId, c.ttl FROM c WHERE c.type = 'username'", azcosmos.NewPartitionKey(), nil)
-	for pager.More() {
-		page, err := pager.NextPage(w.t.Context())
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, raw := range page.Items {
-			var r struct {
-				ID, OwnerID string
-				TTL         int
-			}
-			if err := json.Unmarshal(raw, &r); err != nil {
-				w.t.Fatal(err)
-			}
-			if r.TTL > 0 {
-				r.OwnerID += released
-			}
-			all[strings.TrimPrefix(r.ID, "username:")] = r.OwnerID
-		}
-	}
-	return all
 }
 
 // Whatever request of a rename or a creation is the last before a crash, whether
@@ -256,11 +223,11 @@ func TestCrashAtEveryStepOfANameChange(t *testing.T) {
 // crashInANameChange reports whether k requests were enough.
 func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	w := newWorld(t)
-	ada := w.user("ada")
-	w.clock.ms.Add(61_000)
-	stop := w.run()
-	eventually(t, func() error {
-		if w.checkpoints() != 2 {
+	ada := w.AddUser("ada")
+	w.Clock.Millis.Add(61_000)
+	stop := w.Start()
+	storetest.Eventually(t, func() error {
+		if w.Checkpoints() != 2 {
 			return errors.New("the sweep has not come by the name that the user has")
 		}
 		return nil
@@ -278,7 +245,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 		}
 	}
 	requests := 0
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if !strings.HasSuffix(r.URL.Path, "/docs") && !strings.Contains(r.URL.Path, "/docs/") {
 			return nil // of the client's own concerns
 		}
@@ -286,14 +253,14 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 			return nil
 		}
 		if requests == k+1 && !answered {
-			if resp, err := w.engine.Do(r); err == nil {
+			if resp, err := w.Engine.Do(r); err == nil {
 				_ = resp.Body.Close()
 			}
 		}
 		return context.DeadlineExceeded
 	})
 	err := change()
-	w.wire.intercept(nil)
+	w.Wire.Intercept(nil)
 	if requests <= k && err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +285,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 			found[have], reserved[have] = owner, owner
 		}
 		if what == "rename" && have == "wanted" {
-			reserved["ada"] = owner + released
+			reserved["ada"] = owner + storetest.Released
 		}
 		for _, name := range []string{"ada", "wanted"} {
 			u, err := w.UserByUsername(t.Context(), name)
@@ -342,10 +309,10 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 
 	swept := func() {
 		t.Helper()
-		w.clock.ms.Add(61_000) // before the sweep runs, so that it does not wait
-		stop := w.run()
-		eventually(t, func() error {
-			if diff := cmp.Diff(reserved, w.reservations()); diff != "" {
+		w.Clock.Millis.Add(61_000) // before the sweep runs, so that it does not wait
+		stop := w.Start()
+		storetest.Eventually(t, func() error {
+			if diff := cmp.Diff(reserved, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
 			return nil
@@ -367,28 +334,28 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 // verify finds.
 func TestYoungReservationsAreLeftInPeace(t *testing.T) {
 	w := newWorld(t)
-	w.wire.intercept(func(r *http.Request) error { // a crash between reservation and user
+	w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
 		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), store.UserID("test", "new")) && r.Method == http.MethodPost {
 			return context.DeadlineExceeded
 		}
 		return nil
 	})
 	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "new"), Username: "wanted"})
-	wantCode(t, err, store.Unavailable, "")
-	w.wire.intercept(nil)
-	if found := w.verify(0); found != nil {
+	storetest.WantCode(t, err, store.Unavailable, "")
+	w.Wire.Intercept(nil)
+	if found := w.Differences(0); found != nil {
 		t.Errorf("verify finds %v", found)
 	}
-	defer w.run()()
-	w.user("poke")
-	eventually(t, w.caughtUp)
+	defer w.Start()()
+	w.AddUser("poke")
+	storetest.Eventually(t, w.CaughtUp)
 	time.Sleep(50 * time.Millisecond)
-	if w.reservations()["wanted"] == "" {
+	if w.Reservations()["wanted"] == "" {
 		t.Fatal("the sweep has not waited")
 	}
-	w.clock.ms.Add(61_000)
-	eventually(t, func() error {
-		if w.reservations()["wanted"] != "" {
+	w.Clock.Millis.Add(61_000)
+	storetest.Eventually(t, func() error {
+		if w.Reservations()["wanted"] != "" {
 			return errors.New("still reserved")
 		}
 		return nil
@@ -399,19 +366,19 @@ func TestYoungReservationsAreLeftInPeace(t *testing.T) {
 // owner goes on with it.
 func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	w.wire.intercept(func(r *http.Request) error {
+	ada := w.AddUser("ada")
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch { // a crash before the user is changed
 			return context.DeadlineExceeded
 		}
 		return nil
 	})
 	_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
-	wantCode(t, err, store.Unavailable, "")
-	w.wire.intercept(nil)
-	w.clock.ms.Add(61_000)
+	storetest.WantCode(t, err, store.Unavailable, "")
+	w.Wire.Intercept(nil)
+	w.Clock.Millis.Add(61_000)
 	var taken atomic.Bool
-	w.wire.intercept(func(r *http.Request) error {
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && taken.CompareAndSwap(false, true) {
 			if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
 				t.Error(err)
@@ -419,16 +386,16 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 		}
 		return nil
 	})
-	defer w.run()()
-	eventually(t, func() error {
+	defer w.Start()()
+	storetest.Eventually(t, func() error {
 		if !taken.Load() {
 			return errors.New("not swept")
 		}
 		return nil
 	})
-	w.clock.ms.Add(61_000)
-	eventually(t, func() error {
-		if diff := cmp.Diff(map[string]string{"ada": ada.ID + released, "wanted": ada.ID}, w.reservations()); diff != "" {
+	w.Clock.Millis.Add(61_000)
+	storetest.Eventually(t, func() error {
+		if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -437,7 +404,7 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
 	}
 	_, err = w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "WANTED"})
-	wantCode(t, err, store.Conflict, "username")
+	storetest.WantCode(t, err, store.Conflict, "username")
 }
 
 // The sweep comes by while a name is being changed, just before the user is: what
@@ -445,21 +412,21 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 	for what, want := range map[string]map[string]string{
 		"create": {"ada": "ada", "wanted": "new"},
-		"rename": {"ada": "ada" + released, "wanted": "ada"}, // its last step is cut off
+		"rename": {"ada": "ada" + storetest.Released, "wanted": "ada"}, // its last step is cut off
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
-			ada := w.user("ada")
-			w.clock.ms.Add(61_000)
-			defer w.run()()
-			eventually(t, func() error {
-				if w.checkpoints() != 2 {
+			ada := w.AddUser("ada")
+			w.Clock.Millis.Add(61_000)
+			defer w.Start()()
+			storetest.Eventually(t, func() error {
+				if w.Checkpoints() != 2 {
 					return errors.New("not swept yet")
 				}
 				return nil
 			})
 			newID, releases := store.UserID("test", "new"), isRelease()
-			w.wire.intercept(func(r *http.Request) error {
+			w.Wire.Intercept(func(r *http.Request) error {
 				last := what == "rename" && releases(r)
 				switch {
 				case r.Method == http.MethodPatch,
@@ -479,22 +446,22 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.wire.intercept(nil)
-			w.clock.ms.Add(61_000)
+			w.Wire.Intercept(nil)
+			w.Clock.Millis.Add(61_000)
 			ids := map[string]string{"ada": ada.ID, "new": newID}
 			expected := map[string]string{}
 			for name, owner := range want {
 				owner, suffix, _ := strings.Cut(owner, ",")
 				expected[name] = ids[owner]
 				if suffix != "" {
-					expected[name] += released
+					expected[name] += storetest.Released
 				}
 			}
-			poke := w.user("poke") // once the sweep has let this go, it has done the rest
-			w.remove("users", poke.ID, poke.ID)
-			w.clock.ms.Add(61_000)
-			eventually(t, func() error {
-				if diff := cmp.Diff(expected, w.reservations()); diff != "" {
+			poke := w.AddUser("poke") // once the sweep has let this go, it has done the rest
+			w.Remove("users", poke.ID, poke.ID)
+			w.Clock.Millis.Add(61_000)
+			storetest.Eventually(t, func() error {
+				if diff := cmp.Diff(expected, w.Reservations()); diff != "" {
 					return errors.New(diff)
 				}
 				return nil
@@ -507,23 +474,23 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 // the new name, and then goes on.
 func TestNameThatWasSweptMeanwhileIsReservedAgain(t *testing.T) {
 	w := newWorld(t)
-	ada := w.user("ada")
-	w.wire.intercept(func(r *http.Request) error {
+	ada := w.AddUser("ada")
+	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method == http.MethodPatch {
-			w.wire.intercept(nil)
-			w.remove("users", "username:wanted", "username:wanted")
+			w.Wire.Intercept(nil)
+			w.Remove("users", "username:wanted", "username:wanted")
 		}
 		return nil
 	})
 	if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
 		t.Fatal(err)
 	}
-	if owner := w.reservations()["wanted"]; owner != "" {
+	if owner := w.Reservations()["wanted"]; owner != "" {
 		t.Fatalf("reserved for %s", owner)
 	}
-	defer w.run()()
-	eventually(t, func() error {
-		if diff := cmp.Diff(map[string]string{"ada": ada.ID + released, "wanted": ada.ID}, w.reservations()); diff != "" {
+	defer w.Start()()
+	storetest.Eventually(t, func() error {
+		if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -537,9 +504,9 @@ func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
 		for _, what := range []string{"rename", "create"} {
 			t.Run(fmt.Sprintf("%s, %d writes", what, step), func(t *testing.T) {
 				w := newWorld(t)
-				ada := w.user("ada")
+				ada := w.AddUser("ada")
 				writes := 0
-				w.wire.intercept(func(r *http.Request) error {
+				w.Wire.Intercept(func(r *http.Request) error {
 					if r.Method == http.MethodGet {
 						return nil
 					}
@@ -555,7 +522,7 @@ func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
 					owner = store.UserID("test", "new")
 					_, _ = w.CreateUser(t.Context(), store.NewUser{ID: owner, Username: "wanted"})
 				}
-				w.wire.intercept(nil)
+				w.Wire.Intercept(nil)
 				carried := ""
 				if u, err := w.User(t.Context(), owner); err != nil {
 					t.Fatal(err)
@@ -565,12 +532,12 @@ func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
 						t.Fatalf("under %s: %v, %v", carried, found, err)
 					}
 				}
-				w.clock.ms.Add(61_000) // the grace passes
+				w.Clock.Millis.Add(61_000) // the grace passes
 				for i, name := range []string{"ada", "wanted"} {
 					_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", fmt.Sprint("next", i)), Username: name})
 					held := name == carried || what == "create" && name == "ada"
 					if held {
-						wantCode(t, err, store.Conflict, "username")
+						storetest.WantCode(t, err, store.Conflict, "username")
 					} else if err != nil {
 						t.Errorf("%s is not free: %v", name, err)
 					}
@@ -584,38 +551,38 @@ func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
 // expire.
 func newWorldInTime(t *testing.T) *world {
 	t.Helper()
-	c := &clock{}
-	c.stopped.Store(true)
-	return openWorldWith(t, "", c, c.now)
+	c := &storetest.Clock{}
+	c.Stopped.Store(true)
+	return openWorldWith(t, "", c, c.Now)
 }
 
 func TestReleasedUsername(t *testing.T) {
 	const kept = 30 * 24 * time.Hour
 	setup := func(t *testing.T) (w *world, ada, grace *store.User) {
 		w = newWorldInTime(t)
-		ada, grace = w.user("ada"), w.user("grace")
+		ada, grace = w.AddUser("ada"), w.AddUser("grace")
 		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
 			t.Fatal(err)
 		}
 		return w, ada, grace
 	}
 	find := func(w *world, name, id, username string) {
-		w.t.Helper()
-		switch u, err := w.UserByUsername(w.t.Context(), name); {
+		w.T.Helper()
+		switch u, err := w.UserByUsername(w.T.Context(), name); {
 		case err != nil:
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		case u == nil && id != "", u != nil && (u.ID != id || u.Username != username):
-			w.t.Errorf("under %s: %+v, want %q %q", name, u, id, username)
+			w.T.Errorf("under %s: %+v, want %q %q", name, u, id, username)
 		}
 	}
 	for _, after := range []time.Duration{0, kept - time.Second} {
 		t.Run(fmt.Sprint("is kept for its user, after ", after), func(t *testing.T) {
 			w, ada, grace := setup(t)
-			w.clock.ms.Add(after.Milliseconds())
+			w.Clock.Millis.Add(after.Milliseconds())
 			_, err := w.RenameUser(t.Context(), grace.ID, "ADA")
-			wantCode(t, err, store.Conflict, "username")
+			storetest.WantCode(t, err, store.Conflict, "username")
 			_, err = w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "ada"})
-			wantCode(t, err, store.Conflict, "username")
+			storetest.WantCode(t, err, store.Conflict, "username")
 			find(w, "Ada", ada.ID, "countess")
 			find(w, "countess", ada.ID, "countess")
 
@@ -624,19 +591,19 @@ func TestReleasedUsername(t *testing.T) {
 			}
 			find(w, "ada", ada.ID, "Ada")
 			find(w, "countess", ada.ID, "Ada")
-			want := map[string]string{"ada": ada.ID, "countess": ada.ID + released, "grace": grace.ID}
-			if diff := cmp.Diff(want, w.reservations()); diff != "" {
+			want := map[string]string{"ada": ada.ID, "countess": ada.ID + storetest.Released, "grace": grace.ID}
+			if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 				t.Error(diff)
 			}
-			w.clock.ms.Add(2 * kept.Milliseconds())
+			w.Clock.Millis.Add(2 * kept.Milliseconds())
 			find(w, "ada", ada.ID, "Ada")
 			find(w, "countess", "", "")
 		})
 	}
 	t.Run("is free after 30 days", func(t *testing.T) {
 		w, ada, grace := setup(t)
-		w.clock.ms.Add(kept.Milliseconds())
-		if diff := cmp.Diff(map[string]string{"countess": ada.ID, "grace": grace.ID}, w.reservations()); diff != "" {
+		w.Clock.Millis.Add(kept.Milliseconds())
+		if diff := cmp.Diff(map[string]string{"countess": ada.ID, "grace": grace.ID}, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
 		find(w, "ada", "", "")
@@ -647,11 +614,11 @@ func TestReleasedUsername(t *testing.T) {
 	})
 	t.Run("is free after 30 days where nothing expires", func(t *testing.T) {
 		w := newWorld(t) // its engine's clock is fixed
-		ada, grace := w.user("ada"), w.user("grace")
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
 			t.Fatal(err)
 		}
-		w.clock.ms.Add(kept.Milliseconds())
+		w.Clock.Millis.Add(kept.Milliseconds())
 		find(w, "ada", "", "")
 		if _, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil {
 			t.Fatal(err)
@@ -660,24 +627,24 @@ func TestReleasedUsername(t *testing.T) {
 	})
 	t.Run("stays kept when a rename back is interrupted", func(t *testing.T) {
 		w, ada, grace := setup(t)
-		w.wire.intercept(func(r *http.Request) error {
+		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPatch {
 				return context.DeadlineExceeded
 			}
 			return nil
 		})
 		_, err := w.RenameUser(t.Context(), ada.ID, "ada")
-		wantCode(t, err, store.Unavailable, "")
-		w.wire.intercept(nil)
+		storetest.WantCode(t, err, store.Unavailable, "")
+		w.Wire.Intercept(nil)
 		find(w, "ada", ada.ID, "countess")
-		w.clock.ms.Add(61_000)
-		w.run()
-		eventually(t, func() error {
-			want := map[string]string{"ada": ada.ID + released, "countess": ada.ID, "grace": grace.ID}
-			return errorOf(cmp.Diff(want, w.reservations()))
+		w.Clock.Millis.Add(61_000)
+		w.Start()
+		storetest.Eventually(t, func() error {
+			want := map[string]string{"ada": ada.ID + storetest.Released, "countess": ada.ID, "grace": grace.ID}
+			return errorOf(cmp.Diff(want, w.Reservations()))
 		})
 		_, err = w.RenameUser(t.Context(), grace.ID, "ada")
-		wantCode(t, err, store.Conflict, "username")
+		storetest.WantCode(t, err, store.Conflict, "username")
 	})
 	t.Run("the sixth frees the first", func(t *testing.T) {
 		w, ada, grace := setup(t)
@@ -686,31 +653,31 @@ func TestReleasedUsername(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want := map[string]string{"countess": ada.ID + released, "name-0": ada.ID + released, "name-1": ada.ID + released, "name-2": ada.ID + released,
-			"name-3": ada.ID + released, "name-4": ada.ID, "grace": grace.ID}
-		if diff := cmp.Diff(want, w.reservations()); diff != "" {
+		want := map[string]string{"countess": ada.ID + storetest.Released, "name-0": ada.ID + storetest.Released, "name-1": ada.ID + storetest.Released, "name-2": ada.ID + storetest.Released,
+			"name-3": ada.ID + storetest.Released, "name-4": ada.ID, "grace": grace.ID}
+		if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
 		if _, err := w.RenameUser(t.Context(), grace.ID, "ada"); err != nil {
 			t.Error(err)
 		}
 		_, err := w.RenameUser(t.Context(), grace.ID, "countess")
-		wantCode(t, err, store.Conflict, "username")
+		storetest.WantCode(t, err, store.Conflict, "username")
 
 		// A name that is taken back is not kept any more, and frees no other.
 		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
 			t.Fatal(err)
 		}
 		delete(want, "countess")
-		maps.Copy(want, map[string]string{"countess": ada.ID, "name-4": ada.ID + released, "ada": grace.ID, "grace": grace.ID + released})
-		if diff := cmp.Diff(want, w.reservations()); diff != "" {
+		maps.Copy(want, map[string]string{"countess": ada.ID, "name-4": ada.ID + storetest.Released, "ada": grace.ID, "grace": grace.ID + storetest.Released})
+		if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 			t.Error(diff)
 		}
 	})
 	t.Run("is no difference", func(t *testing.T) {
 		w, _, _ := setup(t)
-		w.clock.ms.Add(time.Hour.Milliseconds())
-		if found := w.verify(0); found != nil {
+		w.Clock.Millis.Add(time.Hour.Milliseconds())
+		if found := w.Differences(0); found != nil {
 			t.Errorf("verify finds %v", found)
 		}
 	})
@@ -726,17 +693,17 @@ func errorOf(diff string) error {
 // A name that is carried must not expire, and one that a crash left must.
 func TestVerifyAndRepairOfReleasedUsernames(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.user("ada"), w.user("grace")
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	item := func(name, owner, more string) {
 		id := "username:" + name
-		w.upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":%q,"creationDate":%q%s}`, id, id, owner, store.NewDate(epoch()), more))
+		w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":%q,"creationDate":%q%s}`, id, id, owner, store.NewDate(storetest.Epoch()), more))
 	}
 	item("ada", ada.ID, `,"leaving":true,"ttl":1000`)
 	item("crashed", grace.ID, `,"leaving":true`)
 	item("former", grace.ID, `,"leaving":true,"ttl":1000`)
-	w.clock.ms.Add(time.Hour.Milliseconds())
+	w.Clock.Millis.Add(time.Hour.Milliseconds())
 	var got []string
-	found := w.verify(0)
+	found := w.Differences(0)
 	for _, d := range found {
 		got = append(got, fmt.Sprintf("%s: %s instead of %s", d.Partition, d.Have, d.Want))
 	}
@@ -751,11 +718,11 @@ func TestVerifyAndRepairOfReleasedUsernames(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := map[string]string{"ada": ada.ID, "grace": grace.ID, "crashed": grace.ID + released, "former": grace.ID + released}
-	if diff := cmp.Diff(want, w.reservations()); diff != "" {
+	want := map[string]string{"ada": ada.ID, "grace": grace.ID, "crashed": grace.ID + storetest.Released, "former": grace.ID + storetest.Released}
+	if diff := cmp.Diff(want, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}
-	if found := w.verify(0); found != nil {
+	if found := w.Differences(0); found != nil {
 		t.Errorf("verify still finds %v", found)
 	}
 }

@@ -1,0 +1,461 @@
+// Package storetest gives tests a store on an embedded engine, and what they do with one.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/internal/enginetest"
+	"byline/internal/secrettest"
+	"byline/store"
+	"byline/store/cosmos"
+	"byline/store/emulator"
+)
+
+// World is a store on an embedded engine, with a wire that tests can watch and cut.
+type World struct {
+	*store.Store
+	T       testing.TB
+	Engine  *emulator.Engine
+	Account *cosmos.Account
+	Client  *azcosmos.Client // of the account
+	Wire    *Wire
+	Clock   *Clock
+}
+
+// New returns a World in memory.
+func New(t testing.TB) *World { return Open(t, "") }
+
+// NewWith is New with options of the store.
+func NewWith(t testing.TB, o store.Options) *World {
+	t.Helper()
+	w := New(t)
+	o.Clock, o.Instance, o.Logger = w.Clock.Now, "test", secrettest.Logger()
+	var err error
+	if w.Store, err = store.New(w.Account, o); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Open opens a store on the data in dir, or in memory.
+func Open(t testing.TB, dir string) *World { return OpenWith(t, dir, &Clock{}, Epoch) }
+
+// OpenWith is Open with a clock of the store and one of the engine.
+func OpenWith(t testing.TB, dir string, c *Clock, ofEngine func() time.Time) *World {
+	t.Helper()
+	engine, err := emulator.Open(dir, emulator.Options{Clock: ofEngine, Logger: secrettest.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &World{T: t, Engine: engine, Wire: &Wire{To: engine}, Clock: c}
+	t.Cleanup(w.Close)
+	w.Use(NewAccount(t, engine, w.Wire))
+	w.Store, err = store.New(w.Account, store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test", Logger: secrettest.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// NewAccount returns an account on an engine, through a transport.
+func NewAccount(t testing.TB, engine *emulator.Engine, transport policy.Transporter) *cosmos.Account {
+	t.Helper()
+	return enginetest.Account(t, engine, cosmos.Options{Transport: transport})
+}
+
+// Use makes the world use an account.
+func (w *World) Use(account *cosmos.Account) { w.Account, w.Client = account, account.Client() }
+
+// Close closes the engine.
+func (w *World) Close() {
+	if err := w.Engine.Close(); err != nil {
+		w.T.Error(err)
+	}
+}
+
+// Start runs the projections until the returned function is called.
+func (w *World) Start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.T.Error(err)
+		}
+	})
+	w.T.Cleanup(stop)
+	return stop
+}
+
+// AddUser creates a user.
+func (w *World) AddUser(name string) *store.User {
+	w.T.Helper()
+	u, err := w.CreateUser(w.T.Context(), store.NewUser{ID: store.UserID("test", name), Username: name})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return u
+}
+
+// AddPost creates a post.
+func (w *World) AddPost(u *store.User, title string) *store.Post {
+	w.T.Helper()
+	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.ID, Title: title, Content: "The content of " + title + "."})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return p
+}
+
+// AddComment creates a comment.
+func (w *World) AddComment(u *store.User, p *store.Post, content string) *store.Comment {
+	w.T.Helper()
+	c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: content})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return c
+}
+
+// AddLike likes a post.
+func (w *World) AddLike(u *store.User, p *store.Post) {
+	w.T.Helper()
+	if _, _, err := w.LikePost(w.T.Context(), u.ID, p.ID); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// WriteLate writes something into every list. It is safe in any goroutine.
+func (w *World) WriteLate(name string, author *store.User, p *store.Post) error {
+	ctx := context.Background()
+	u, err := w.CreateUser(ctx, store.NewUser{ID: store.UserID("test", name), Username: name})
+	if err != nil {
+		return err
+	}
+	if _, _, err := w.LikePost(ctx, u.ID, p.ID); err != nil {
+		return err
+	}
+	if _, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "late"}); err != nil {
+		return err
+	}
+	_, err = w.CreatePost(ctx, store.NewPost{AuthorID: author.ID, Title: "late", Content: "late"})
+	return err
+}
+
+// AllComments reads all comments of a post.
+func (w *World) AllComments(p *store.Post) []*store.Comment {
+	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*store.Comment], error) {
+		return w.Comments(ctx, p.ID, paging)
+	})
+}
+
+// AllLikes reads all likes of a post.
+func (w *World) AllLikes(p *store.Post) []*store.Like {
+	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*store.Like], error) {
+		return w.Likes(ctx, p.ID, paging)
+	})
+}
+
+// AllUserPosts reads all posts of a user.
+func (w *World) AllUserPosts(u *store.User) []*store.Post {
+	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*store.Post], error) {
+		return w.UserPosts(ctx, u.ID, paging)
+	})
+}
+
+// AllFeed reads the whole feed.
+func (w *World) AllFeed() []*store.Post { return All(w.T, 100, w.Feed) }
+
+// FeedTitles lists the titles in a partition of the feed, newest first.
+func (w *World) FeedTitles(name string) []string {
+	w.T.Helper()
+	c, err := w.Client.NewContainer("blog", "feed")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	var all []string
+	pager := c.NewQueryItemsPager("SELECT VALUE c.title FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC",
+		azcosmos.NewPartitionKeyString(name), nil)
+	for pager.More() {
+		r, err := pager.NextPage(w.T.Context())
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		for _, raw := range r.Items {
+			var title string
+			if err := json.Unmarshal(raw, &title); err != nil {
+				w.T.Fatal(err)
+			}
+			all = append(all, title)
+		}
+	}
+	return all
+}
+
+// FeedLength counts what is in the feed container, served or not.
+func (w *World) FeedLength() int {
+	w.T.Helper()
+	c, err := w.Client.NewContainer("blog", "feed")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	r, err := c.NewQueryItemsPager("SELECT VALUE COUNT(1) FROM c", azcosmos.NewPartitionKeyString("post"), nil).NextPage(w.T.Context())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	var n int
+	if err := json.Unmarshal(r.Items[0], &n); err != nil {
+		w.T.Fatal(err)
+	}
+	return n
+}
+
+// Released marks reservations that expire.
+const Released = ", released"
+
+// Reservations lists the names that are reserved, and for whom.
+func (w *World) Reservations() map[string]string {
+	w.T.Helper()
+	users, err := w.Client.NewContainer("blog", "users")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	all := map[string]string{}
+	pager := users.NewQueryItemsPager("SELECT c.id, c.ownerId, c.ttl FROM c WHERE c.type = 'username'", azcosmos.NewPartitionKey(), nil)
+	for pager.More() {
+		page, err := pager.NextPage(w.T.Context())
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		for _, raw := range page.Items {
+			var r struct {
+				ID, OwnerID string
+				TTL         int
+			}
+			if err := json.Unmarshal(raw, &r); err != nil {
+				w.T.Fatal(err)
+			}
+			if r.TTL > 0 {
+				r.OwnerID += Released
+			}
+			all[strings.TrimPrefix(r.ID, "username:")] = r.OwnerID
+		}
+	}
+	return all
+}
+
+// Checkpoints counts the feed ranges with a checkpoint.
+func (w *World) Checkpoints() int {
+	w.T.Helper()
+	leases, err := w.Client.NewContainer("blog", "leases")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	r, err := leases.NewQueryItemsPager("SELECT c.id FROM c WHERE c.continuation != ''", azcosmos.NewPartitionKey(), nil).NextPage(w.T.Context())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return len(r.Items)
+}
+
+// CaughtUp returns an error while the projections have changes to handle.
+func (w *World) CaughtUp() error {
+	status, err := w.Projections(w.T.Context())
+	if err != nil {
+		return err
+	}
+	if len(status) != 3 {
+		return fmt.Errorf("%d ranges", len(status))
+	}
+	for _, r := range status {
+		if r.Lag > 0 && r.Processor != "usernames" { // the sweep waits for the grace
+			return fmt.Errorf("%s is %d changes behind", r.Container, r.Lag)
+		}
+	}
+	return nil
+}
+
+// Rebuilt waits until nothing is left of a rebuild.
+func (w *World) Rebuilt() {
+	w.T.Helper()
+	Eventually(w.T, func() error {
+		status, err := w.Projections(w.T.Context())
+		if err != nil {
+			return err
+		}
+		for _, r := range status {
+			if r.Replay > 0 {
+				return fmt.Errorf("%s: %d to rebuild", r.Container, r.Replay)
+			}
+		}
+		return nil
+	})
+}
+
+// Differences returns what Verify reports.
+func (w *World) Differences(settle time.Duration) []store.Difference {
+	w.T.Helper()
+	var found []store.Difference
+	if err := w.Verify(w.T.Context(), settle, nil, func(d store.Difference) { found = append(found, d) }); err != nil {
+		w.T.Fatal(err)
+	}
+	return found
+}
+
+// Upsert writes an item behind the store's back.
+func (w *World) Upsert(container, partition, item string) {
+	w.T.Helper()
+	c, err := w.Client.NewContainer("blog", container)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if _, err := c.UpsertItem(w.T.Context(), azcosmos.NewPartitionKeyString(partition), []byte(item), nil); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Corrupt patches an item behind the store's back.
+func (w *World) Corrupt(container, partition, id, path string, value any) {
+	w.T.Helper()
+	c, err := w.Client.NewContainer("blog", container)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	var p azcosmos.PatchOperations
+	p.AppendSet(path, value)
+	if _, err := c.PatchItem(w.T.Context(), azcosmos.NewPartitionKeyString(partition), id, p, nil); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Remove deletes an item behind the store's back.
+func (w *World) Remove(container, partition, id string) {
+	w.T.Helper()
+	c, err := w.Client.NewContainer("blog", container)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if _, err := c.DeleteItem(w.T.Context(), azcosmos.NewPartitionKeyString(partition), id, nil); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Wire passes requests on to the engine.
+type Wire struct {
+	To     policy.Transporter
+	mu     sync.Mutex
+	before func(*http.Request) error // guarded by mu; its error is answered as 503
+	answer func(*http.Response)      // guarded by mu; sees what is answered
+}
+
+// Do implements policy.Transporter.
+func (w *Wire) Do(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	before, answer := w.before, w.answer
+	w.mu.Unlock()
+	if before != nil {
+		if err := before(r); err != nil {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable", Body: http.NoBody,
+				Header: http.Header{}, Request: r}, nil
+		}
+	}
+	resp, err := w.To.Do(r)
+	if answer != nil && err == nil {
+		answer(resp)
+	}
+	return resp, err
+}
+
+// After calls f with every response.
+func (w *Wire) After(f func(*http.Response)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = f
+}
+
+// Intercept calls f before every request; its error is answered as 503.
+func (w *Wire) Intercept(f func(*http.Request) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = f
+}
+
+// Clock ticks a millisecond whenever it is asked, so that no two items have the
+// same date, unless it is stopped.
+type Clock struct {
+	Millis  atomic.Int64
+	Stopped atomic.Bool
+}
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	ms := c.Millis.Load()
+	if !c.Stopped.Load() {
+		ms = c.Millis.Add(1)
+	}
+	return Epoch().Add(time.Duration(ms) * time.Millisecond)
+}
+
+// Epoch is the moment at which the stores of these tests begin, and at which the
+// clock of their engines stands still.
+func Epoch() time.Time { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC) }
+
+// Eventually waits until check returns nil, for at most a minute.
+func Eventually(t testing.TB, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// All reads a whole list in pages of n.
+func All[T any](t testing.TB, n int, page func(context.Context, store.Paging) (*store.Page[T], error)) []T {
+	t.Helper()
+	var items []T
+	p := store.Paging{First: n}
+	for {
+		got, err := page(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, got.Items...)
+		if !got.More {
+			return items
+		}
+		p.After = got.Cursor(len(got.Items) - 1)
+	}
+}
+
+// WantCode fails the test unless err has the code and the field.
+func WantCode(t testing.TB, err error, code store.Code, field string) {
+	t.Helper()
+	if store.CodeOf(err) != code {
+		t.Fatalf("got %v, want code %s", err, code)
+	}
+	if e, ok := err.(*store.Error); ok && e.Field != field {
+		t.Fatalf("got field %q, want %q: %v", e.Field, field, err)
+	}
+}
