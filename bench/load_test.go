@@ -38,7 +38,7 @@ func blogServer(t *testing.T) *httptest.Server {
 		t.Fatal(err)
 	}
 	content := seed.Article(1, 2, auth.DemoUserID)
-	if err := errors.Join(blog.Provision(t.Context()), blog.FillFeed(t.Context()), seed.Load(t.Context(), content, blog, nil)); err != nil {
+	if err := errors.Join(blog.Provision(t.Context()), blog.Views().FillFeed(t.Context()), seed.Load(t.Context(), content, blog, nil)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

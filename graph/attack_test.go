@@ -16,13 +16,13 @@ import (
 
 	"byline/internal/oidctest"
 	"byline/internal/secrettest"
-	"byline/store"
+	"byline/store/blog"
 )
 
 // fortress is a blog behind a real server and a real provider. ada and grace wrote what
 // is in it; mallory is signed in, too.
 type fortress struct {
-	*blog
+	*testBlog
 	t        *testing.T
 	server   *httptest.Server
 	provider *oidctest.Provider
@@ -32,8 +32,8 @@ type fortress struct {
 func newFortress(t *testing.T) *fortress {
 	p := oidctest.New(t)
 	f := &fortress{t: t, provider: p, mallory: p.Token(t, map[string]any{"sub": "mallory"})}
-	f.blog = smallBlog(t, Options{Verifier: verifierOf(t, p), Logger: secrettest.Logger()})
-	f.server = httptest.NewServer(f.blog)
+	f.testBlog = smallBlog(t, Options{Verifier: verifierOf(t, p), Logger: secrettest.Logger()})
+	f.server = httptest.NewServer(f.testBlog)
 	t.Cleanup(f.server.Close)
 	a := f.send(attack{token: f.mallory, query: `mutation { createUser(input: {username: "mallory"}) { user { id } } }`})
 	if a.code() != "" {
@@ -240,9 +240,9 @@ func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
 
 		"forged id: of nothing":                m(deletePost, id("bm9uc2Vuc2U"), "BAD_USER_INPUT"),
 		"forged id: an unknown post":           m(deletePost, id(postGlobalID("absent")), "NOT_FOUND"),
-		"forged id: a comment in another post": m(deleteComment, id(commentGlobalID(&store.Comment{PostID: f.postID(t, "notes"), ID: moths})), "NOT_FOUND"),
-		"forged id: a post as its own comment": m(deleteComment, id(commentGlobalID(&store.Comment{PostID: moths, ID: moths})), "NOT_FOUND"),
-		"forged id: a like as a comment":       m(deleteComment, id(commentGlobalID(&store.Comment{PostID: moths, ID: "like-" + subjectID("ada")})), "NOT_FOUND"),
+		"forged id: a comment in another post": m(deleteComment, id(commentGlobalID(&blog.Comment{PostID: f.postID(t, "notes"), ID: moths})), "NOT_FOUND"),
+		"forged id: a post as its own comment": m(deleteComment, id(commentGlobalID(&blog.Comment{PostID: moths, ID: moths})), "NOT_FOUND"),
+		"forged id: a like as a comment":       m(deleteComment, id(commentGlobalID(&blog.Comment{PostID: moths, ID: "like-" + subjectID("ada")})), "NOT_FOUND"),
 		"forged id: a comment as a post":       m(updatePost, id(postGlobalID(subjectID("ada"))), "NOT_FOUND"),
 		"forged id: the reservation of a name": m(node, id(userGlobalID("username:ada")), "BAD_USER_INPUT"),
 		"forged id: a path":                    m(node, id(postGlobalID("../users/"+subjectID("ada"))), "BAD_USER_INPUT"),
@@ -256,9 +256,9 @@ func TestAttacksOnWhatBelongsToOthers(t *testing.T) {
 		"foreign id: of another server":        m(deletePost, id("UG9zdDoxMjM="), "BAD_USER_INPUT"),
 	}
 	cursors := map[string]string{
-		"of a user's posts": cursorOf(t, f.blog, `{ user(id: "<user:ada>") { posts { edges { cursor } } } }`),
-		"of comments":       cursorOf(t, f.blog, `{ post(id: "<post:moths>") { comments { edges { cursor } } } }`),
-		"of likes":          cursorOf(t, f.blog, `{ post(id: "<post:moths>") { likes { edges { cursor } } } }`),
+		"of a user's posts": cursorOf(t, f.testBlog, `{ user(id: "<user:ada>") { posts { edges { cursor } } } }`),
+		"of comments":       cursorOf(t, f.testBlog, `{ post(id: "<post:moths>") { comments { edges { cursor } } } }`),
+		"of likes":          cursorOf(t, f.testBlog, `{ post(id: "<post:moths>") { likes { edges { cursor } } } }`),
 		"of nothing":        "bm9uc2Vuc2U",
 		"of SQL":            "' OR 1=1 --",
 	}

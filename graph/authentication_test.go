@@ -12,6 +12,7 @@ import (
 
 	"byline/graph/auth"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // verifierFunc answers for tokens as a test says.
@@ -25,7 +26,7 @@ func TestAuthorizationHeader(t *testing.T) {
 		case "good":
 			return auth.Viewer{Issuer: "i", Subject: "s"}, nil
 		case "outage":
-			return auth.Viewer{}, &store.Error{Code: store.Unavailable, Err: errors.New("secret.example is down")}
+			return auth.Viewer{}, &blog.Error{Code: blog.Unavailable, Err: errors.New("secret.example is down")}
 		default:
 			return auth.Viewer{}, errors.New("secret reason")
 		}

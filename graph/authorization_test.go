@@ -14,6 +14,7 @@ import (
 	"byline/graph/fields"
 	"byline/internal/oidctest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // A mutation without a rule is not served.
@@ -168,7 +169,7 @@ func TestModerator_UnknownItemIsNotFound(t *testing.T) {
 	token := p.Token(t, map[string]any{"roles": []string{"moderator"}})
 	for _, query := range []string{
 		`mutation { deletePost(input: {id: "` + postGlobalID("absent") + `"}) { deletedPostId } }`,
-		b.fill(`mutation { deleteComment(input: {id: "` + commentGlobalID(&store.Comment{PostID: b.postID(t, "moths"), ID: "absent"}) + `"}) { deletedCommentId } }`),
+		b.fill(`mutation { deleteComment(input: {id: "` + commentGlobalID(&blog.Comment{PostID: b.postID(t, "moths"), ID: "absent"}) + `"}) { deletedCommentId } }`),
 	} {
 		if a := post(t, b, token, query, nil); a.code() != "NOT_FOUND" {
 			t.Error(a.body)

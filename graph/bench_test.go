@@ -17,7 +17,7 @@ type accessPattern struct {
 }
 
 // accessPatterns makes a blog with as much in it as the patterns list, and the ten of them.
-func accessPatterns(t testing.TB) (*blog, []accessPattern) {
+func accessPatterns(t testing.TB) (*testBlog, []accessPattern) {
 	t.Helper()
 	blog := newBlog(t, Options{})
 	const users = 100
@@ -85,7 +85,7 @@ func BenchmarkAccessPattern(b *testing.B) {
 }
 
 // measure times the handler, and counts the RU of what it asked for.
-func measure(b *testing.B, blog *blog, p accessPattern) {
+func measure(b *testing.B, blog *testBlog, p accessPattern) {
 	b.ReportAllocs()
 	charge, n, cpu := 0.0, 0, cpuTime(b)
 	var requests [100]*http.Request

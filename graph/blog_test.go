@@ -23,13 +23,14 @@ import (
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
 // blog is the edge over a store over an embedded engine of its own, with a tap on
 // the wire of the request path.
-type blog struct {
+type testBlog struct {
 	http.Handler
 	store *store.Store
 	// projector is the same blog under a clock that does not move: what looks at the
@@ -161,7 +162,7 @@ func (w *wire) checkPartitions(t testing.TB) {
 }
 
 // newBlog makes an empty blog. Its clock ticks a second with each look at it.
-func newBlog(t testing.TB, o Options) *blog { return newBlogOf(t, o, store.Options{}, 0) }
+func newBlog(t testing.TB, o Options) *testBlog { return newBlogOf(t, o, store.Options{}, 0) }
 
 // byPriority sends requests to one transport, and those of low priority to another.
 type byPriority struct{ requests, background policy.Transporter }
@@ -174,7 +175,7 @@ func (b byPriority) Do(r *http.Request) (*http.Response, error) {
 }
 
 // newBlogOf is newBlog with some options of the store, and an item cache.
-func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *blog {
+func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testBlog {
 	t.Helper()
 	epoch := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	engine, err := emulator.Open("", emulator.Options{Clock: func() time.Time { return epoch }, Logger: secrettest.Logger()})
@@ -217,7 +218,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *blog 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &blog{Handler: h, store: s, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
+	b := &testBlog{Handler: h, store: s, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
 	// The first ReadMany of a client reads what a container is made of, and the first request of
 	// background work the account.
 	for _, warm := range []func() error{
@@ -234,12 +235,12 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *blog 
 }
 
 // key returns a new idempotency key, so that ids are the same each time.
-func (b *blog) key() string { return fmt.Sprint("row ", b.rows.Add(1)) }
+func (b *testBlog) key() string { return fmt.Sprint("row ", b.rows.Add(1)) }
 
-func subjectID(name string) string { return store.UserID(auth.DemoIssuer, name) }
+func subjectID(name string) string { return blog.UserID(auth.DemoIssuer, name) }
 
 // user signs a user up.
-func (b *blog) user(t testing.TB, name string) string {
+func (b *testBlog) user(t testing.TB, name string) string {
 	t.Helper()
 	u, err := b.store.CreateUser(t.Context(), store.NewUser{ID: subjectID(name), Username: name})
 	if err != nil {
@@ -250,7 +251,7 @@ func (b *blog) user(t testing.TB, name string) string {
 }
 
 // post publishes a post and names its global id "post:" and the title.
-func (b *blog) post(t testing.TB, author, title, content string) string {
+func (b *testBlog) post(t testing.TB, author, title, content string) string {
 	t.Helper()
 	p, err := b.store.CreatePost(t.Context(), store.NewPost{AuthorID: subjectID(author), Title: title, Content: content, Key: b.key()})
 	if err != nil {
@@ -261,7 +262,7 @@ func (b *blog) post(t testing.TB, author, title, content string) string {
 }
 
 // comment names the comment's global id "comment:" and the content.
-func (b *blog) comment(t testing.TB, author, postID, content string) {
+func (b *testBlog) comment(t testing.TB, author, postID, content string) {
 	t.Helper()
 	c, _, err := b.store.CreateComment(t.Context(), store.NewComment{AuthorID: subjectID(author), PostID: postID, Content: content, Key: b.key()})
 	if err != nil {
@@ -271,7 +272,7 @@ func (b *blog) comment(t testing.TB, author, postID, content string) {
 }
 
 // like names the like's global id "like:" and the user's name.
-func (b *blog) like(t testing.TB, user, postID string) {
+func (b *testBlog) like(t testing.TB, user, postID string) {
 	t.Helper()
 	l, _, err := b.store.LikePost(t.Context(), subjectID(user), postID)
 	if err != nil {
@@ -282,7 +283,7 @@ func (b *blog) like(t testing.TB, user, postID string) {
 
 // settle runs the projections until the counts of every post in the feed are those
 // of the post itself.
-func (b *blog) settle(t testing.TB) {
+func (b *testBlog) settle(t testing.TB) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -301,7 +302,7 @@ func (b *blog) settle(t testing.TB) {
 	b.wire.reset()
 }
 
-func (b *blog) settled(t testing.TB) bool {
+func (b *testBlog) settled(t testing.TB) bool {
 	t.Helper()
 	page, err := b.store.Feed(t.Context(), store.Paging{First: fields.MaxPage})
 	if err != nil {
@@ -316,7 +317,7 @@ func (b *blog) settled(t testing.TB) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(own.Items, func(o *store.Post) bool { return o.ID == p.ID })
+		i := slices.IndexFunc(own.Items, func(o *blog.Post) bool { return o.ID == p.ID })
 		if p.Revision != source.Revision || i < 0 || own.Items[i].Revision != source.Revision {
 			return false
 		}
@@ -325,7 +326,7 @@ func (b *blog) settled(t testing.TB) bool {
 }
 
 // smallBlog is a blog of two users with a user, four posts, three comments, three likes.
-func smallBlog(t testing.TB, o Options) *blog {
+func smallBlog(t testing.TB, o Options) *testBlog {
 	t.Helper()
 	b := newBlog(t, o)
 	for _, name := range []string{"ada", "grace"} {

@@ -11,6 +11,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/store"
+	"byline/store/blog"
 )
 
 const wholeFeed = `{ feed(first: 100) { edges { node { title } } } }` // predicted to cost 6.74 RU; of smallBlog it costs 2.38
@@ -52,7 +53,7 @@ func TestBudgets_MutationsOverBudgetAreLoggedAtStart(t *testing.T) {
 	}{
 		"one partition": {0, 0, nil},
 		"thirty-six":    {36, 0, nil},
-		"all there are": {store.MaxFeedPartitions, 0, []string{"deletePost", "updatePost"}},
+		"all there are": {blog.MaxFeedPartitions, 0, []string{"deletePost", "updatePost"}},
 		"a low budget":  {0, 34, []string{"deletePost", "updateUser"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // make an edit conflict, however they fall.
 func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 	const fans = 50
-	setup := func(t *testing.T) (b *blog, like func(i int)) {
+	setup := func(t *testing.T) (b *testBlog, like func(i int)) {
 		b = smallBlog(t, Options{})
 		for i := range fans {
 			b.user(t, fmt.Sprintf("fan%02d", i))
@@ -26,7 +26,7 @@ func TestUpdatePost_ConcurrentLikesDoNotConflict(t *testing.T) {
 			}
 		}
 	}
-	edit := func(t *testing.T, b *blog, version int) (after, likes int) {
+	edit := func(t *testing.T, b *testBlog, version int) (after, likes int) {
 		t.Helper()
 		a := post(t, b, "demo:ada", b.fill(`mutation($v: Int!) { updatePost(input: {id: "<post:notes>", title: "new", version: $v}) { post { version likeCount } } }`),
 			map[string]any{"v": version})

@@ -6,6 +6,7 @@ import (
 	"byline/graph/fields"
 	"byline/graph/model"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // pagingOf makes the arguments of a list the store's, which judges them. A null
@@ -24,7 +25,7 @@ func pagingOf(first *int32, after *string, order *store.Order) store.Paging {
 	return p
 }
 
-func postConnection(page *store.Page[*store.Post]) *model.PostConnection {
+func postConnection(page *store.Page[*blog.Post]) *model.PostConnection {
 	c := &model.PostConnection{Edges: make([]*model.PostEdge, len(page.Items)), PageInfo: pageInfo(page)}
 	for i, post := range page.Items {
 		c.Edges[i] = &model.PostEdge{Cursor: page.Cursor(i), Node: post}
@@ -32,7 +33,7 @@ func postConnection(page *store.Page[*store.Post]) *model.PostConnection {
 	return c
 }
 
-func commentConnection(page *store.Page[*store.Comment]) *model.CommentConnection {
+func commentConnection(page *store.Page[*blog.Comment]) *model.CommentConnection {
 	c := &model.CommentConnection{Edges: make([]*model.CommentEdge, len(page.Items)), PageInfo: pageInfo(page)}
 	for i, comment := range page.Items {
 		c.Edges[i] = &model.CommentEdge{Cursor: page.Cursor(i), Node: comment}
@@ -40,7 +41,7 @@ func commentConnection(page *store.Page[*store.Comment]) *model.CommentConnectio
 	return c
 }
 
-func likeConnection(page *store.Page[*store.Like]) *model.LikeConnection {
+func likeConnection(page *store.Page[*blog.Like]) *model.LikeConnection {
 	c := &model.LikeConnection{Edges: make([]*model.LikeEdge, len(page.Items)), PageInfo: pageInfo(page)}
 	for i, like := range page.Items {
 		c.Edges[i] = &model.LikeEdge{Cursor: page.Cursor(i), Node: like}
@@ -67,38 +68,38 @@ type pageKey struct {
 	paging store.Paging
 }
 
-func (r *Resolver) commentPage(ctx context.Context, postID string, p store.Paging) (*store.Page[*store.Comment], error) {
+func (r *Resolver) commentPage(ctx context.Context, postID string, p store.Paging) (*store.Page[*blog.Comment], error) {
 	l := loadersOf(ctx)
-	return l.commentPages.do(pageKey{postID, p}, func() (*store.Page[*store.Comment], error) {
+	return l.commentPages.do(pageKey{postID, p}, func() (*store.Page[*blog.Comment], error) {
 		announce := l.users.expect()
-		return readPage(func() (*store.Page[*store.Comment], error) { return r.store.Comments(ctx, postID, p) }, func(comments []*store.Comment) {
-			announce(func() []string { return keysOf(comments, func(c *store.Comment) string { return c.AuthorID }) })
+		return readPage(func() (*store.Page[*blog.Comment], error) { return r.store.Comments(ctx, postID, p) }, func(comments []*blog.Comment) {
+			announce(func() []string { return keysOf(comments, func(c *blog.Comment) string { return c.AuthorID }) })
 		})
 	})
 }
 
-func (r *Resolver) likePage(ctx context.Context, postID string, p store.Paging) (*store.Page[*store.Like], error) {
+func (r *Resolver) likePage(ctx context.Context, postID string, p store.Paging) (*store.Page[*blog.Like], error) {
 	l := loadersOf(ctx)
-	return l.likePages.do(pageKey{postID, p}, func() (*store.Page[*store.Like], error) {
+	return l.likePages.do(pageKey{postID, p}, func() (*store.Page[*blog.Like], error) {
 		announce := l.users.expect()
-		return readPage(func() (*store.Page[*store.Like], error) { return r.store.Likes(ctx, postID, p) }, func(likes []*store.Like) {
-			announce(func() []string { return keysOf(likes, func(l *store.Like) string { return l.UserID }) })
+		return readPage(func() (*store.Page[*blog.Like], error) { return r.store.Likes(ctx, postID, p) }, func(likes []*blog.Like) {
+			announce(func() []string { return keysOf(likes, func(l *blog.Like) string { return l.UserID }) })
 		})
 	})
 }
 
-func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*store.Post], error) {
+func (r *Resolver) userPostPage(ctx context.Context, userID string, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
-	return l.postPages.do(pageKey{userID, p}, func() (*store.Page[*store.Post], error) {
-		return readPage(func() (*store.Page[*store.Post], error) { return r.store.UserPosts(ctx, userID, p) }, l.expectPosts())
+	return l.postPages.do(pageKey{userID, p}, func() (*store.Page[*blog.Post], error) {
+		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.UserPosts(ctx, userID, p) }, l.expectPosts())
 	})
 }
 
 // feedPage is a page of the feed, which has no parent.
-func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*store.Post], error) {
+func (r *Resolver) feedPage(ctx context.Context, p store.Paging) (*store.Page[*blog.Post], error) {
 	l := loadersOf(ctx)
-	return l.postPages.do(pageKey{"", p}, func() (*store.Page[*store.Post], error) {
-		return readPage(func() (*store.Page[*store.Post], error) { return r.store.Feed(ctx, p) }, l.expectPosts())
+	return l.postPages.do(pageKey{"", p}, func() (*store.Page[*blog.Post], error) {
+		return readPage(func() (*store.Page[*blog.Post], error) { return r.store.Feed(ctx, p) }, l.expectPosts())
 	})
 }
 
@@ -116,13 +117,13 @@ func readPage[T any](read func() (*store.Page[T], error), announce func(items []
 
 // expectPosts says that posts in short form are being read, and returns what announces what
 // they may be asked for and lack.
-func (l *loaders) expectPosts() func([]*store.Post) {
+func (l *loaders) expectPosts() func([]*blog.Post) {
 	users, liked, whole := l.users.expect(), l.liked.expect(), l.posts.expect()
-	return func(posts []*store.Post) {
-		users(func() []string { return keysOf(posts, func(p *store.Post) string { return p.AuthorID }) })
-		liked(func() []string { return keysOf(posts, func(p *store.Post) string { return p.ID }) })
+	return func(posts []*blog.Post) {
+		users(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.AuthorID }) })
+		liked(func() []string { return keysOf(posts, func(p *blog.Post) string { return p.ID }) })
 		whole(func() []string {
-			return keysOf(posts, func(p *store.Post) string {
+			return keysOf(posts, func(p *blog.Post) string {
 				if !p.Truncated {
 					return "" // has its whole content
 				}

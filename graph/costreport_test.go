@@ -20,6 +20,7 @@ import (
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/projection"
 )
 
 // toldCost is extensions.cost, as a client reads it.
@@ -142,7 +143,7 @@ func TestCost_AddsUpWithItemCache(t *testing.T) {
 		b.fill(`{ node(id: "<comment:How many wheels?>") { ... on Comment { content post { title } } } userByUsername(username: "ada") { createdAt } }`),
 	}
 	ofRequests := func() float64 {
-		return metricOf(t, b.metrics, "byline_cosmos_request_units_total", store.ProjectPosts, store.ProjectUsers, store.ProjectUsernames, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata)
+		return metricOf(t, b.metrics, "byline_cosmos_request_units_total", projection.ProjectPosts, projection.ProjectUsers, projection.ProjectUsernames, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata)
 	}
 	var mu sync.Mutex
 	charged := 0.0
@@ -261,7 +262,7 @@ func TestCostIsReportedOnRequest(t *testing.T) {
 	const query = `query Feed { feed { edges { node { title } } } }`
 	for _, tt := range []struct {
 		where   string
-		b       *blog
+		b       *testBlog
 		detail  string
 		status  int
 		told    bool

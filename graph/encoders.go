@@ -14,6 +14,7 @@ import (
 	"byline/graph/model"
 	"byline/graph/names"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // encoder appends a value as JSON, byte for byte as the executor does.
@@ -182,57 +183,57 @@ var userFields = encoders[*names.User]{
 	"id":        idField(func(u *names.User) globalid.ID { return idOfUser(u.ID) }),
 	"username":  nameField(func(u *names.User) byline { return byline{u.ID, u.User.Username} }),
 	"createdAt": textField(func(u *names.User) string { return string(u.CreatedAt) }),
-	"posts": listField("Post", postFields, func(ctx context.Context, r *Resolver, u *names.User, p store.Paging) (*store.Page[*store.Post], error) {
+	"posts": listField("Post", postFields, func(ctx context.Context, r *Resolver, u *names.User, p store.Paging) (*store.Page[*blog.Post], error) {
 		return r.userPostPage(ctx, u.ID, p)
 	}),
 }
 
-var postFields = encoders[*store.Post]{
-	"id":      idField(func(p *store.Post) globalid.ID { return idOfPost(p.ID) }),
-	"title":   textField(func(p *store.Post) string { return p.Title }),
-	"excerpt": textField((*store.Post).Excerpt),
-	"content": func(c *compiler, _ graphql.CollectedField) encoder[*store.Post] {
+var postFields = encoders[*blog.Post]{
+	"id":      idField(func(p *blog.Post) globalid.ID { return idOfPost(p.ID) }),
+	"title":   textField(func(p *blog.Post) string { return p.Title }),
+	"excerpt": textField((*blog.Post).Excerpt),
+	"content": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
 		c.object.partial = true
-		return func(dst []byte, a *gathered, p *store.Post) []byte {
+		return func(dst []byte, a *gathered, p *blog.Post) []byte {
 			a.gap = a.gap || p.Truncated
 			return appendText(dst, p.Content)
 		}
 	},
-	"author":       userField(func(p *store.Post) byline { return byline{p.AuthorID, p.AuthorUsername} }),
-	"commentCount": numberField(func(p *store.Post) int32 { return p.CommentCount }),
-	"likeCount":    numberField(func(p *store.Post) int32 { return p.LikeCount }),
-	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*store.Post] {
+	"author":       userField(func(p *blog.Post) byline { return byline{p.AuthorID, p.AuthorUsername} }),
+	"commentCount": numberField(func(p *blog.Post) int32 { return p.CommentCount }),
+	"likeCount":    numberField(func(p *blog.Post) int32 { return p.LikeCount }),
+	"viewerHasLiked": func(c *compiler, _ graphql.CollectedField) encoder[*blog.Post] {
 		c.object.liked = strings.Join(c.path, ".")
-		return func(dst []byte, a *gathered, p *store.Post) []byte {
+		return func(dst []byte, a *gathered, p *blog.Post) []byte {
 			if a.liked == nil {
 				return append(dst, "null"...)
 			}
 			return strconv.AppendBool(dst, a.liked[p.ID])
 		}
 	},
-	"createdAt": textField(func(p *store.Post) string { return string(p.CreatedAt) }),
-	"updatedAt": textOrNull(func(p *store.Post) *store.Date { return p.UpdatedAt }),
-	"version":   numberField(func(p *store.Post) int32 { return p.Version }),
-	"comments": listField("Comment", commentFields, func(ctx context.Context, r *Resolver, post *store.Post, p store.Paging) (*store.Page[*store.Comment], error) {
+	"createdAt": textField(func(p *blog.Post) string { return string(p.CreatedAt) }),
+	"updatedAt": textOrNull(func(p *blog.Post) *blog.Date { return p.UpdatedAt }),
+	"version":   numberField(func(p *blog.Post) int32 { return p.Version }),
+	"comments": listField("Comment", commentFields, func(ctx context.Context, r *Resolver, post *blog.Post, p store.Paging) (*store.Page[*blog.Comment], error) {
 		return r.commentPage(ctx, post.ID, p)
 	}),
-	"likes": listField("Like", likeFields, func(ctx context.Context, r *Resolver, post *store.Post, p store.Paging) (*store.Page[*store.Like], error) {
+	"likes": listField("Like", likeFields, func(ctx context.Context, r *Resolver, post *blog.Post, p store.Paging) (*store.Page[*blog.Like], error) {
 		return r.likePage(ctx, post.ID, p)
 	}),
 }
 
-var commentFields = encoders[*store.Comment]{
+var commentFields = encoders[*blog.Comment]{
 	"id":        idField(idOfComment),
-	"author":    userField(func(c *store.Comment) byline { return byline{c.AuthorID, c.AuthorUsername} }),
-	"content":   textField(func(c *store.Comment) string { return c.Content }),
-	"createdAt": textField(func(c *store.Comment) string { return string(c.CreatedAt) }),
-	"updatedAt": textOrNull(func(c *store.Comment) *store.Date { return c.UpdatedAt }),
+	"author":    userField(func(c *blog.Comment) byline { return byline{c.AuthorID, c.AuthorUsername} }),
+	"content":   textField(func(c *blog.Comment) string { return c.Content }),
+	"createdAt": textField(func(c *blog.Comment) string { return string(c.CreatedAt) }),
+	"updatedAt": textOrNull(func(c *blog.Comment) *blog.Date { return c.UpdatedAt }),
 }
 
-var likeFields = encoders[*store.Like]{
+var likeFields = encoders[*blog.Like]{
 	"id":        idField(idOfLike),
-	"user":      userField(func(l *store.Like) byline { return byline{l.UserID, l.Username} }),
-	"createdAt": textField(func(l *store.Like) string { return string(l.CreatedAt) }),
+	"user":      userField(func(l *blog.Like) byline { return byline{l.UserID, l.Username} }),
+	"createdAt": textField(func(l *blog.Like) string { return string(l.CreatedAt) }),
 }
 
 // listField is a field that is a page of a list, which the plan reads beforehand.
@@ -315,15 +316,15 @@ var rootTypes = map[string]map[string]func(*compiler, ast.SelectionSet) encoder[
 		"Like":    object("Like", likeFields),
 	},
 	"CreateCommentPayload": {"CreateCommentPayload": object("CreateCommentPayload", encoders[*model.CreateCommentPayload]{
-		"comment": objectField("Comment", commentFields, func(p *model.CreateCommentPayload) *store.Comment { return p.Comment }),
-		"post":    objectField("Post", postFields, func(p *model.CreateCommentPayload) *store.Post { return p.Post }),
+		"comment": objectField("Comment", commentFields, func(p *model.CreateCommentPayload) *blog.Comment { return p.Comment }),
+		"post":    objectField("Post", postFields, func(p *model.CreateCommentPayload) *blog.Post { return p.Post }),
 	})},
 	"LikePostPayload": {"LikePostPayload": object("LikePostPayload", encoders[*model.LikePostPayload]{
-		"like": objectField("Like", likeFields, func(p *model.LikePostPayload) *store.Like { return p.Like }),
-		"post": objectField("Post", postFields, func(p *model.LikePostPayload) *store.Post { return p.Post }),
+		"like": objectField("Like", likeFields, func(p *model.LikePostPayload) *blog.Like { return p.Like }),
+		"post": objectField("Post", postFields, func(p *model.LikePostPayload) *blog.Post { return p.Post }),
 	})},
 	"UnlikePostPayload": {"UnlikePostPayload": object("UnlikePostPayload", encoders[*model.UnlikePostPayload]{
-		"post": objectField("Post", postFields, func(p *model.UnlikePostPayload) *store.Post { return p.Post }),
+		"post": objectField("Post", postFields, func(p *model.UnlikePostPayload) *blog.Post { return p.Post }),
 	})},
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
-	"byline/store"
+	"byline/store/blog"
 )
 
 // statusOf is the HTTP status of a request that was refused with the code before
@@ -78,27 +78,27 @@ func classify(err error) failure {
 		}
 		return f
 	}
-	e := &store.Error{Code: store.Internal}
+	e := &blog.Error{Code: blog.Internal}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		e.Code = store.Canceled // unless it is a store.Error
+		e.Code = blog.Canceled // unless it is a store.Error
 	}
 	errors.As(err, &e)
 	f := failure{op: e.Op, field: e.Field, message: e.Message}
 	switch e.Code {
-	case store.Invalid:
+	case blog.Invalid:
 		f.code = refusal.BadUserInput
-	case store.Forbidden:
+	case blog.Forbidden:
 		f.code = refusal.Forbidden
-	case store.NotFound:
+	case blog.NotFound:
 		f.code = refusal.NotFound
-	case store.Conflict:
+	case blog.Conflict:
 		f.code, f.message = refusal.Conflict, cmp.Or(e.Message, messageConflict)
-	case store.Throttled:
+	case blog.Throttled:
 		f.code, f.field, f.message, f.retryAfter = refusal.Throttled, "", messageThrottled, e.RetryAfter
 		if f.retryAfter <= 0 {
 			f.retryAfter = refusal.DefaultRetryAfter
 		}
-	case store.Unavailable, store.Canceled:
+	case blog.Unavailable, blog.Canceled:
 		f.code, f.field, f.message = refusal.Unavailable, "", messageUnavailable
 	default:
 		f.code, f.field, f.message = refusal.Internal, "", messageInternal

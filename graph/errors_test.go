@@ -13,7 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"byline/graph/refusal"
-	"byline/store"
+	"byline/store/blog"
 )
 
 var errCosmos = errors.New("POST https://secret.documents.azure.com: 500 SELECT * FROM c")
@@ -26,40 +26,40 @@ func TestPresent(t *testing.T) {
 		level   string // of the operator's line
 	}{
 		"bad input": {
-			&store.Error{Code: store.Invalid, Op: "create post", Field: "title", Message: "too long", Err: errCosmos}, "too long",
+			&blog.Error{Code: blog.Invalid, Op: "create post", Field: "title", Message: "too long", Err: errCosmos}, "too long",
 			map[string]any{"code": "BAD_USER_INPUT", "field": "title"}, "DEBUG"},
 		"another user's": {
-			&store.Error{Code: store.Forbidden, Message: "not yours"}, "not yours", map[string]any{"code": "FORBIDDEN"}, "DEBUG"},
+			&blog.Error{Code: blog.Forbidden, Message: "not yours"}, "not yours", map[string]any{"code": "FORBIDDEN"}, "DEBUG"},
 		"a missing target": {
-			&store.Error{Code: store.NotFound, Message: "no such post"}, "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
+			&blog.Error{Code: blog.NotFound, Message: "no such post"}, "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"a taken name": {
-			&store.Error{Code: store.Conflict, Field: "username", Message: "taken"}, "taken",
+			&blog.Error{Code: blog.Conflict, Field: "username", Message: "taken"}, "taken",
 			map[string]any{"code": "CONFLICT", "field": "username"}, "DEBUG"},
-		"a conflict that the store has no words for": {&store.Error{Code: store.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
+		"a conflict that the store has no words for": {&blog.Error{Code: blog.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
 		"out of request units": {
-			&store.Error{Code: store.Throttled, Op: "list feed", Message: "hidden", RetryAfter: 1500 * time.Millisecond, Err: errCosmos}, messageThrottled,
+			&blog.Error{Code: blog.Throttled, Op: "list feed", Message: "hidden", RetryAfter: 1500 * time.Millisecond, Err: errCosmos}, messageThrottled,
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1500)}, "WARN"},
 		"out of request units, who knows how long": {
-			&store.Error{Code: store.Throttled}, messageThrottled, map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
+			&blog.Error{Code: blog.Throttled}, messageThrottled, map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
 		"Cosmos DB is away": {
-			&store.Error{Code: store.Unavailable, Op: "read post", Message: "hidden", Field: "hidden", Err: errCosmos}, messageUnavailable,
+			&blog.Error{Code: blog.Unavailable, Op: "read post", Message: "hidden", Field: "hidden", Err: errCosmos}, messageUnavailable,
 			map[string]any{"code": "UNAVAILABLE"}, "WARN"},
 		"the context ended": {
-			&store.Error{Code: store.Canceled, Err: context.DeadlineExceeded}, messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
+			&blog.Error{Code: blog.Canceled, Err: context.DeadlineExceeded}, messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
 		"a deadline that the store knows nothing of": {
 			fmt.Errorf("wait: %w", context.DeadlineExceeded), messageUnavailable, map[string]any{"code": "UNAVAILABLE"}, "WARN"},
 		"a deadline that the store has a better word for": {
-			&store.Error{Code: store.Throttled, Err: context.DeadlineExceeded}, messageThrottled,
+			&blog.Error{Code: blog.Throttled, Err: context.DeadlineExceeded}, messageThrottled,
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1000)}, "WARN"},
 		"a bug": {
-			&store.Error{Code: store.Internal, Op: "read post", Message: "hidden", Err: errCosmos}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+			&blog.Error{Code: blog.Internal, Op: "read post", Message: "hidden", Err: errCosmos}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"a code of the future": {
-			&store.Error{Code: "NEW", Message: "hidden"}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
+			&blog.Error{Code: "NEW", Message: "hidden"}, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"anything foreign": {errCosmos, messageInternal, map[string]any{"code": "INTERNAL"}, "ERROR"},
 		"a store error that was wrapped": {
-			fmt.Errorf("resolve: %w", &store.Error{Code: store.NotFound, Message: "no such post"}), "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
+			fmt.Errorf("resolve: %w", &blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post", map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"a store error on a path": {
-			gqlerror.WrapPath(ast.Path{ast.PathName("post")}, &store.Error{Code: store.NotFound, Message: "no such post"}), "no such post",
+			gqlerror.WrapPath(ast.Path{ast.PathName("post")}, &blog.Error{Code: blog.NotFound, Message: "no such post"}), "no such post",
 			map[string]any{"code": "NOT_FOUND"}, "DEBUG"},
 		"anonymous": {
 			&refusal.Error{Code: refusal.Unauthenticated, Message: "sign in", Err: errCosmos}, "sign in", map[string]any{"code": "UNAUTHENTICATED"}, "DEBUG"},
@@ -105,9 +105,9 @@ func TestLog_OneLinePerKindOfFailure(t *testing.T) {
 	p := presenter{log: textLogger(&log)}
 	ctx := withRequest(t.Context(), &request{id: "r1"})
 	for range 100 {
-		p.present(ctx, &store.Error{Code: store.Unavailable, Op: "read users", Err: errCosmos})
+		p.present(ctx, &blog.Error{Code: blog.Unavailable, Op: "read users", Err: errCosmos})
 	}
-	p.present(ctx, &store.Error{Code: store.Unavailable, Op: "read posts", Err: errCosmos})
+	p.present(ctx, &blog.Error{Code: blog.Unavailable, Op: "read posts", Err: errCosmos})
 	if n := strings.Count(log.String(), "\n"); n != 2 {
 		t.Errorf("%d lines:\n%s", n, log.String())
 	}
@@ -120,7 +120,7 @@ func TestLog_FailuresOfCanceledRequestsAreDebug(t *testing.T) {
 	var log strings.Builder
 	ctx, cancel := context.WithCancel(withRequest(t.Context(), &request{id: "r1"}))
 	cancel()
-	presenter{log: textLogger(&log)}.present(ctx, &store.Error{Code: store.Canceled, Err: context.Canceled})
+	presenter{log: textLogger(&log)}.present(ctx, &blog.Error{Code: blog.Canceled, Err: context.Canceled})
 	if !strings.Contains(log.String(), "level=DEBUG") {
 		t.Error(log.String())
 	}
@@ -144,7 +144,7 @@ func TestPanic_IsInternalErrorWithStackInLog(t *testing.T) {
 		"in a resolver":              `{ post(id: "` + somePost + `") { title } }`,
 		"in a page":                  `{ post(id: "` + somePost + `") { comments { edges { cursor } } } }`,
 		"in a loader":                `{ nodes(ids: ["` + somePost + `"]) { id } }`,
-		"in a point read among many": `{ nodes(ids: ["` + commentGlobalID(&store.Comment{PostID: "p1", ID: "c1"}) + `"]) { id } }`,
+		"in a point read among many": `{ nodes(ids: ["` + commentGlobalID(&blog.Comment{PostID: "p1", ID: "c1"}) + `"]) { id } }`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			log.Reset()

@@ -188,7 +188,7 @@ func goldens(t *testing.T) []golden {
 	return all
 }
 
-func (g golden) request(t *testing.T, b *blog) *http.Request {
+func (g golden) request(t *testing.T, b *testBlog) *http.Request {
 	t.Helper()
 	body := map[string]any{}
 	for line := range strings.Lines(g.query) {

@@ -15,6 +15,7 @@ import (
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -153,7 +154,7 @@ func (t httpTransport) execute(r *http.Request, exec graphql.GraphExecutor, in r
 	all := dispatch(ctx, exec, op, leave)
 	response := all.next(all.ctx)
 	if response == nil { // the executor does not begin once the context has ended
-		return nil, &store.Error{Code: store.Canceled, Op: "execute", Err: context.Cause(ctx)}
+		return nil, &blog.Error{Code: blog.Canceled, Op: "execute", Err: context.Cause(ctx)}
 	}
 	return response, nil
 }

@@ -299,7 +299,7 @@ func TestEmptyObject_WhereNoInputIsExpected(t *testing.T) {
 	}
 }
 
-func cursorOf(t *testing.T, b *blog, query string) string {
+func cursorOf(t *testing.T, b *testBlog, query string) string {
 	t.Helper()
 	a := post(t, b, "", b.fill(query), nil)
 	_, cursor, _ := strings.Cut(a.body, `"cursor":"`)

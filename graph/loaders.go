@@ -11,6 +11,7 @@ import (
 
 	"byline/graph/names"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // itemKey names an item in the partition of a post.
@@ -18,16 +19,16 @@ type itemKey struct{ post, id string }
 
 // loaders batch and remember the reads of one response.
 type loaders struct {
-	users    *loader[string, *store.User]
-	posts    *loader[string, *store.Post] // whole posts
-	comments *loader[itemKey, *store.Comment]
-	likes    *loader[itemKey, *store.Like]
+	users    *loader[string, *blog.User]
+	posts    *loader[string, *blog.Post] // whole posts
+	comments *loader[itemKey, *blog.Comment]
+	likes    *loader[itemKey, *blog.Like]
 	liked    *loader[string, bool] // by post: whether the viewer likes it
 
-	byUsername   memo[string, *store.User]
-	commentPages memo[pageKey, *store.Page[*store.Comment]]
-	likePages    memo[pageKey, *store.Page[*store.Like]]
-	postPages    memo[pageKey, *store.Page[*store.Post]]
+	byUsername   memo[string, *blog.User]
+	commentPages memo[pageKey, *store.Page[*blog.Comment]]
+	likePages    memo[pageKey, *store.Page[*blog.Like]]
+	postPages    memo[pageKey, *store.Page[*blog.Post]]
 }
 
 // newLoaders makes the loaders of the response that ctx is about. Their batches
@@ -36,10 +37,10 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 	return &loaders{
 		users: newLoader(ctx, traced(t, "load users", s.Users)),
 		posts: newLoader(ctx, traced(t, "load posts", s.Posts)),
-		comments: newLoader(ctx, traced(t, "load comments", oneByOne(func(ctx context.Context, k itemKey) (*store.Comment, error) {
+		comments: newLoader(ctx, traced(t, "load comments", oneByOne(func(ctx context.Context, k itemKey) (*blog.Comment, error) {
 			return s.Comment(ctx, k.post, k.id)
 		}))),
-		likes: newLoader(ctx, traced(t, "load likes", oneByOne(func(ctx context.Context, k itemKey) (*store.Like, error) {
+		likes: newLoader(ctx, traced(t, "load likes", oneByOne(func(ctx context.Context, k itemKey) (*blog.Like, error) {
 			return s.Like(ctx, k.post, k.id)
 		}))),
 		liked: newLoader(ctx, traced(t, "load liked", func(ctx context.Context, posts []string) ([]bool, error) {
@@ -89,14 +90,14 @@ func (f responseLoaders) InterceptResponse(ctx context.Context, next graphql.Res
 
 // withNames returns a context in which the response shows one name for each user.
 func (f responseLoaders) withNames(ctx context.Context) context.Context {
-	return names.With(ctx, names.New(f.store.Renamed(requestFrom(ctx).session), func(ids []string) ([]*store.User, error) {
+	return names.With(ctx, names.New(f.store.Renamed(requestFrom(ctx).session), func(ids []string) ([]*blog.User, error) {
 		return loadersOf(ctx).users.loadMany(ctx, ids)
 	}))
 }
 
 // shownUser makes a user that was read one that the response of ctx shows.
-func shownUser(ctx context.Context) func(*store.User, error) (*names.User, error) {
-	return func(u *store.User, err error) (*names.User, error) {
+func shownUser(ctx context.Context) func(*blog.User, error) (*names.User, error) {
+	return func(u *blog.User, err error) (*names.User, error) {
 		if u == nil || err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/names"
 	"byline/graph/refusal"
-	"byline/store"
+	"byline/store/blog"
 )
 
 // node reads the object behind an id: one point read, or the page that answers for
@@ -27,9 +27,9 @@ func (r *Resolver) node(ctx context.Context, id globalid.ID) (globalid.Node, err
 	case globalid.Post:
 		return nodeOrNil(r.post(ctx, id.Key))
 	case globalid.Comment:
-		return nodeOrNil(l.comments.readOne(key, func() (*store.Comment, error) { return r.store.Comment(ctx, id.Parent, id.Key) }))
+		return nodeOrNil(l.comments.readOne(key, func() (*blog.Comment, error) { return r.store.Comment(ctx, id.Parent, id.Key) }))
 	default:
-		return nodeOrNil(l.likes.readOne(key, func() (*store.Like, error) { return r.store.Like(ctx, id.Parent, id.Key) }))
+		return nodeOrNil(l.likes.readOne(key, func() (*blog.Like, error) { return r.store.Like(ctx, id.Parent, id.Key) }))
 	}
 }
 
@@ -86,7 +86,7 @@ func loadNodes[K comparable, T any](ctx context.Context, l *loader[K, *T], kind 
 	}
 	for i, v := range values {
 		nodes[at[i]], _ = nodeOrNil(v, nil)
-		if u, ok := nodes[at[i]].(*store.User); ok {
+		if u, ok := nodes[at[i]].(*blog.User); ok {
 			nodes[at[i]] = names.From(ctx).User(*u)
 		}
 	}
@@ -105,11 +105,11 @@ func idOfUser(id string) globalid.ID { return globalid.ID{Kind: globalid.User, K
 
 func idOfPost(id string) globalid.ID { return globalid.ID{Kind: globalid.Post, Key: id} }
 
-func idOfComment(c *store.Comment) globalid.ID {
+func idOfComment(c *blog.Comment) globalid.ID {
 	return globalid.ID{Kind: globalid.Comment, Parent: c.PostID, Key: c.ID}
 }
 
-func idOfLike(l *store.Like) globalid.ID {
+func idOfLike(l *blog.Like) globalid.ID {
 	return globalid.ID{Kind: globalid.Like, Parent: l.PostID, Key: l.UserID}
 }
 
@@ -117,9 +117,9 @@ func userGlobalID(id string) string { return idOfUser(id).String() }
 
 func postGlobalID(id string) string { return idOfPost(id).String() }
 
-func commentGlobalID(c *store.Comment) string { return idOfComment(c).String() }
+func commentGlobalID(c *blog.Comment) string { return idOfComment(c).String() }
 
-func likeGlobalID(l *store.Like) string { return idOfLike(l).String() }
+func likeGlobalID(l *blog.Like) string { return idOfLike(l).String() }
 
 // parseID reads a global id that was given as the named argument or input field.
 func parseID(field, text string) (globalid.ID, error) {

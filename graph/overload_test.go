@@ -19,7 +19,7 @@ import (
 )
 
 // stall holds up what goes over the wire to Cosmos DB until release is called.
-func stall(t testing.TB, b *blog) (release func()) {
+func stall(t testing.TB, b *testBlog) (release func()) {
 	t.Helper()
 	stalled := make(chan struct{})
 	release = sync.OnceFunc(func() { close(stalled) })

@@ -98,7 +98,7 @@ func (c connection) ids() []string {
 }
 
 // page asks for a page and finds it in the answer under the given fields.
-func page(t *testing.T, b *blog, query string, under []string) connection {
+func page(t *testing.T, b *testBlog, query string, under []string) connection {
 	t.Helper()
 	for _, f := range []struct{ name, on string }{{"P", "PostConnection"}, {"C", "CommentConnection"}, {"L", "LikeConnection"}} {
 		if strings.Contains(query, "..."+f.name+" ") {

@@ -8,6 +8,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/store"
+	"byline/store/blog"
 )
 
 // A post or user of which only the id and one list are wanted, as in
@@ -22,46 +23,46 @@ import (
 
 // post reads a post, or makes a reference to it if that is all the current field
 // needs. It returns nil for an unknown post.
-func (r *Resolver) post(ctx context.Context, id string) (*store.Post, error) {
+func (r *Resolver) post(ctx context.Context, id string) (*blog.Post, error) {
 	if list := soleList(ctx, "Post"); list != nil {
 		p, err := pagingOfField(ctx, list)
 		var found int
 		switch {
 		case err != nil: // for the list's resolver to report, at its path
 		case list.Name == "comments":
-			var page *store.Page[*store.Comment]
+			var page *store.Page[*blog.Comment]
 			if page, err = r.commentPage(ctx, id, p); err == nil {
 				found = len(page.Items)
 			}
 		case list.Name == "likes":
-			var page *store.Page[*store.Like]
+			var page *store.Page[*blog.Like]
 			if page, err = r.likePage(ctx, id, p); err == nil {
 				found = len(page.Items)
 			}
 		}
 		if err != nil || found > 0 {
-			return &store.Post{ID: id}, nil
+			return &blog.Post{ID: id}, nil
 		}
 	}
-	return loadersOf(ctx).posts.readOne(id, func() (*store.Post, error) { return r.store.Post(ctx, id) })
+	return loadersOf(ctx).posts.readOne(id, func() (*blog.Post, error) { return r.store.Post(ctx, id) })
 }
 
 // user is post for users.
-func (r *Resolver) user(ctx context.Context, id string) (*store.User, error) {
+func (r *Resolver) user(ctx context.Context, id string) (*blog.User, error) {
 	if list := soleList(ctx, "User"); list != nil {
 		p, err := pagingOfField(ctx, list)
 		var found int
 		if err == nil {
-			var page *store.Page[*store.Post]
+			var page *store.Page[*blog.Post]
 			if page, err = r.userPostPage(ctx, id, p); err == nil {
 				found = len(page.Items)
 			}
 		}
 		if err != nil || found > 0 {
-			return &store.User{ID: id}, nil
+			return &blog.User{ID: id}, nil
 		}
 	}
-	return loadersOf(ctx).users.readOne(id, func() (*store.User, error) { return r.store.User(ctx, id) })
+	return loadersOf(ctx).users.readOne(id, func() (*blog.User, error) { return r.store.User(ctx, id) })
 }
 
 // soleList returns the list that is selected of the current field's object of the

@@ -22,7 +22,7 @@ import (
 )
 
 // unplanned is the edge over the same store without plans.
-func unplanned(t testing.TB, b *blog) http.Handler {
+func unplanned(t testing.TB, b *testBlog) http.Handler {
 	t.Helper()
 	h, err := NewHandler(Options{Store: b.store, Verifier: auth.DemoVerifier(), unplanned: true})
 	if err != nil {
@@ -295,7 +295,7 @@ func TestPlans_ResponsesEqualTheExecutors(t *testing.T) {
 }
 
 // randomQuery makes a valid query of some root fields.
-func randomQuery(b *blog, schema *ast.Schema, r *rand.Rand) string {
+func randomQuery(b *testBlog, schema *ast.Schema, r *rand.Rand) string {
 	var ids []string
 	for _, id := range b.names {
 		ids = append(ids, id)

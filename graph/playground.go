@@ -18,6 +18,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // The page is ours and short; script, style and icon are those that the playground
@@ -159,7 +160,7 @@ func examplePost(ctx context.Context, s *store.Store) string {
 	if err != nil || len(page.Items) == 0 {
 		return postIDPlaceholder
 	}
-	most := slices.MaxFunc(page.Items, func(a, b *store.Post) int {
+	most := slices.MaxFunc(page.Items, func(a, b *blog.Post) int {
 		return cmp.Compare(min(a.CommentCount, a.LikeCount), min(b.CommentCount, b.LikeCount))
 	})
 	return idOfPost(most.ID).String()

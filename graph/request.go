@@ -15,7 +15,7 @@ import (
 	"byline/graph/cost"
 	"byline/graph/limit"
 	"byline/graph/refusal"
-	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -88,7 +88,7 @@ func (r *request) authenticate(ctx context.Context, h http.Header, verifier auth
 }
 
 func (r *request) signIn(v auth.Viewer) {
-	r.viewer, r.moderator, r.expires = store.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
+	r.viewer, r.moderator, r.expires = blog.UserID(v.Issuer, v.Subject), v.Moderator, v.Expires
 	r.meter.Payer, r.meter.SignedIn = r.viewer, true
 }
 

@@ -72,7 +72,7 @@ func TestRequestsPerAccessPattern(t *testing.T) {
 }
 
 // fill replaces names such as <post:engines> by global ids.
-func (b *blog) fill(s string) string {
+func (b *testBlog) fill(s string) string {
 	for name, id := range b.names {
 		s = strings.ReplaceAll(s, "<"+name+">", id)
 	}

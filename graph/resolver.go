@@ -9,6 +9,7 @@ import (
 
 	"byline/graph/refusal"
 	"byline/store"
+	"byline/store/blog"
 )
 
 //go:generate go tool gqlgen generate
@@ -58,8 +59,8 @@ func inputErrors(ctx context.Context, errs ...error) error {
 // explainRefusal looks again at an edit that the store refused: to a signed-in subject
 // without a user nothing belongs, and the better answer is what to do about it.
 func (r *Resolver) explainRefusal(ctx context.Context, err error) error {
-	code := store.CodeOf(err)
-	if code != store.Forbidden && code != store.NotFound {
+	code := blog.CodeOf(err)
+	if code != blog.Forbidden && code != blog.NotFound {
 		return err
 	}
 	if user, readErr := r.store.User(ctx, viewerID(ctx)); user != nil || readErr != nil {
@@ -69,7 +70,7 @@ func (r *Resolver) explainRefusal(ctx context.Context, err error) error {
 }
 
 // primePost remembers the post of a payload, so that fields below it read it no more.
-func primePost(ctx context.Context, post *store.Post) *store.Post {
+func primePost(ctx context.Context, post *blog.Post) *blog.Post {
 	if !post.Truncated {
 		loadersOf(ctx).posts.prime(post.ID, post)
 	}

@@ -53,7 +53,7 @@ func (c countingExecutor) CreateOperationContext(ctx context.Context, params *gr
 	return c.GraphExecutor.CreateOperationContext(ctx, params)
 }
 
-func newInstance(t testing.TB, b *blog, name string, poll time.Duration) *instance {
+func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *instance {
 	t.Helper()
 	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
 	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: secrettest.Logger()})

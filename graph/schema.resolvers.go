@@ -8,30 +8,31 @@ import (
 	"byline/graph/model"
 	"byline/graph/names"
 	"byline/store"
+	"byline/store/blog"
 )
 
-func (r *commentResolver) ID(ctx context.Context, obj *store.Comment) (string, error) {
+func (r *commentResolver) ID(ctx context.Context, obj *blog.Comment) (string, error) {
 	return commentGlobalID(obj), nil
 }
 
-func (r *commentResolver) Post(ctx context.Context, obj *store.Comment) (*store.Post, error) {
+func (r *commentResolver) Post(ctx context.Context, obj *blog.Comment) (*blog.Post, error) {
 	return loadersOf(ctx).posts.load(ctx, obj.PostID)
 }
 
-func (r *commentResolver) Author(ctx context.Context, obj *store.Comment) (*names.User, error) {
-	return names.From(ctx).User(store.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
+func (r *commentResolver) Author(ctx context.Context, obj *blog.Comment) (*names.User, error) {
+	return names.From(ctx).User(blog.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
 }
 
-func (r *likeResolver) ID(ctx context.Context, obj *store.Like) (string, error) {
+func (r *likeResolver) ID(ctx context.Context, obj *blog.Like) (string, error) {
 	return likeGlobalID(obj), nil
 }
 
-func (r *likeResolver) Post(ctx context.Context, obj *store.Like) (*store.Post, error) {
+func (r *likeResolver) Post(ctx context.Context, obj *blog.Like) (*blog.Post, error) {
 	return loadersOf(ctx).posts.load(ctx, obj.PostID)
 }
 
-func (r *likeResolver) User(ctx context.Context, obj *store.Like) (*names.User, error) {
-	return names.From(ctx).User(store.User{ID: obj.UserID, Username: obj.Username}), nil
+func (r *likeResolver) User(ctx context.Context, obj *blog.Like) (*names.User, error) {
+	return names.From(ctx).User(blog.User{ID: obj.UserID, Username: obj.Username}), nil
 }
 
 func (r *mutationResolver) CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error) {
@@ -130,7 +131,7 @@ func (r *mutationResolver) DeleteComment(ctx context.Context, input model.Delete
 	if err != nil {
 		return nil, err
 	}
-	var post *store.Post
+	var post *blog.Post
 	if moderates(ctx) {
 		post, err = r.store.RemoveComment(ctx, id.Parent, id.Key)
 	} else if post, err = r.store.DeleteComment(ctx, viewerID(ctx), id.Parent, id.Key); err != nil {
@@ -168,11 +169,11 @@ func (r *mutationResolver) UnlikePost(ctx context.Context, input model.UnlikePos
 	return &model.UnlikePostPayload{Post: primePost(ctx, post)}, nil
 }
 
-func (r *postResolver) ID(ctx context.Context, obj *store.Post) (string, error) {
+func (r *postResolver) ID(ctx context.Context, obj *blog.Post) (string, error) {
 	return postGlobalID(obj.ID), nil
 }
 
-func (r *postResolver) Content(ctx context.Context, obj *store.Post) (*string, error) {
+func (r *postResolver) Content(ctx context.Context, obj *blog.Post) (*string, error) {
 	if !obj.Truncated {
 		return &obj.Content, nil
 	}
@@ -183,11 +184,11 @@ func (r *postResolver) Content(ctx context.Context, obj *store.Post) (*string, e
 	return &whole.Content, nil
 }
 
-func (r *postResolver) Author(ctx context.Context, obj *store.Post) (*names.User, error) {
-	return names.From(ctx).User(store.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
+func (r *postResolver) Author(ctx context.Context, obj *blog.Post) (*names.User, error) {
+	return names.From(ctx).User(blog.User{ID: obj.AuthorID, Username: obj.AuthorUsername}), nil
 }
 
-func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *store.Post) (*bool, error) {
+func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *blog.Post) (*bool, error) {
 	if viewerID(ctx) == "" {
 		return nil, nil
 	}
@@ -198,7 +199,7 @@ func (r *postResolver) ViewerHasLiked(ctx context.Context, obj *store.Post) (*bo
 	return &liked, nil
 }
 
-func (r *postResolver) Comments(ctx context.Context, obj *store.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error) {
+func (r *postResolver) Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error) {
 	page, err := r.commentPage(ctx, obj.ID, pagingOf(first, after, order))
 	if err != nil {
 		return nil, err
@@ -206,7 +207,7 @@ func (r *postResolver) Comments(ctx context.Context, obj *store.Post, first *int
 	return commentConnection(page), nil
 }
 
-func (r *postResolver) Likes(ctx context.Context, obj *store.Post, first *int32, after *string) (*model.LikeConnection, error) {
+func (r *postResolver) Likes(ctx context.Context, obj *blog.Post, first *int32, after *string) (*model.LikeConnection, error) {
 	page, err := r.likePage(ctx, obj.ID, pagingOf(first, after, nil))
 	if err != nil {
 		return nil, err
@@ -244,7 +245,7 @@ func (r *queryResolver) User(ctx context.Context, id string) (*names.User, error
 
 func (r *queryResolver) UserByUsername(ctx context.Context, username string) (*names.User, error) {
 	l := loadersOf(ctx)
-	return shownUser(ctx)(l.byUsername.do(username, func() (*store.User, error) {
+	return shownUser(ctx)(l.byUsername.do(username, func() (*blog.User, error) {
 		user, err := r.store.UserByUsername(ctx, username)
 		if user != nil {
 			l.users.prime(user.ID, user)
@@ -253,7 +254,7 @@ func (r *queryResolver) UserByUsername(ctx context.Context, username string) (*n
 	}))
 }
 
-func (r *queryResolver) Post(ctx context.Context, id string) (*store.Post, error) {
+func (r *queryResolver) Post(ctx context.Context, id string) (*blog.Post, error) {
 	postID, err := parseIDOf(globalid.Post, "id", id)
 	if err != nil {
 		return nil, err
@@ -269,12 +270,12 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 	return postConnection(page), nil
 }
 
-func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *store.Post, error) {
+func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.Post, error) {
 	stream, err := r.store.PublishedPosts(ctx)
 	return streamEvents(ctx, stream, err)
 }
 
-func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *store.Post, error) {
+func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error) {
 	postID, err := parseIDOf(globalid.Post, "id", id)
 	if err != nil {
 		return nil, err
@@ -283,7 +284,7 @@ func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-ch
 	return streamEvents(ctx, stream, err)
 }
 
-func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *store.Comment, error) {
+func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error) {
 	postID, err := parseIDOf(globalid.Post, "postId", postID)
 	if err != nil {
 		return nil, err
@@ -296,7 +297,7 @@ func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) 
 	return userGlobalID(obj.ID), nil
 }
 
-func (r *userResolver) CreatedAt(ctx context.Context, obj *names.User) (*store.Date, error) {
+func (r *userResolver) CreatedAt(ctx context.Context, obj *names.User) (*blog.Date, error) {
 	if obj.CreatedAt != "" {
 		return &obj.CreatedAt, nil
 	}

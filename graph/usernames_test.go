@@ -15,7 +15,7 @@ import (
 
 	"byline/graph/globalid"
 	"byline/internal/secrettest"
-	"byline/store"
+	"byline/store/blog"
 	"byline/store/emulator"
 )
 
@@ -42,12 +42,12 @@ func showsCountess(t testing.TB, what, body string) {
 }
 
 // edges are the edge as it is and without plans.
-func edges(t testing.TB, b *blog) map[string]http.Handler {
+func edges(t testing.TB, b *testBlog) map[string]http.Handler {
 	return map[string]http.Handler{"with plans": b, "without plans": unplanned(t, b)}
 }
 
 // rewrite changes a property of an item behind the store's back.
-func (b *blog) rewrite(t testing.TB, container, partition, id, path, value string) {
+func (b *testBlog) rewrite(t testing.TB, container, partition, id, path, value string) {
 	t.Helper()
 	credential, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
 	if err != nil {
@@ -271,7 +271,7 @@ func TestNames_CopiesThatDiffer(t *testing.T) {
 
 func TestNames_CopiesThatDifferInAnEvent(t *testing.T) {
 	b, server := live(t, Options{})
-	ghost := store.UserID("test", "ghost") // whom no projection finds
+	ghost := blog.UserID("test", "ghost") // whom no projection finds
 	post := b.postID(t, "moths")
 	for _, name := range []string{"boo", "whoo"} {
 		b.comment(t, "ada", post, name)

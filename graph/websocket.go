@@ -23,6 +23,7 @@ import (
 	"byline/graph/limit"
 	"byline/graph/refusal"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -330,7 +331,7 @@ func (s *socket) init(m message) bool {
 	who := &request{}
 	if err := who.authenticate(s.ctx, h, s.verifier); err != nil {
 		code := closeForbidden
-		if c := store.CodeOf(err); c == store.Unavailable || c == store.Canceled {
+		if c := blog.CodeOf(err); c == blog.Unavailable || c == blog.Canceled {
 			code = closeVerifierTrouble
 		}
 		return s.refuse(code, refusal.Truncate(classify(err).message, 120))

@@ -21,10 +21,11 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/limit"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // live serves a small blog whose change feed is followed.
-func live(t testing.TB, o Options) (*blog, *httptest.Server) {
+func live(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 	t.Helper()
 	streams, end := context.WithCancel(context.Background())
 	o.Streams = streams
@@ -45,7 +46,7 @@ func live(t testing.TB, o Options) (*blog, *httptest.Server) {
 }
 
 // postID is the store's id of a post.
-func (b *blog) postID(t testing.TB, title string) string {
+func (b *testBlog) postID(t testing.TB, title string) string {
 	t.Helper()
 	id, err := parseIDOf(globalid.Post, "id", b.names["post:"+title])
 	if err != nil {
@@ -54,7 +55,7 @@ func (b *blog) postID(t testing.TB, title string) string {
 	return id
 }
 
-func project(t testing.TB, b *blog) {
+func project(t testing.TB, b *testBlog) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -235,7 +236,7 @@ func TestErrorsOfEvents(t *testing.T) {
 }
 
 // opened waits until there are n streams.
-func opened(t testing.TB, b *blog, n int) {
+func opened(t testing.TB, b *testBlog, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.store.Streams() != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -287,7 +288,7 @@ func TestWebSocketRefusals(t *testing.T) {
 
 func TestWebSocketCloseCodes(t *testing.T) {
 	down := verifierFunc(func(string) (auth.Viewer, error) {
-		return auth.Viewer{}, &store.Error{Code: store.Unavailable, Op: "verify token"}
+		return auth.Viewer{}, &blog.Error{Code: blog.Unavailable, Op: "verify token"}
 	})
 	_, server := live(t, Options{})
 	_, trouble := live(t, Options{Verifier: down})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -21,22 +22,22 @@ func batch(ctx context.Context, c *cosmos.Container, partition string, add func(
 // createCounted creates an item in a post's partition and counts it on the post,
 // in one transactional batch. It returns the post as it is afterwards; exists
 // says that the item is there already, and that nothing was changed.
-func (s *Store) createCounted(ctx context.Context, op, postID, counter string, item []byte) (post *Post, exists bool, err error) {
+func (s *Store) createCounted(ctx context.Context, op, postID, counter string, item []byte) (post *blog.Post, exists bool, err error) {
 	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(postID, count(counter, 1))
 		b.Create(item)
 	})
 	switch {
 	case err != nil:
-		return nil, false, cosmosError(op, err)
+		return nil, false, blog.CosmosError(op, err)
 	case failed == 0 && (status == http.StatusNotFound || status == http.StatusPreconditionFailed):
 		return nil, false, noPost(op)
 	case failed == 1 && status == http.StatusConflict:
 		return nil, true, nil
 	case failed >= 0:
-		return nil, false, &Error{Code: codeOfStatus(status), Op: op}
+		return nil, false, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
 	}
-	post, err = decodePost(op, items[0])
+	post, err = blog.DecodePost(op, items[0])
 	return post, false, err
 }
 
@@ -44,7 +45,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, counter string, i
 // revision.
 func count(path string, by int64) cosmos.Patch {
 	var p cosmos.Patch
-	p.Condition = "from c where c.type = '" + typePost + "' AND NOT IS_DEFINED(c.deleted)"
+	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
 	p.Increment(path, by)
 	p.Increment("/revision", 1)
 	return p
@@ -58,13 +59,13 @@ func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, othe
 	})
 	switch {
 	case err != nil:
-		return nil, nil, cosmosError(op, err)
+		return nil, nil, blog.CosmosError(op, err)
 	case failed == 0 && status == http.StatusNotFound:
 		return nil, nil, noPost(op)
 	case failed == 1 && status == http.StatusNotFound:
-		return nil, nil, &Error{Code: Conflict, Op: op, Message: "another request is changing the same item; try again"}
+		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the same item; try again"}
 	case failed >= 0:
-		return nil, nil, &Error{Code: codeOfStatus(status), Op: op}
+		return nil, nil, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
 	}
 	return items[0], items[1], nil
 }

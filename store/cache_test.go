@@ -16,6 +16,7 @@ import (
 	"byline/internal/enginetest"
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 )
@@ -95,7 +96,7 @@ func untilTrue(t testing.TB, what string, check func() bool) {
 	})
 }
 
-func newCachedBlog(t testing.TB) (engine *emulator.Engine, a, b *remembering, ada *store.User, post *store.Post) {
+func newCachedBlog(t testing.TB) (engine *emulator.Engine, a, b *remembering, ada *blog.User, post *blog.Post) {
 	t.Helper()
 	engine, err := emulator.Open("", emulator.Options{})
 	if err != nil {
@@ -103,7 +104,7 @@ func newCachedBlog(t testing.TB) (engine *emulator.Engine, a, b *remembering, ad
 	}
 	t.Cleanup(func() { engine.Close() })
 	a, b = newRemembering(t, engine, 1<<20), newRemembering(t, engine, 1<<20)
-	if ada, err = a.CreateUser(t.Context(), store.NewUser{ID: store.UserID("i", "ada"), Username: "ada"}); err != nil {
+	if ada, err = a.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("i", "ada"), Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	if post, err = a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "notes", Content: "x"}); err != nil {
@@ -215,11 +216,11 @@ func TestCacheWhileThrottled(t *testing.T) {
 			t.Errorf("%s, not %s", got, want)
 		}
 	}
-	if _, err := a.Post(ctx, "another"); store.CodeOf(err) != store.Throttled {
+	if _, err := a.Post(ctx, "another"); blog.CodeOf(err) != blog.Throttled {
 		t.Errorf("what was never read: %v", err)
 	}
 	title := "throttled"
-	if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); store.CodeOf(err) != store.Throttled {
+	if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); blog.CodeOf(err) != blog.Throttled {
 		t.Errorf("a write: %v", err)
 	}
 }
@@ -260,7 +261,7 @@ func TestCacheAndAChangeWhileThrottled(t *testing.T) {
 				t.Error(err)
 			}
 			close(goOn)
-			if err := <-done; store.CodeOf(err) != store.Throttled {
+			if err := <-done; blog.CodeOf(err) != blog.Throttled {
 				t.Errorf("what has changed since: %v", err)
 			}
 		})
@@ -334,7 +335,7 @@ func TestCacheBesideAForgedSession(t *testing.T) {
 	})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := a.Post(cosmos.WithSession(t.Context(), forged), id); store.CodeOf(err) != store.Unavailable {
+		if _, err := a.Post(cosmos.WithSession(t.Context(), forged), id); blog.CodeOf(err) != blog.Unavailable {
 			t.Errorf("with the forged token: %v", err)
 		}
 	})
@@ -374,7 +375,7 @@ func TestPagingBeyondWhatIsKept(t *testing.T) {
 // posts into it since.
 func TestPagingToTheEndOfWhatIsKept(t *testing.T) {
 	_, a, _, ada, _ := newCachedBlog(t)
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 110 {
 		p, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"})
 		if err != nil {

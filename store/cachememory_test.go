@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"byline/internal/heaptest"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -23,7 +24,7 @@ var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCache
 func TestCacheMemory(t *testing.T) {
 	const limit = 16 << 20
 	reads := *cacheReads
-	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1), NewDate(time.Unix(0, 0)))
+	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1), blog.NewDate(time.Unix(0, 0)))
 	likes := fmt.Sprintf(`{"_rid":"x","Documents":[%s],"_count":100}`, strings.Join(slices.Repeat([]string{like}, 100), ","))
 	for name, tt := range map[string]struct {
 		reads int
@@ -31,21 +32,21 @@ func TestCacheMemory(t *testing.T) {
 		value func(ctx context.Context, n int) any
 	}{
 		"likes": {reads, 400, func(_ context.Context, n int) any {
-			return &Like{PostID: id(n), UserID: id(n + 1), Username: fmt.Sprint("user", n), CreatedAt: "x"}
+			return &blog.Like{PostID: id(n), UserID: id(n + 1), Username: fmt.Sprint("user", n), CreatedAt: "x"}
 		}},
 		"posts": {reads / 5, 1900, func(_ context.Context, n int) any {
-			return &Post{ID: id(n), Title: fmt.Sprint("post ", n), Content: strings.Repeat("x", 1200+n%7), AuthorID: id(n), AuthorUsername: fmt.Sprint("user", n)}
+			return &blog.Post{ID: id(n), Title: fmt.Sprint("post ", n), Content: strings.Repeat("x", 1200+n%7), AuthorID: id(n), AuthorUsername: fmt.Sprint("user", n)}
 		}},
 		"pages": {reads / 10, len(likes), func(ctx context.Context, n int) any {
-			p := &Page[*Like]{Items: make([]*Like, 0, 100)}
-			items, _ := plainItems([]byte(likes), Like{PostID: id(n)}, plainLike)
-			cosmos.Weigh(ctx, weight[Like](len(items), len(likes)))
+			p := &Page[*blog.Like]{Items: make([]*blog.Like, 0, 100)}
+			items, _ := blog.Likes.Decode([]byte(likes), blog.Like{PostID: id(n)}, blog.MaxPage+1)
+			cosmos.Weigh(ctx, weight[blog.Like](len(items), len(likes)))
 			for i := range items {
 				p.Items = append(p.Items, &items[i])
 			}
 			return p
 		}},
-		"nothing": {reads, 100, func(context.Context, int) any { return (*Post)(nil) }},
+		"nothing": {reads, 100, func(context.Context, int) any { return (*blog.Post)(nil) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			heaptest.Bounded(t, limit, func() any {
@@ -53,7 +54,7 @@ func TestCacheMemory(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				posts, err := account.Container("blog", postsContainer)
+				posts, err := account.Container("blog", blog.PostsContainer)
 				if err != nil {
 					t.Fatal(err)
 				}

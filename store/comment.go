@@ -6,76 +6,44 @@ import (
 	"errors"
 	"net/http"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
-// Comment is what somebody says under a post.
-type Comment struct {
-	ID             string `json:"id"`
-	PostID         string `json:"postId"`
-	AuthorID       string `json:"userId"`
-	AuthorUsername string `json:"userUsername"`
-	Content        string `json:"content"`
-	CreatedAt      Date   `json:"creationDate"`
-	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
-}
-
-type commentItem struct {
-	envelope
-	Comment
-	InputDigest string `json:"inputDigest,omitempty"`
-}
-
-func decodeComment(op string, raw []byte) (*Comment, error) {
-	item, ok, err := decode[commentItem](op, typeComment, raw)
-	if !ok {
-		return nil, err
-	}
-	return &item.Comment, nil
-}
-
 // Comment reads a comment: one point read. It returns nil if there is none.
-func (s *Store) Comment(ctx context.Context, postID, id string) (*Comment, error) {
+func (s *Store) Comment(ctx context.Context, postID, id string) (*blog.Comment, error) {
 	ctx = s.account.Begin(ctx, OneComment)
-	return cached(ctx, s.posts, postID, "comment "+id, func(ctx context.Context) (*Comment, error) { return s.readComment(ctx, postID, id) })
+	return cached(ctx, s.posts, postID, "comment "+id, func(ctx context.Context) (*blog.Comment, error) { return s.readComment(ctx, postID, id) })
 }
 
 // readComment is Comment, never from memory.
-func (s *Store) readComment(ctx context.Context, postID, id string) (*Comment, error) {
+func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comment, error) {
 	const op = "read comment"
-	if !validID(postID) || !validID(id) {
+	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, nil
 	}
-	raw, err := readItem(ctx, op, s.posts, key(postID, id))
+	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
-	return decodeComment(op, raw)
+	return blog.DecodeComment(op, raw)
 }
 
 // Comments is Q4: a post's comments, by one query of the post's partition. A post
 // that does not exist has none.
-func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*Comment], error) {
+func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*blog.Comment], error) {
 	ctx = s.account.Begin(ctx, Q4)
 	switch p.Order {
 	case "":
 		p.Order = NewestFirst
 	case NewestFirst, OldestFirst:
 	default:
-		return nil, invalid("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
+		return nil, blog.Invalidf("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
-	l := list[Comment]{op: "list comments", container: s.posts, partition: postID, typ: typeComment,
-		format: comments, blank: Comment{PostID: postID},
-		place: func(c *Comment) (Date, string) { return c.CreatedAt, c.ID }}
+	l := list[blog.Comment]{op: "list comments", container: s.posts, partition: postID, typ: blog.TypeComment,
+		format: blog.Comments, blank: blog.Comment{PostID: postID},
+		place: func(c *blog.Comment) (blog.Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
-}
-
-// commentFields are what a list needs of a comment.
-const commentFields = "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate"
-
-func plainComment(p *plain, c *Comment) {
-	c.ID, c.AuthorID, c.AuthorUsername = p.text("id"), p.text("userId"), p.text("userUsername")
-	c.Content, c.CreatedAt, c.UpdatedAt = p.text("content"), p.date("creationDate"), p.dateOrNil("editDate")
 }
 
 // NewComment is a comment to create.
@@ -97,23 +65,23 @@ func (n NewComment) Validate() error {
 // creates it, after a point read for the author's name. It returns the post as it
 // is afterwards. NotFound without such a post, Forbidden if the author has no user
 // yet, Conflict if the idempotency key was used for another comment on the post.
-func (s *Store) CreateComment(ctx context.Context, n NewComment) (*Comment, *Post, error) {
+func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment, *blog.Post, error) {
 	const op = "create comment"
 	ctx = s.account.Begin(ctx, C3)
 	if err := n.Validate(); err != nil {
 		return nil, nil, err
 	}
-	if !validID(n.PostID) {
+	if !blog.ValidID(n.PostID) {
 		return nil, nil, noPost(op)
 	}
 	author, err := s.author(ctx, op, n.AuthorID)
 	if err != nil {
 		return nil, nil, err
 	}
-	item := commentItem{envelope: envelope{Type: typeComment}, InputDigest: inputDigest(n.Key, n.Content),
-		Comment: Comment{ID: createID(n.Key, typeComment, author.ID, n.PostID), PostID: n.PostID, AuthorID: author.ID,
+	item := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: inputDigest(n.Key, n.Content),
+		Comment: blog.Comment{ID: createID(n.Key, blog.TypeComment, author.ID, n.PostID), PostID: n.PostID, AuthorID: author.ID,
 			AuthorUsername: author.Username, Content: n.Content, CreatedAt: s.now()}}
-	post, exists, err := s.createCounted(ctx, op, n.PostID, "/commentCount", encode(item))
+	post, exists, err := s.createCounted(ctx, op, n.PostID, "/commentCount", blog.Encode(item))
 	if exists {
 		return s.firstComment(ctx, op, item)
 	}
@@ -129,19 +97,19 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*Comment, *Pos
 }
 
 // firstComment returns the comment that an earlier attempt at creating item made.
-func (s *Store) firstComment(ctx context.Context, op string, item commentItem) (*Comment, *Post, error) {
+func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentItem) (*blog.Comment, *blog.Post, error) {
 	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {
 		return nil, nil, err
 	}
-	have, ok, err := decode[commentItem](op, typeComment, raw)
+	have, ok, err := blog.Decode[blog.CommentItem](op, blog.TypeComment, raw)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, nil, keyUsed(op, ok)
 	}
-	post, err := decodePost(op, postRaw)
+	post, err := blog.DecodePost(op, postRaw)
 	if post == nil && err == nil {
 		err = noPost(op)
 	}
@@ -151,22 +119,22 @@ func (s *Store) firstComment(ctx context.Context, op string, item commentItem) (
 // EditComment changes the text of one of the user's own comments, by one
 // conditional patch. NotFound without such a comment, Forbidden if it is somebody
 // else's.
-func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*Comment, error) {
+func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*blog.Comment, error) {
 	const op = "edit comment"
 	ctx = s.account.Begin(ctx, EditComment)
 	if err := ValidateComment(content); err != nil {
 		return nil, err
 	}
-	if !validID(postID) || !validID(id) {
+	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
 	}
 	var p cosmos.Patch
-	p.Condition = by(userID).live(typeComment)
+	p.Condition = by(userID).live(blog.TypeComment)
 	p.ReturnItem = true
 	p.Set("/content", content)
 	date := s.now()
 	p.Set("/editDate", date)
-	r, err := s.posts.Patch(ctx, key(postID, id), p)
+	r, err := s.posts.Patch(ctx, blog.Key(postID, id), p)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.whyNotChanged(ctx, op, by(userID), postID, id)
 	}
@@ -176,33 +144,33 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 		}
 	}
 	if err != nil {
-		return nil, cosmosError(op, err)
+		return nil, blog.CosmosError(op, err)
 	}
-	return decodeComment(op, r.Value)
+	return blog.DecodeComment(op, r.Value)
 }
 
 // DeleteComment deletes one of the user's own comments: one transactional batch
 // makes it a tombstone, without its text, and counts it off. It returns the post
 // as it is afterwards. NotFound without such a comment, Forbidden if it is
 // somebody else's.
-func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*Post, error) {
+func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*blog.Post, error) {
 	return s.deleteComment(ctx, "delete comment", by(userID), postID, id)
 }
 
 // RemoveComment is DeleteComment by a moderator, whoever wrote the comment.
-func (s *Store) RemoveComment(ctx context.Context, postID, id string) (*Post, error) {
+func (s *Store) RemoveComment(ctx context.Context, postID, id string) (*blog.Post, error) {
 	return s.deleteComment(ctx, "remove comment", byAnybody, postID, id)
 }
 
-func (s *Store) deleteComment(ctx context.Context, op string, who authorship, postID, id string) (*Post, error) {
+func (s *Store) deleteComment(ctx context.Context, op string, who authorship, postID, id string) (*blog.Post, error) {
 	ctx = s.account.Begin(ctx, DeleteComment)
-	if !validID(postID) || !validID(id) {
+	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
 	}
 	var p cosmos.Patch
-	p.Condition = who.live(typeComment)
+	p.Condition = who.live(blog.TypeComment)
 	p.Set("/deleted", true)
-	p.Set("/ttl", tombstoneLife)
+	p.Set("/ttl", blog.TombstoneTTL)
 	p.Set("/content", "")
 	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(id, p)
@@ -210,9 +178,9 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	})
 	if ambiguous(ctx, err) {
 		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
-		var c authored
+		var c blog.Authored
 		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {
-			post, err := decodePost(op, postRaw)
+			post, err := blog.DecodePost(op, postRaw)
 			if post == nil && err == nil {
 				err = noComment(op) // the post has been deleted since
 			}
@@ -222,15 +190,15 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	gone := status == http.StatusNotFound || status == http.StatusPreconditionFailed
 	switch {
 	case err != nil:
-		return nil, cosmosError(op, err)
+		return nil, blog.CosmosError(op, err)
 	case failed == 0 && gone:
 		return nil, s.whyNotChanged(ctx, op, who, postID, id)
 	case failed == 1 && gone:
 		return nil, noComment(op) // the post is deleted, and its comments with it
 	case failed >= 0:
-		return nil, &Error{Code: codeOfStatus(status), Op: op}
+		return nil, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
 	}
-	return decodePost(op, items[1])
+	return blog.DecodePost(op, items[1])
 }
 
 // whyNotChanged finds the reason why a conditional change did not apply.
@@ -240,11 +208,11 @@ func (s *Store) whyNotChanged(ctx context.Context, op string, who authorship, po
 	case err != nil:
 		return err
 	case c != nil && !who.includes(c.AuthorID):
-		return &Error{Code: Forbidden, Op: op, Message: "only the author can change this comment"}
+		return &blog.Error{Code: blog.Forbidden, Op: op, Message: "only the author can change this comment"}
 	}
 	return noComment(op)
 }
 
 func noComment(op string) error {
-	return &Error{Code: NotFound, Op: op, Message: "comment not found"}
+	return &blog.Error{Code: blog.NotFound, Op: op, Message: "comment not found"}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+
+	"byline/store/blog"
 )
 
 // Order is the order of a list. The names are GraphQL's.
@@ -14,9 +16,6 @@ const (
 	NewestFirst Order = "NEWEST_FIRST"
 	OldestFirst Order = "OLDEST_FIRST"
 )
-
-// maxPage is the largest page of any list.
-const maxPage = 100
 
 // Paging asks for a page of a list.
 type Paging struct {
@@ -33,7 +32,7 @@ type Page[T any] struct {
 	list  string // the list's name
 	seen  int    // how many items come before the page
 	copy  int    // which of the list's copies the page is of
-	place func(T) (Date, string)
+	place func(T) (blog.Date, string)
 }
 
 // Cursor returns where Items[i] stands.
@@ -49,7 +48,7 @@ func (p *Page[T]) AppendCursor(dst []byte, i int) []byte {
 // sorted by (date, id), how many items the reader has seen up to it, and in which of
 // the list's copies.
 type cursor struct {
-	Date Date
+	Date blog.Date
 	ID   string
 	Seen int
 	Copy int
@@ -61,7 +60,7 @@ const cursorVersion = "1"
 // changed on the way, or belongs to another list, no longer fits its digest.
 func (c cursor) appendTo(dst []byte, list string) []byte {
 	seen := strconv.Itoa(c.Seen)
-	sum := digest(list, seen, string(c.Date), c.ID)
+	sum := blog.Digest(list, seen, string(c.Date), c.ID)
 	b := append(make([]byte, 0, 128), cursorVersion+"|"...)
 	b = append(base64.RawURLEncoding.AppendEncode(b, sum[:6]), '|')
 	b = append(append(b, seen...), '|')
@@ -82,15 +81,15 @@ func decodeCursor(op, list, text string) (*cursor, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	parts := strings.Split(string(raw), "|")
 	if err != nil || len(parts) != 5 && len(parts) != 6 {
-		return nil, invalid(op, "after", "after is not a valid cursor for this list")
+		return nil, blog.Invalidf(op, "after", "after is not a valid cursor for this list")
 	}
-	c := &cursor{Date: Date(parts[3]), ID: parts[4]}
+	c := &cursor{Date: blog.Date(parts[3]), ID: parts[4]}
 	c.Seen, err = strconv.Atoi(parts[2])
 	if err == nil && len(parts) == 6 {
 		c.Copy, err = strconv.Atoi(parts[5])
 	}
-	if err != nil || c.Seen < 1 || c.Copy < 0 || !validDate(parts[3]) || !validID(c.ID) || string(c.appendTo(nil, list)) != text {
-		return nil, invalid(op, "after", "after is not a valid cursor for this list")
+	if err != nil || c.Seen < 1 || c.Copy < 0 || !blog.ValidDate(parts[3]) || !blog.ValidID(c.ID) || string(c.appendTo(nil, list)) != text {
+		return nil, blog.Invalidf(op, "after", "after is not a valid cursor for this list")
 	}
 	return c, nil
 }

@@ -15,10 +15,12 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
+	"byline/store/projection"
 )
 
 // remains counts the comments and likes in a post's partition, tombstones too.
-func (w *world) remains(p *store.Post) int {
+func (w *world) remains(p *blog.Post) int {
 	w.T.Helper()
 	posts, err := w.Client.NewContainer("blog", "posts")
 	if err != nil {
@@ -41,9 +43,9 @@ func TestDeletePost(t *testing.T) {
 	p, other := w.AddPost(ada, "goes"), w.AddPost(ada, "stays")
 	c := w.AddComment(grace, p, "a comment")
 	w.AddLike(grace, p)
-	storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), store.Forbidden, "")
-	storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, "absent"), store.NotFound, "")
-	storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, c.ID), store.NotFound, "")
+	storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), blog.Forbidden, "")
+	storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, "absent"), blog.NotFound, "")
+	storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, c.ID), blog.NotFound, "")
 	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +53,10 @@ func TestDeletePost(t *testing.T) {
 	if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil {
 		t.Errorf("the post: %v, %v", got, err)
 	}
-	if diff := cmp.Diff([]string{"stays"}, titles(w.AllFeed())); diff != "" {
+	if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllFeed())); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"stays"}, titles(w.AllUserPosts(ada))); diff != "" {
+	if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllUserPosts(ada))); diff != "" {
 		t.Error(diff)
 	}
 	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil {
@@ -64,21 +66,25 @@ func TestDeletePost(t *testing.T) {
 		t.Errorf("%d items remain", n)
 	}
 	// And nothing can be done with it any more.
-	storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), store.NotFound, "")
-	_, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("back")})
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), blog.NotFound, "")
+	_, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("back")})
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, _, err = w.LikePost(t.Context(), grace.ID, p.ID)
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: grace.ID, PostID: p.ID, Content: "late"})
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, err = w.UnlikePost(t.Context(), grace.ID, p.ID)
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 
 	// Nor does a process that read the change feed long ago bring it back.
-	if err := w.ProjectCopies(t.Context(), p); err != nil {
+	users, err := w.Account.Container("blog", blog.UsersContainer)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"stays"}, titles(append(w.AllFeed(), w.AllUserPosts(ada)[1:]...))); diff != "" {
+	if err := errors.Join(projection.WriteSummary(t.Context(), users, ada.ID, p), w.Views().ProjectFeed(t.Context(), []*blog.Post{p})); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"stays"}, storetest.Titles(append(w.AllFeed(), w.AllUserPosts(ada)[1:]...))); diff != "" {
 		t.Error(diff)
 	}
 	stop := w.Start()
@@ -90,7 +96,7 @@ func TestDeletePost(t *testing.T) {
 		return nil
 	})
 	stop()
-	if diff := cmp.Diff([]string{"stays"}, titles(w.AllFeed())); diff != "" {
+	if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllFeed())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -134,7 +140,7 @@ func TestDeletesLeaveTheFeedFull(t *testing.T) {
 	w := newWorld(t)
 	defer w.Start()()
 	ada := w.AddUser("ada")
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 260 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
@@ -143,7 +149,7 @@ func TestDeletesLeaveTheFeedFull(t *testing.T) {
 		for i := newest; len(want) < 100; i-- {
 			want = append(want, fmt.Sprintf("post %d", i))
 		}
-		if diff := cmp.Diff(want, titles(w.AllFeed())); diff != "" {
+		if diff := cmp.Diff(want, storetest.Titles(w.AllFeed())); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -174,11 +180,11 @@ func TestDeleteComment(t *testing.T) {
 	p := w.AddPost(ada, "talk")
 	c := w.AddComment(grace, p, "mine")
 	_, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
-	storetest.WantCode(t, err, store.Forbidden, "")
+	storetest.WantCode(t, err, blog.Forbidden, "")
 	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, "absent")
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, err = w.DeleteComment(t.Context(), ada.ID, p.ID, p.ID)
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	after, err := w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
 	if err != nil || after.CommentCount != 0 {
 		t.Fatalf("got %v, %v", after, err)
@@ -187,14 +193,14 @@ func TestDeleteComment(t *testing.T) {
 		t.Errorf("still there: %v, %v", got, err)
 	}
 	_, err = w.DeleteComment(t.Context(), grace.ID, p.ID, c.ID)
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, err = w.EditComment(t.Context(), grace.ID, p.ID, c.ID, "back")
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.CommentCount != 0 {
 		t.Errorf("counted twice: %v, %v", got, err)
 	}
 	t.Run("many at once count once each", func(t *testing.T) {
-		var comments []*store.Comment
+		var comments []*blog.Comment
 		for range 20 {
 			comments = append(comments, w.AddComment(grace, p, "x"))
 		}
@@ -203,7 +209,7 @@ func TestDeleteComment(t *testing.T) {
 			for range 2 {
 				wg.Go(func() {
 					_, err := w.DeleteComment(context.Background(), grace.ID, p.ID, c.ID)
-					if err != nil && store.CodeOf(err) != store.NotFound {
+					if err != nil && blog.CodeOf(err) != blog.NotFound {
 						t.Error(err)
 					}
 				})
@@ -222,13 +228,13 @@ func TestEditComment(t *testing.T) {
 	p := w.AddPost(ada, "talk")
 	c := w.AddComment(grace, p, "frist")
 	_, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, "mine now")
-	storetest.WantCode(t, err, store.Forbidden, "")
+	storetest.WantCode(t, err, blog.Forbidden, "")
 	_, err = w.EditComment(t.Context(), grace.ID, p.ID, c.ID, strings.Repeat("x", 10_001))
-	storetest.WantCode(t, err, store.Invalid, "content")
+	storetest.WantCode(t, err, blog.Invalid, "content")
 	_, err = w.EditComment(t.Context(), grace.ID, p.ID, "absent", "x")
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, err = w.EditComment(t.Context(), ada.ID, p.ID, p.ID, "x")
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	got, err := w.EditComment(t.Context(), grace.ID, p.ID, c.ID, "first")
 	if err != nil || got.Content != "first" || got.UpdatedAt == nil || got.CreatedAt != c.CreatedAt {
 		t.Fatalf("got %+v, %v", got, err)
@@ -245,7 +251,7 @@ func TestRepeatedCreateOfWhatWasDeleted(t *testing.T) {
 	p := w.AddPost(ada, "there")
 	check := func(err error) {
 		t.Helper()
-		storetest.WantCode(t, err, store.Conflict, "idempotencyKey")
+		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 		if !strings.Contains(err.Error(), "has been deleted") {
 			t.Error(err)
 		}

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/store/blog"
 )
 
 const (
@@ -68,8 +71,22 @@ func (s *Stream[T]) wakeLocked() {
 	}
 }
 
+// newSubscribers returns the gauge of open streams, which Stores with one registry share.
+func newSubscribers(r prometheus.Registerer) (prometheus.Gauge, error) {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "byline_subscribers", Help: "Open subscriptions."})
+	err := r.Register(g)
+	if registered := (prometheus.AlreadyRegisteredError{}); errors.As(err, &registered) {
+		if have, ok := registered.ExistingCollector.(prometheus.Gauge); ok {
+			return have, nil
+		}
+	}
+	return g, err
+}
+
 // topics distributes events to the streams that are open, by subject.
 type topics[T any] struct {
+	subscribers prometheus.Gauge
+
 	mu      sync.Mutex
 	streams map[string]map[*Stream[T]]struct{} // guarded by mu
 }
@@ -85,6 +102,7 @@ func (t *topics[T]) open(subject string) *Stream[T] {
 		t.streams[subject] = map[*Stream[T]]struct{}{}
 	}
 	t.streams[subject][s] = struct{}{}
+	t.subscribers.Inc()
 	return s
 }
 
@@ -93,7 +111,10 @@ func (t *topics[T]) removeLocked(s *Stream[T]) {
 	if len(t.streams[s.subject]) == 0 {
 		delete(t.streams, s.subject)
 	}
-	s.over = true
+	if !s.over {
+		s.over = true
+		t.subscribers.Dec()
+	}
 	s.wakeLocked()
 }
 
@@ -137,9 +158,9 @@ func (t *topics[T]) endLocked(s *Stream[T], err error) {
 // events turns the change feed of posts into streams: one reader of the feed,
 // however many there are of the streams.
 type events struct {
-	published topics[*Post]
-	changed   topics[*Post]    // by post
-	comments  topics[*Comment] // by post
+	published topics[*blog.Post]
+	changed   topics[*blog.Post]    // by post
+	comments  topics[*blog.Comment] // by post
 
 	wanted chan struct{} // has one after somebody came to open a stream
 
@@ -147,15 +168,19 @@ type events struct {
 	ready   chan struct{} // guarded by mu; closed while the place in the feed is known
 	opening int           // guarded by mu; streams that are being opened
 
-	since     time.Time                    // guarded by mu; of what was created before, not all is new: see isNew
-	seen      *simplelru.LRU[string, Date] // guarded by mu; what was new, and when
-	forgotten Date                         // guarded by mu; the last that has fallen out of seen
+	since     time.Time                         // guarded by mu; of what was created before, not all is new: see isNew
+	seen      *simplelru.LRU[string, blog.Date] // guarded by mu; what was new, and when
+	forgotten blog.Date                         // guarded by mu; the last that has fallen out of seen
 }
 
-func newEvents(since time.Time) (*events, error) {
-	e := &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since}
-	var err error
-	e.seen, err = simplelru.NewLRU(rememberedNew, func(_ string, created Date) { e.forgotten = max(e.forgotten, created) })
+func newEvents(since time.Time, metrics prometheus.Registerer) (*events, error) {
+	open, err := newSubscribers(metrics)
+	if err != nil {
+		return nil, err
+	}
+	e := &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since,
+		published: topics[*blog.Post]{subscribers: open}, changed: topics[*blog.Post]{subscribers: open}, comments: topics[*blog.Comment]{subscribers: open}}
+	e.seen, err = simplelru.NewLRU(rememberedNew, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
 	return e, err
 }
 
@@ -232,20 +257,20 @@ func (e *events) open() (opened func()) {
 
 // PublishedPosts streams the posts that are created. An event comes at most one
 // PollInterval after the write, as do those of the other streams.
-func (s *Store) PublishedPosts(ctx context.Context) (*Stream[*Post], error) {
+func (s *Store) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error) {
 	return openStream(ctx, s, &s.events.published, "")
 }
 
 // PostChanges streams a post as it is after each change, likes and comments
 // included. Changes that follow each other within PollInterval may come as one. The
 // stream ends when the post is deleted.
-func (s *Store) PostChanges(ctx context.Context, postID string) (*Stream[*Post], error) {
+func (s *Store) PostChanges(ctx context.Context, postID string) (*Stream[*blog.Post], error) {
 	return openOfPost(ctx, s, &s.events.changed, postID)
 }
 
 // NewComments streams the comments that are written on a post. The stream ends when
 // the post is deleted.
-func (s *Store) NewComments(ctx context.Context, postID string) (*Stream[*Comment], error) {
+func (s *Store) NewComments(ctx context.Context, postID string) (*Stream[*blog.Comment], error) {
 	return openOfPost(ctx, s, &s.events.comments, postID)
 }
 
@@ -287,9 +312,9 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 	case <-s.events.placeKnown():
 		return nil
 	case <-ctx.Done():
-		return &Error{Code: Canceled, Op: op, Err: context.Cause(ctx)}
+		return &blog.Error{Code: blog.Canceled, Op: op, Err: context.Cause(ctx)}
 	case <-timeout.C:
-		return &Error{Code: Unavailable, Op: op, Err: errors.New("the change feed is not being followed")}
+		return &blog.Error{Code: blog.Unavailable, Op: op, Err: errors.New("the change feed is not being followed")}
 	}
 }
 
@@ -340,47 +365,25 @@ func (s *Store) followEvents(ctx context.Context) error {
 	return err
 }
 
-// news is what an item of the change feed says of itself.
-type news struct {
-	authored
-	CreatedAt Date  `json:"creationDate"`
-	EditedAt  Date  `json:"editDate"` // of those that were edited
-	Revision  int64 `json:"revision"` // of posts
-}
-
-func (n *news) plain(p *plain, name string) bool {
-	switch name {
-	case "creationDate":
-		n.CreatedAt = p.day()
-	case "editDate":
-		n.EditedAt = p.day()
-	case "revision":
-		n.Revision = p.integer(64)
-	default:
-		return n.authored.plain(p, name)
-	}
-	return true
-}
-
 // distribute hands the changes of a page to the streams. What cannot be read is
 // left to the projections to report.
 func (s *Store) distribute(_ context.Context, items [][]byte) error {
 	const op = "distribute changes"
 	for _, raw := range items {
-		var item news
-		if unmarshal(raw, &item, lenient) != nil {
+		var item blog.Change
+		if blog.Unmarshal(raw, &item, blog.Lenient) != nil {
 			continue
 		}
 		switch {
-		case item.Type == typePost && item.Deleted:
+		case item.Type == blog.TypePost && item.Deleted:
 			s.events.changed.end(item.ID)
 			s.events.comments.end(item.ID)
-		case item.Type == typePost:
+		case item.Type == blog.TypePost:
 			isNew := s.events.isNew(&item)
 			if !s.events.changed.followed(item.ID) && !(isNew && s.events.published.followed("")) {
 				continue
 			}
-			p, err := decodeChangedPost(op, raw)
+			p, err := blog.DecodePostOrTombstone(op, raw)
 			if err != nil {
 				continue
 			}
@@ -388,11 +391,11 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 				s.events.published.publish("", p)
 			}
 			s.events.changed.publish(p.ID, p)
-		case item.Type == typeComment && !item.Deleted:
+		case item.Type == blog.TypeComment && !item.Deleted:
 			if !s.events.isNew(&item) || !s.events.comments.followed(item.PostID) {
 				continue
 			}
-			if c, err := decodeComment(op, raw); err == nil && c != nil {
+			if c, err := blog.DecodeComment(op, raw); err == nil && c != nil {
 				s.events.comments.publish(c.PostID, c)
 			}
 		}
@@ -406,7 +409,7 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 // just before anybody listened: its write was still under way, or the clock of its
 // writer is behind. What has been changed is not new if it is so old that it may have
 // been seen and forgotten.
-func (e *events) isNew(n *news) bool {
+func (e *events) isNew(n *blog.Change) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	since, written := e.since, time.Unix(n.Written, 0)
@@ -415,10 +418,10 @@ func (e *events) isNew(n *news) bool {
 	} else if n.CreatedAt <= e.forgotten {
 		return false
 	}
-	if n.CreatedAt < NewDate(since) || n.CreatedAt < NewDate(written.Add(-newFor)) || e.seen.Contains(n.ID) {
+	if n.CreatedAt < blog.NewDate(since) || n.CreatedAt < blog.NewDate(written.Add(-newFor)) || e.seen.Contains(n.ID) {
 		return false
 	}
-	e.seen.Add(n.ID, min(n.CreatedAt, NewDate(written.Add(time.Second)))) // a date may be wrong
+	e.seen.Add(n.ID, min(n.CreatedAt, blog.NewDate(written.Add(time.Second)))) // a date may be wrong
 	return true
 }
 

@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/store/blog"
 )
 
 // The reader of the change feed rests when nobody listens, and not while a stream is
 // being opened: that would wait for a place that nobody looks for.
 func TestRest(t *testing.T) {
-	e, err := newEvents(time.Time{})
+	e, err := newEvents(time.Time{}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,13 +42,13 @@ func TestRest(t *testing.T) {
 // in between.
 func TestNewsAreToldOnce(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	e, err := newEvents(start)
+	e, err := newEvents(start, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	item := func(n int, revision int64) *news {
+	item := func(n int, revision int64) *blog.Change {
 		created := start.Add(time.Duration(n) * time.Millisecond)
-		return &news{authored: authored{ID: fmt.Sprint(n), Written: created.Unix()}, CreatedAt: NewDate(created), Revision: revision}
+		return &blog.Change{Authored: blog.Authored{ID: fmt.Sprint(n), Written: created.Unix()}, CreatedAt: blog.NewDate(created), Revision: revision}
 	}
 	for n := range 2 * rememberedNew {
 		if !e.isNew(item(n, 1)) {
@@ -63,7 +67,7 @@ func TestNewsAreToldOnce(t *testing.T) {
 func TestNews(t *testing.T) {
 	const listened = time.Hour
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	e, err := newEvents(start.Add(listened))
+	e, err := newEvents(start.Add(listened), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +75,7 @@ func TestNews(t *testing.T) {
 		name             string
 		created, written time.Duration
 		revision         int64
-		edited           Date
+		edited           blog.Date
 		isNew            bool
 	}{
 		{"created since", listened, listened, 1, "", true},
@@ -79,11 +83,11 @@ func TestNews(t *testing.T) {
 		{"created just before", listened - 30*time.Second, listened, 1, "", true},
 		{"a comment of just before", listened - 30*time.Second, listened, 0, "", true},
 		{"created just before and changed", listened - 30*time.Second, listened, 2, "", false},
-		{"a comment of just before, edited", listened - 30*time.Second, listened, 0, NewDate(start), false},
+		{"a comment of just before, edited", listened - 30*time.Second, listened, 0, blog.NewDate(start), false},
 		{"created before", listened - 2*time.Minute, listened, 1, "", false},
 		{"written again much later", listened, listened + 11*time.Minute, 1, "", false},
 	} {
-		item := &news{authored: authored{ID: tt.name, Written: start.Add(tt.written).Unix()}, CreatedAt: NewDate(start.Add(tt.created)), Revision: tt.revision, EditedAt: tt.edited}
+		item := &blog.Change{Authored: blog.Authored{ID: tt.name, Written: start.Add(tt.written).Unix()}, CreatedAt: blog.NewDate(start.Add(tt.created)), Revision: tt.revision, EditedAt: tt.edited}
 		if got := e.isNew(item); got != tt.isNew {
 			t.Errorf("%s: new %t", tt.name, got)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // next returns the next event of a stream; ok is false if the stream has ended.
@@ -49,7 +50,7 @@ func TestStreams(t *testing.T) {
 	open(t, published, err)
 	old := w.AddPost(ada, "Old")
 	other := w.AddPost(ada, "Other")
-	for _, p := range []*store.Post{old, other} {
+	for _, p := range []*blog.Post{old, other} {
 		if got, _ := next(t, published); got.ID != p.ID {
 			t.Errorf("published %+v", got)
 		}
@@ -178,11 +179,11 @@ func TestStreamOfNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		return w.PublishedPosts(ctx)
-	}(); store.CodeOf(err) != store.Canceled {
+	}(); blog.CodeOf(err) != blog.Canceled {
 		t.Errorf("before anybody follows the feed: %v", err)
 	}
 	w.Start()
-	if _, err := w.PostChanges(t.Context(), "nothing"); store.CodeOf(err) != store.NotFound {
+	if _, err := w.PostChanges(t.Context(), "nothing"); blog.CodeOf(err) != blog.NotFound {
 		t.Errorf("%v", err)
 	}
 }
@@ -194,7 +195,7 @@ func TestStreamAwaited(t *testing.T) {
 	w.Start()
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "p")
-	comments := func() *store.Stream[*store.Comment] {
+	comments := func() *store.Stream[*blog.Comment] {
 		s, err := w.NewComments(t.Context(), p.ID)
 		return open(t, s, err)
 	}
@@ -264,7 +265,7 @@ func TestChangesAreReadForWhoListens(t *testing.T) {
 	}
 	// rested opens a stream that the reader has to be woken for, and returns it with a post
 	// that was written before.
-	rested := func(times int) (*store.Stream[*store.Post], *store.Post) {
+	rested := func(times int) (*store.Stream[*blog.Post], *blog.Post) {
 		for range 100 {
 			old := w.AddPost(ada, "Old")
 			published, err := w.PublishedPosts(t.Context())
@@ -354,13 +355,13 @@ func TestPostsUnderWay(t *testing.T) {
 		}
 		return nil
 	})
-	done := make(chan *store.Post, 1)
+	done := make(chan *blog.Post, 1)
 	go func() { done <- w.AddPost(ada, "Under way") }()
 	<-held
 	published, err := w.PublishedPosts(t.Context())
 	open(t, published, err)
 	close(release)
-	expect := func(want *store.Post) {
+	expect := func(want *blog.Post) {
 		t.Helper()
 		if got, _ := next(t, published); got.ID != want.ID {
 			t.Errorf("%q is published, not %q", got.Title, want.Title)
@@ -380,7 +381,7 @@ func TestPostsUnderWay(t *testing.T) {
 func TestPostWhileThePlaceIsFound(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	var old *store.Post
+	var old *blog.Post
 	var once sync.Once
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {

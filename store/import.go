@@ -5,15 +5,17 @@ import (
 	"iter"
 	"net/http"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/projection"
 )
 
 // Thread is a post with all that was said about it. The counts and the names on its
 // items must be right already: nothing is looked up.
 type Thread struct {
-	Post     *Post
-	Comments []*Comment
-	Likes    []*Like
+	Post     *blog.Post
+	Comments []*blog.Comment
+	Likes    []*blog.Like
 }
 
 // Import writes a user and everything under the user's posts as they are, ids and
@@ -25,7 +27,7 @@ type Thread struct {
 // repeated. The name's reservation comes last: it says that the rest is there, and
 // then Import does nothing. Conflict (Field is "username") says
 // that somebody else has the name.
-func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) error {
+func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
 	const op = "import user"
 	reservation, _, err := s.reservation(ctx, op, u.Username)
 	if err != nil {
@@ -36,43 +38,44 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 			return err
 		}
 	}
-	var posts []*Post
-	items := [][]byte{encode(userItem{envelope: envelope{Type: typeUser}, ItemID: u.ID, User: *u})}
+	var posts []*blog.Post
+	items := [][]byte{blog.Encode(blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: u.ID, User: *u})}
 	for t := range threads {
 		below := t.items()
 		there, conflict, err := s.posts.CreateAll(ctx, t.Post.ID, below)
 		if err != nil {
-			return cosmosError("import post", err)
+			return blog.CosmosError("import post", err)
 		}
 		if (there || conflict) && len(below) > cosmos.MaxBatch { // somebody may have met the post between the batches
-			if err := s.mend(ctx, []Difference{{Kind: Count, Partition: t.Post.ID, ID: t.Post.ID}}); err != nil {
+			err := s.views.Repair(ctx, projection.Difference{Kind: projection.Count, Partition: t.Post.ID, ID: t.Post.ID})
+			if err != nil && blog.CodeOf(err) != blog.Conflict { // a post that keeps changing is left to verify
 				return err
 			}
 		}
 		posts = append(posts, t.Post)
-		items = append(items, encode(t.Post.short()))
+		items = append(items, blog.Encode(t.Post.Summary()))
 	}
 	oneByOne := reservation != nil // the user was here before, without these posts
 	if !oneByOne {
 		if _, oneByOne, err = s.users.CreateAll(ctx, u.ID, items); err != nil { // the projections are at work, too
-			return cosmosError(op, err)
+			return blog.CosmosError(op, err)
 		}
 	}
 	if oneByOne {
 		for _, p := range posts {
-			if err := writeCopy(ctx, s.users, u.ID, p); err != nil {
+			if err := projection.WriteSummary(ctx, s.users, u.ID, p); err != nil {
 				return err
 			}
 		}
 		if _, _, err := s.users.CreateAll(ctx, u.ID, items[:1]); err != nil {
-			return cosmosError(op, err)
+			return blog.CosmosError(op, err)
 		}
 	}
-	if have, err := readUser(ctx, "import user", s.users, u.ID); err != nil || have != nil && have.Username != u.Username {
+	if have, err := blog.ReadUser(ctx, "import user", s.users, u.ID); err != nil || have != nil && have.Username != u.Username {
 		return err // renamed since
 	}
-	k := usernameKey(u.Username)
-	mine := encode(reservationOf(u.ID, u.Username, u.CreatedAt))
+	k := blog.UsernameKey(u.Username)
+	mine := blog.Encode(blog.NewReservation(u.ID, u.Username, u.CreatedAt))
 	err = s.users.Create(ctx, k, mine)
 	if cosmos.HasStatus(err, http.StatusConflict) { // the sweep has missed it, too
 		have, etag, readErr := s.reservation(ctx, op, u.Username)
@@ -83,28 +86,28 @@ func (s *Store) Import(ctx context.Context, u *User, threads iter.Seq[Thread]) e
 			if err := checkOwner(op, have, u); err != nil {
 				return err
 			}
-			_, err = s.users.Replace(ctx, key(k, k), mine, etag)
+			_, err = s.users.Replace(ctx, blog.Key(k, k), mine, etag)
 		}
 	}
-	return cosmosError(op, err)
+	return blog.CosmosError(op, err)
 }
 
 // items returns what the partition of the post holds.
 func (t *Thread) items() [][]byte {
 	items := make([][]byte, 0, 1+len(t.Comments)+len(t.Likes))
-	items = append(items, encode(postItem{envelope: envelope{Type: typePost}, PostID: t.Post.ID, Post: *t.Post}))
+	items = append(items, blog.Encode(blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: t.Post.ID, Post: *t.Post}))
 	for _, c := range t.Comments {
-		items = append(items, encode(commentItem{envelope: envelope{Type: typeComment}, Comment: *c}))
+		items = append(items, blog.Encode(blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: *c}))
 	}
 	for _, l := range t.Likes {
-		items = append(items, encode(likeItem{envelope: envelope{Type: typeLike}, ID: likeID(l.UserID), Like: *l}))
+		items = append(items, blog.Encode(blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(l.UserID), Like: *l}))
 	}
 	return items
 }
 
-func checkOwner(op string, r *usernameItem, u *User) error {
+func checkOwner(op string, r *blog.Reservation, u *blog.User) error {
 	if r.OwnerID != u.ID {
-		return &Error{Code: Conflict, Op: op, Field: "username", Message: "another user has the username " + u.Username}
+		return &blog.Error{Code: blog.Conflict, Op: op, Field: "username", Message: "another user has the username " + u.Username}
 	}
 	return nil
 }
@@ -112,6 +115,6 @@ func checkOwner(op string, r *usernameItem, u *User) error {
 // ImportFeed brings posts that were imported into the feed, of which the newest stay. Of
 // everything imported, the newest FeedKept must have been among them. Where the feed is not
 // full and ends before them, what lies between comes along.
-func (s *Store) ImportFeed(ctx context.Context, posts []*Post) error {
-	return s.projectFeed(ctx, posts)
+func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
+	return s.views.ProjectFeed(ctx, posts)
 }

@@ -11,31 +11,32 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // An import that was interrupted between the batches of a thread, and repeated after people
 // have met the post, leaves counts that are true.
 func TestImportRepeated(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world, author *store.User) error{
-		"somebody has liked": func(w *world, _ *store.User) error {
+	for name, meanwhile := range map[string]func(w *world, author *blog.User) error{
+		"somebody has liked": func(w *world, _ *blog.User) error {
 			_, _, err := w.LikePost(t.Context(), w.AddUser("fan80").ID, "imported") // whose like is in the second batch
 			return err
 		},
-		"the author has deleted": func(w *world, author *store.User) error {
+		"the author has deleted": func(w *world, author *blog.User) error {
 			return w.DeletePost(t.Context(), author.ID, "imported")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			date := store.NewDate(storetest.Epoch().Add(-time.Hour))
-			u := &store.User{ID: store.UserID("test", "ada"), Username: "ada", CreatedAt: date, Revision: 1}
-			thread := store.Thread{Post: &store.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 126, CommentCount: 25, LikeCount: 100}}
+			date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
+			u := &blog.User{ID: blog.UserID("test", "ada"), Username: "ada", CreatedAt: date, Revision: 1}
+			thread := store.Thread{Post: &blog.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 126, CommentCount: 25, LikeCount: 100}}
 			for i := range 25 {
-				thread.Comments = append(thread.Comments, &store.Comment{ID: fmt.Sprint("c", i), PostID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Content: "x", CreatedAt: date})
+				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprint("c", i), PostID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Content: "x", CreatedAt: date})
 			}
 			for i := range 100 {
 				fan := fmt.Sprint("fan", i)
-				thread.Likes = append(thread.Likes, &store.Like{PostID: "imported", UserID: store.UserID("test", fan), Username: fan, CreatedAt: date})
+				thread.Likes = append(thread.Likes, &blog.Like{PostID: "imported", UserID: blog.UserID("test", fan), Username: fan, CreatedAt: date})
 			}
 			var batches atomic.Int32
 			w.Wire.Intercept(func(r *http.Request) error {
@@ -73,11 +74,11 @@ func TestImportRepeated(t *testing.T) {
 func TestImportOfOlderPosts(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 160 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
 	}
-	deleteSome := func(some []*store.Post) {
+	deleteSome := func(some []*blog.Post) {
 		stop := w.Start()
 		storetest.Eventually(t, w.CaughtUp)
 		for _, p := range some {
@@ -89,12 +90,12 @@ func TestImportOfOlderPosts(t *testing.T) {
 		stop()
 	}
 	deleteSome(posts[140:]) // as many as the feed bears without being filled up
-	date := store.NewDate(storetest.Epoch().Add(-time.Hour))
-	grace := &store.User{ID: store.UserID("test", "grace"), Username: "grace", CreatedAt: date, Revision: 1}
-	var older []*store.Post
+	date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
+	grace := &blog.User{ID: blog.UserID("test", "grace"), Username: "grace", CreatedAt: date, Revision: 1}
+	var older []*blog.Post
 	var threads []store.Thread
 	for i := range 30 {
-		p := &store.Post{ID: fmt.Sprint("older", i), AuthorID: grace.ID, AuthorUsername: grace.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 1}
+		p := &blog.Post{ID: fmt.Sprint("older", i), AuthorID: grace.ID, AuthorUsername: grace.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 1}
 		older, threads = append(older, p), append(threads, store.Thread{Post: p})
 	}
 	if err := w.Import(t.Context(), grace, slices.Values(threads)); err != nil {

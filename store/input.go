@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"byline/store/blog"
 )
 
 // The limits on input, in characters.
@@ -18,11 +20,11 @@ const (
 
 func checkUsername(op, name string) error {
 	if len(name) < minUsername || len(name) > maxUsername {
-		return invalid(op, "username", "username must have %d to %d characters", minUsername, maxUsername)
+		return blog.Invalidf(op, "username", "username must have %d to %d characters", minUsername, maxUsername)
 	}
 	for i := range len(name) {
-		if !ofID(name[i]) {
-			return invalid(op, "username", "username may contain only A-Z, a-z, 0-9, _ and -")
+		if !blog.IsIDByte(name[i]) {
+			return blog.Invalidf(op, "username", "username may contain only A-Z, a-z, 0-9, _ and -")
 		}
 	}
 	return nil
@@ -32,18 +34,18 @@ func checkUsername(op, name string) error {
 // the control characters only newline and tab, where lines says so.
 func checkText(op, field, text string, limit int, lines bool) error {
 	if !utf8.ValidString(text) {
-		return invalid(op, field, "%s is not valid UTF-8", field)
+		return blog.Invalidf(op, field, "%s is not valid UTF-8", field)
 	}
 	if !strings.ContainsFunc(text, visible) {
-		return invalid(op, field, "%s must not be empty", field)
+		return blog.Invalidf(op, field, "%s must not be empty", field)
 	}
 	// A character has at least one byte, so most texts need no counting.
 	if len(text) > limit && utf8.RuneCountInString(text) > limit {
-		return invalid(op, field, "%s must have at most %d characters", field, limit)
+		return blog.Invalidf(op, field, "%s must have at most %d characters", field, limit)
 	}
 	for _, c := range text {
 		if unicode.IsControl(c) && !(lines && (c == '\n' || c == '\t')) {
-			return invalid(op, field, "%s must not contain the control character %U", field, c)
+			return blog.Invalidf(op, field, "%s must not contain the control character %U", field, c)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -18,15 +19,15 @@ type list[T any] struct {
 	copies    []string // partitions that hold the list, if those are others
 	typ       string   // "" if the partition holds one type alone
 	limit     int      // how long the list is at most; 0: as long as it gets
-	format    format[T]
+	format    blog.Format[T]
 	blank     T // an item before its fields are read
-	place     func(*T) (Date, string)
+	place     func(*T) (blog.Date, string)
 }
 
 // page returns one page.
 func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
-	if p.First < 1 || p.First > maxPage {
-		return nil, invalid(l.op, "first", "first must be between 1 and %d", maxPage)
+	if p.First < 1 || p.First > blog.MaxPage {
+		return nil, blog.Invalidf(l.op, "first", "first must be between 1 and %d", blog.MaxPage)
 	}
 	name := fmt.Sprintf("%s/%s/%s/%s", l.container.Name(), l.partition, l.typ, p.Order)
 	after, err := decodeCursor(l.op, name, p.After)
@@ -101,12 +102,12 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 	query.PageSize = int32(first + 1) // one more tells whether more follow
 	for body, err := range l.container.QueryBodies(ctx, query) {
 		if err != nil {
-			return cosmosError(l.op, err)
+			return blog.CosmosError(l.op, err)
 		}
 		room := first - len(to.Items)
-		items, err := l.format.decode(body, l.blank, room+1)
+		items, err := l.format.Decode(body, l.blank, room+1)
 		if err != nil {
-			return malformed(l.op, "listed", err)
+			return blog.Malformed(l.op, "listed", err)
 		}
 		cosmos.Weigh(ctx, weight[T](len(items), len(body)))
 		to.Items = slices.Grow(to.Items, len(items))
@@ -147,6 +148,6 @@ func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Que
 		where += fmt.Sprintf(" AND c.creationDate %[1]s= @date AND (c.creationDate %[1]s @date OR c.id %[1]s @id)", comparison)
 		q = q.With("@date", after.Date).With("@id", after.ID)
 	}
-	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", l.format.fields, where, sort, direction, direction)
+	q.Text = fmt.Sprintf("SELECT %s FROM c WHERE %s ORDER BY %sc.creationDate %s, c.id %s", l.format.Fields, where, sort, direction, direction)
 	return q
 }

@@ -18,6 +18,7 @@ import (
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/projection"
 )
 
 // metered is a world whose clients account to a meter.
@@ -142,7 +143,7 @@ func TestMeterMissesNothing(t *testing.T) {
 		m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "Q2")
 	}
 	m.is(0, "byline_cosmos_errors_total")
-	for _, p := range []cosmos.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts, store.ProjectPosts, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata} {
+	for _, p := range []cosmos.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts, projection.ProjectPosts, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata} {
 		if m.value("byline_cosmos_request_units_total", "pattern", string(p)) == 0 {
 			t.Errorf("nothing was charged for %s", p)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // deafTo passes requests on and loses what the engine answers to one write.
@@ -64,10 +65,10 @@ func changes(r *http.Request) bool {
 func TestUnansweredWrites(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		for name, tt := range map[string]struct {
-			do     func(w *world, ada *store.User, p *store.Post, c *store.Comment) error
+			do     func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error
 			writes int64 // of the whole operation, when it succeeds
 		}{
-			"create post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+			"create post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				made, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: ada.ID, Title: "once", Content: "x"})
 				if err != nil {
 					return err
@@ -75,7 +76,7 @@ func TestUnansweredWrites(t *testing.T) {
 				have, err := w.Post(w.T.Context(), made.ID)
 				return expect(have != nil && have.Revision == 1, have, err)
 			}, 1},
-			"edit post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+			"edit post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				title := "edited"
 				edited, err := w.EditPost(w.T.Context(), ada.ID, p.ID, store.PostEdit{Title: &title, Version: &p.Version})
 				if err != nil {
@@ -84,57 +85,57 @@ func TestUnansweredWrites(t *testing.T) {
 				have, err := w.Post(w.T.Context(), p.ID)
 				return expect(edited.Title == title && have.Title == title && have.Version == p.Version+1, have, err)
 			}, 1},
-			"delete post": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+			"delete post": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				if err := w.DeletePost(w.T.Context(), ada.ID, p.ID); err != nil {
 					return err
 				}
 				have, err := w.Post(w.T.Context(), p.ID)
 				return expect(have == nil, have, err)
 			}, 1},
-			"create comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+			"create comment": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				_, post, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "once"})
 				if err != nil {
 					return err
 				}
 				return expect(post.CommentCount == 2, post, nil)
 			}, 1},
-			"edit comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+			"edit comment": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				have, err := w.EditComment(w.T.Context(), ada.ID, p.ID, c.ID, "edited")
 				if err != nil {
 					return err
 				}
 				return expect(have.Content == "edited" && have.UpdatedAt != nil, have, nil)
 			}, 1},
-			"delete comment": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+			"delete comment": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				post, err := w.DeleteComment(w.T.Context(), ada.ID, p.ID, c.ID)
 				if err != nil {
 					return err
 				}
 				return expect(post.CommentCount == 0, post, nil)
 			}, 1},
-			"like": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+			"like": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				like, post, err := w.LikePost(w.T.Context(), ada.ID, p.ID)
 				if err != nil {
 					return err
 				}
 				return expect(like != nil && post.LikeCount == 2, post, nil)
 			}, 1},
-			"unlike": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				post, err := w.UnlikePost(w.T.Context(), store.UserID("test", "grace"), p.ID)
+			"unlike": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
+				post, err := w.UnlikePost(w.T.Context(), blog.UserID("test", "grace"), p.ID)
 				if err != nil {
 					return err
 				}
 				return expect(post.LikeCount == 0, post, nil)
 			}, 1},
-			"create user": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
-				u, err := w.CreateUser(w.T.Context(), store.NewUser{ID: store.UserID("test", "new"), Username: "new"})
+			"create user": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
+				u, err := w.CreateUser(w.T.Context(), store.NewUser{ID: blog.UserID("test", "new"), Username: "new"})
 				if err != nil {
 					return err
 				}
 				have, err := w.UserByUsername(w.T.Context(), "new")
 				return expect(have != nil && have.ID == u.ID, have, err)
 			}, 2},
-			"rename": {func(w *world, ada *store.User, p *store.Post, c *store.Comment) error {
+			"rename": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				u, err := w.RenameUser(w.T.Context(), ada.ID, "lovelace")
 				if err != nil {
 					return err
@@ -161,7 +162,7 @@ func TestUnansweredWrites(t *testing.T) {
 				d.armed.Store(true)
 				err = tt.do(w, ada, p, c)
 				if before {
-					if store.CodeOf(err) != store.Unavailable || d.writes.Load() != 1 {
+					if blog.CodeOf(err) != blog.Unavailable || d.writes.Load() != 1 {
 						t.Errorf("%d writes, %v", d.writes.Load(), err)
 					}
 					return
@@ -193,7 +194,7 @@ func TestUnansweredDeleteOfACommentOnADeletedPost(t *testing.T) {
 	d.meanwhile = func() { w.Corrupt("posts", p.ID, p.ID, "/deleted", true) }
 	d.armed.Store(true)
 	post, err := s.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
-	if post != nil || store.CodeOf(err) != store.NotFound {
+	if post != nil || blog.CodeOf(err) != blog.NotFound {
 		t.Errorf("%+v, %v", post, err)
 	}
 }
@@ -205,30 +206,10 @@ func expect(ok bool, got any, err error) error {
 	return nil
 }
 
-// busyTo answers writes with 449, as Cosmos DB does when they meet another of the same item.
-type busyTo struct {
-	policy.Transporter
-	meets  func(*http.Request) bool
-	within bool         // a batch is answered with 207, and one of its operations with 449
-	left   atomic.Int32 // writes to answer so
-}
-
-func (b *busyTo) Do(r *http.Request) (*http.Response, error) {
-	if b.meets(r) && b.left.Add(-1) >= 0 {
-		if b.within && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
-			return &http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}, Request: r,
-				Body: io.NopCloser(strings.NewReader(`[{"statusCode":449,"requestCharge":1},{"statusCode":424,"requestCharge":1}]`))}, nil
-		}
-		return &http.Response{StatusCode: 449, Status: "449 ", Header: http.Header{}, Request: r,
-			Body: io.NopCloser(strings.NewReader(`{"code":"RetryWith","message":"Retry the request"}`))}, nil
-	}
-	return b.Transporter.Do(r)
-}
-
 // meeting is the store of an instance whose writes meet others.
-func (w *world) meeting(within bool) (*busyTo, *store.Store) {
+func (w *world) meeting(within bool) (*storetest.Busy, *store.Store) {
 	w.T.Helper()
-	b := &busyTo{Transporter: w.Engine, meets: changes, within: within}
+	b := &storetest.Busy{Transporter: w.Engine, Meets: changes, InBatch: within}
 	s, err := store.New(storetest.NewAccount(w.T, w.Engine, b), store.Options{Clock: w.Clock.Now})
 	if err != nil {
 		w.T.Fatal(err)
@@ -242,20 +223,20 @@ func TestWritesThatMeetOthers(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
 	b, s := w.meeting(false)
-	b.left.Store(2)
+	b.Left.Store(2)
 	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
 	}
-	b.left.Store(2)
+	b.Left.Store(2)
 	title := "edited"
 	if _, err := s.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil {
 		t.Errorf("edit: %v", err)
 	}
-	b.left.Store(1000)
-	if _, err := s.RenameUser(t.Context(), ada.ID, "lovelace"); store.CodeOf(err) != store.Unavailable {
+	b.Left.Store(1000)
+	if _, err := s.RenameUser(t.Context(), ada.ID, "lovelace"); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("rename: %v", err)
 	}
-	if n := 1000 - b.left.Load(); n < 2 || n > 20 {
+	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
 		t.Errorf("sent %d times", n)
 	}
 }
@@ -266,19 +247,19 @@ func TestBatchesThatMeetOthers(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
 	b, s := w.meeting(true)
-	b.left.Store(2)
+	b.Left.Store(2)
 	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
 	}
-	b.left.Store(2)
+	b.Left.Store(2)
 	if unliked, err := s.UnlikePost(t.Context(), ada.ID, p.ID); err != nil || unliked.LikeCount != 0 {
 		t.Errorf("unlike: %v", err)
 	}
-	b.left.Store(1000)
-	if _, _, err := s.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "x"}); store.CodeOf(err) != store.Unavailable {
+	b.Left.Store(1000)
+	if _, _, err := s.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "x"}); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("comment: %v", err)
 	}
-	if n := 1000 - b.left.Load(); n < 2 || n > 20 {
+	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
 		t.Errorf("sent %d times", n)
 	}
 }
@@ -294,9 +275,9 @@ func TestRefusedWritesAreNotLookedAt(t *testing.T) {
 		}
 	})
 	_, _, err := w.LikePost(t.Context(), ada.ID, "absent")
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"})
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	if n := batches.Load(); n != 2 {
 		t.Errorf("%d batches", n)
 	}
@@ -325,7 +306,7 @@ func TestUnansweredEditIsNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.armed.Store(true)
-		storetest.WantCode(t, edit(s), store.Unavailable, "")
+		storetest.WantCode(t, edit(s), blog.Unavailable, "")
 	}
 	editPost := func(e store.PostEdit) func(*store.Store) error {
 		return func(s *store.Store) error {

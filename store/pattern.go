@@ -28,13 +28,7 @@ const (
 	UnlikePost    cosmos.Pattern = "unlikePost"
 	Subscribe     cosmos.Pattern = "subscribe" // whether the post to follow exists
 
-	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts to their copies
-	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users to what they have written
-	ProjectUsernames cosmos.Pattern = "projectUsernames" // reservations of usernames that nobody uses
-	Verify           cosmos.Pattern = "verify"           // and the status of the projections
-	Repair           cosmos.Pattern = "repair"           // and rebuild
-	Readiness        cosmos.Pattern = "readiness"        // and whether there is anything at all
-
+	Readiness cosmos.Pattern = "readiness" // and whether there is anything at all
 )
 
 // patterns are all of them.
@@ -42,5 +36,5 @@ var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
 	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike,
 	DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
-	ProjectPosts, ProjectUsers, ProjectUsernames, Verify, Repair, Readiness,
+	Readiness,
 }

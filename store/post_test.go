@@ -13,9 +13,8 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
-
-func ptr[T any](v T) *T { return &v }
 
 func TestCreatePost(t *testing.T) {
 	w := newWorld(t)
@@ -23,20 +22,20 @@ func TestCreatePost(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		in    store.NewPost
-		code  store.Code
+		code  blog.Code
 		field string
 	}{
-		{"empty title", store.NewPost{Content: "x"}, store.Invalid, "title"},
-		{"blank title", store.NewPost{Title: " \u00a0", Content: "x"}, store.Invalid, "title"},
-		{"title that shows nothing", store.NewPost{Title: "\u200b\u202e", Content: "x"}, store.Invalid, "title"},
-		{"long title", store.NewPost{Title: strings.Repeat("é", 201), Content: "x"}, store.Invalid, "title"},
-		{"newline in title", store.NewPost{Title: "a\nb", Content: "x"}, store.Invalid, "title"},
-		{"empty content", store.NewPost{Title: "x"}, store.Invalid, "content"},
-		{"long content", store.NewPost{Title: "x", Content: strings.Repeat("x", 100_001)}, store.Invalid, "content"},
-		{"NUL in content", store.NewPost{Title: "x", Content: "a\x00b"}, store.Invalid, "content"},
-		{"C1 control in content", store.NewPost{Title: "x", Content: "a\u0085b"}, store.Invalid, "content"},
-		{"invalid UTF-8", store.NewPost{Title: "x", Content: "a\xffb"}, store.Invalid, "content"},
-		{"author without a user", store.NewPost{AuthorID: "nobody", Title: "x", Content: "x"}, store.Forbidden, ""},
+		{"empty title", store.NewPost{Content: "x"}, blog.Invalid, "title"},
+		{"blank title", store.NewPost{Title: " \u00a0", Content: "x"}, blog.Invalid, "title"},
+		{"title that shows nothing", store.NewPost{Title: "\u200b\u202e", Content: "x"}, blog.Invalid, "title"},
+		{"long title", store.NewPost{Title: strings.Repeat("é", 201), Content: "x"}, blog.Invalid, "title"},
+		{"newline in title", store.NewPost{Title: "a\nb", Content: "x"}, blog.Invalid, "title"},
+		{"empty content", store.NewPost{Title: "x"}, blog.Invalid, "content"},
+		{"long content", store.NewPost{Title: "x", Content: strings.Repeat("x", 100_001)}, blog.Invalid, "content"},
+		{"NUL in content", store.NewPost{Title: "x", Content: "a\x00b"}, blog.Invalid, "content"},
+		{"C1 control in content", store.NewPost{Title: "x", Content: "a\u0085b"}, blog.Invalid, "content"},
+		{"invalid UTF-8", store.NewPost{Title: "x", Content: "a\xffb"}, blog.Invalid, "content"},
+		{"author without a user", store.NewPost{AuthorID: "nobody", Title: "x", Content: "x"}, blog.Forbidden, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.in.AuthorID == "" {
@@ -72,7 +71,7 @@ func TestCreatePost(t *testing.T) {
 		}
 		in.Title = "twice"
 		_, err = w.CreatePost(t.Context(), in)
-		storetest.WantCode(t, err, store.Conflict, "idempotencyKey")
+		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 		in.AuthorID = w.AddUser("grace").ID
 		if other, err := w.CreatePost(t.Context(), in); err != nil || other.ID == first.ID {
 			t.Fatalf("somebody else's key: %v, %v", other, err)
@@ -86,7 +85,7 @@ func TestCreatePost(t *testing.T) {
 		if got := w.AllUserPosts(ada)[0]; got.ID != p.ID {
 			t.Errorf("the author's posts begin with %s", got.Title)
 		}
-		if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("edited")}); err != nil {
+		if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("edited")}); err != nil {
 			t.Fatal(err)
 		}
 		if w.AllFeed()[0].Title != "edited" || w.AllUserPosts(ada)[0].Title != "edited" {
@@ -126,30 +125,30 @@ func TestEditPost(t *testing.T) {
 		_, err := w.EditPost(t.Context(), user, post, e)
 		return err
 	}
-	storetest.WantCode(t, edit(grace.ID, p.ID, store.PostEdit{Title: ptr("x")}), store.Forbidden, "")
-	storetest.WantCode(t, edit(ada.ID, "absent", store.PostEdit{Title: ptr("x")}), store.NotFound, "")
-	storetest.WantCode(t, edit(ada.ID, "not/an id", store.PostEdit{Title: ptr("x")}), store.NotFound, "")
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{}), store.Invalid, "title")
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("")}), store.Invalid, "title")
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Content: ptr("\x01")}), store.Invalid, "content")
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("x"), Version: ptr(int32(2))}), store.Conflict, "version")
+	storetest.WantCode(t, edit(grace.ID, p.ID, store.PostEdit{Title: new("x")}), blog.Forbidden, "")
+	storetest.WantCode(t, edit(ada.ID, "absent", store.PostEdit{Title: new("x")}), blog.NotFound, "")
+	storetest.WantCode(t, edit(ada.ID, "not/an id", store.PostEdit{Title: new("x")}), blog.NotFound, "")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{}), blog.Invalid, "title")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: new("")}), blog.Invalid, "title")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Content: new("\x01")}), blog.Invalid, "content")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: new("x"), Version: new(int32(2))}), blog.Conflict, "version")
 	c := w.AddComment(grace, p, "not a post")
-	storetest.WantCode(t, edit(grace.ID, c.ID, store.PostEdit{Title: ptr("x")}), store.NotFound, "")
+	storetest.WantCode(t, edit(grace.ID, c.ID, store.PostEdit{Title: new("x")}), blog.NotFound, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Title != "first" || got.Version != 1 {
 		t.Fatalf("a refused edit was written: %v, %v", got, err)
 	}
-	got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("second"), Version: ptr(int32(1))})
+	got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("second"), Version: new(int32(1))})
 	if err != nil || got.Title != "second" || got.Content != p.Content || got.Version != 2 || got.UpdatedAt == nil {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: ptr("third"), Version: ptr(int32(1))}), store.Conflict, "version")
+	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: new("third"), Version: new(int32(1))}), blog.Conflict, "version")
 }
 
 func TestLikesDuringAnEditMakeNoConflict(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
-	var likers []*store.User
+	var likers []*blog.User
 	for i := range 50 {
 		likers = append(likers, w.AddUser("liker"+string(rune('A'+i%26))+string(rune('a'+i/26))))
 	}
@@ -163,7 +162,7 @@ func TestLikesDuringAnEditMakeNoConflict(t *testing.T) {
 	}
 	version := p.Version
 	for range 20 {
-		got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("edited"), Version: &version})
+		got, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("edited"), Version: &version})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +205,7 @@ func TestExcerpt(t *testing.T) {
 		{"cut at a newline", strings.Repeat("y", 270) + "\n" + strings.Repeat("x", 30), strings.Repeat("y", 270)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := (&store.Post{Content: c.content}).Excerpt()
+			got := (&blog.Post{Content: c.content}).Excerpt()
 			if got != c.want || utf8.RuneCountInString(got) > 280 {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -246,12 +245,12 @@ func TestRepeatedCreateOfAnOldPost(t *testing.T) {
 	if _, err := w.CreatePost(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 159 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
 	}
 	defer w.Start()()
-	deleteSome := func(some []*store.Post) {
+	deleteSome := func(some []*blog.Post) {
 		for _, p := range some {
 			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 				t.Fatal(err)

@@ -5,19 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
-// The containers of the article's V3, and the one that the change feed needs.
-const (
-	usersContainer  = "users"
-	postsContainer  = "posts"
-	feedContainer   = "feed"
-	leasesContainer = "leases"
-)
-
 // Containers returns the names of the containers that hold the blog.
-func Containers() []string { return []string{usersContainer, postsContainer, feedContainer} }
+func Containers() []string {
+	return []string{blog.UsersContainer, blog.PostsContainer, blog.FeedContainer}
+}
 
 // containerSpecs describes every container: its partition key and what it indexes.
 // Only what the queries use is indexed, because each path that is left out
@@ -25,11 +20,11 @@ func Containers() []string { return []string{usersContainer, postsContainer, fee
 func containerSpecs() []cosmos.ContainerSpec {
 	sort := []string{"/type", "/creationDate", "/id"}
 	return []cosmos.ContainerSpec{
-		{Name: usersContainer, PartitionKey: "/userId", Indexed: []string{"/type"}, Composite: sort, TTL: true},
+		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/type"}, Composite: sort, TTL: true},
 		// userId serves the renames, which look for a user's items in all partitions.
-		{Name: postsContainer, PartitionKey: "/postId", Indexed: []string{"/type", "/userId"}, Composite: sort, TTL: true},
-		{Name: feedContainer, PartitionKey: "/type", Composite: sort[1:], TTL: true},
-		{Name: leasesContainer, PartitionKey: "/id"},
+		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/type", "/userId"}, Composite: sort, TTL: true},
+		{Name: blog.FeedContainer, PartitionKey: "/type", Composite: sort[1:], TTL: true},
+		{Name: blog.LeasesContainer, PartitionKey: "/id"},
 	}
 }
 
@@ -41,9 +36,9 @@ func (s *Store) Provision(ctx context.Context) error {
 	const op = "provision"
 	err := s.account.Provision(ctx, s.o.Database, containerSpecs()...)
 	if other := (*cosmos.PartitionKeyError)(nil); errors.As(err, &other) {
-		return &Error{Code: Conflict, Op: op, Field: "database", Message: fmt.Sprintf(
+		return &blog.Error{Code: blog.Conflict, Op: op, Field: "database", Message: fmt.Sprintf(
 			"container %s of database %s is partitioned by %v, not by %v, and a partition key cannot be changed: use another database, or delete the container if its data is not needed",
 			other.Container, s.o.Database, other.Have, other.Want)}
 	}
-	return cosmosError(op, err)
+	return blog.CosmosError(op, err)
 }

@@ -9,13 +9,14 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 func TestManyLikeAndCommentAtOnce(t *testing.T) {
 	const n = 64
 	w := newWorld(t)
 	p := w.AddPost(w.AddUser("author"), "popular")
-	var users []*store.User
+	var users []*blog.User
 	for i := range n {
 		users = append(users, w.AddUser(fmt.Sprintf("user%d", i)))
 	}
@@ -79,11 +80,11 @@ func TestLikePost(t *testing.T) {
 		t.Fatalf("like after unlike: %v, %v", after, err)
 	}
 	_, _, err = w.LikePost(t.Context(), ada.ID, "absent")
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, err = w.UnlikePost(t.Context(), ada.ID, "absent")
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.NotFound, "")
 	_, _, err = w.LikePost(t.Context(), "nobody", p.ID)
-	storetest.WantCode(t, err, store.Forbidden, "")
+	storetest.WantCode(t, err, blog.Forbidden, "")
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.LikeCount != 1 {
 		t.Fatalf("after refused likes: %v, %v", got, err)
 	}
@@ -96,15 +97,15 @@ func TestCreateComment(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		in    store.NewComment
-		code  store.Code
+		code  blog.Code
 		field string
 	}{
-		{"no such post", store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"}, store.NotFound, ""},
-		{"malformed post id", store.NewComment{AuthorID: ada.ID, PostID: "a/b", Content: "x"}, store.NotFound, ""},
-		{"no user", store.NewComment{AuthorID: "nobody", PostID: p.ID, Content: "x"}, store.Forbidden, ""},
-		{"empty", store.NewComment{AuthorID: ada.ID, PostID: p.ID}, store.Invalid, "content"},
-		{"too long", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: strings.Repeat("x", 10_001)}, store.Invalid, "content"},
-		{"escape character", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "\x1b[31m"}, store.Invalid, "content"},
+		{"no such post", store.NewComment{AuthorID: ada.ID, PostID: "absent", Content: "x"}, blog.NotFound, ""},
+		{"malformed post id", store.NewComment{AuthorID: ada.ID, PostID: "a/b", Content: "x"}, blog.NotFound, ""},
+		{"no user", store.NewComment{AuthorID: "nobody", PostID: p.ID, Content: "x"}, blog.Forbidden, ""},
+		{"empty", store.NewComment{AuthorID: ada.ID, PostID: p.ID}, blog.Invalid, "content"},
+		{"too long", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: strings.Repeat("x", 10_001)}, blog.Invalid, "content"},
+		{"escape character", store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "\x1b[31m"}, blog.Invalid, "content"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := w.CreateComment(t.Context(), c.in)
@@ -122,7 +123,7 @@ func TestCreateComment(t *testing.T) {
 	}
 	in.Content = "other"
 	_, _, err = w.CreateComment(t.Context(), in)
-	storetest.WantCode(t, err, store.Conflict, "idempotencyKey")
+	storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 	if got, err := w.Comment(t.Context(), p.ID, first.ID); err != nil || *got != *first {
 		t.Fatalf("got %v, %v", got, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -16,12 +17,12 @@ const renameLag = time.Hour
 func (s *Store) NewSession(token string) (*cosmos.Session, error) {
 	session, err := cosmos.NewSession(token, s.users, s.posts, s.feed) // whose order is part of the tokens
 	if err == nil {
-		if user, _ := session.Note(); user != "" && !validID(user) {
+		if user, _ := session.Note(); user != "" && !blog.ValidID(user) {
 			err = errors.New("malformed user id")
 		}
 	}
 	if err != nil {
-		return nil, &Error{Code: Invalid, Op: "read session", Message: "invalid session token", Err: err}
+		return nil, &blog.Error{Code: blog.Invalid, Op: "read session", Message: "invalid session token", Err: err}
 	}
 	if s.Renamed(session) == "" {
 		session.SetNote("", time.Time{}) // later tokens need not carry it

@@ -16,6 +16,7 @@ import (
 	"byline/internal/enginetest"
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 )
@@ -118,7 +119,7 @@ func (i *instance) see(ctx context.Context, userID, postID string) (string, erro
 // A batch, too, asks for what was seen: it may be one of reads.
 func TestBatchesAskForWhatWasSeen(t *testing.T) {
 	i := newInstance(t, laggingEngine(t))
-	ada, err := i.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "ada"), Username: "ada"})
+	ada, err := i.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +153,8 @@ func TestBatchesAskForWhatWasSeen(t *testing.T) {
 func TestReadYourWrites(t *testing.T) {
 	engine := laggingEngine(t)
 	one, two := newInstance(t, engine), newInstance(t, engine)
-	id := store.UserID("test", "ada")
-	var post *store.Post
+	id := blog.UserID("test", "ada")
+	var post *blog.Post
 	token := ""
 	for _, step := range []struct {
 		name  string
@@ -210,10 +211,10 @@ func TestReadYourWrites(t *testing.T) {
 	t.Logf("token of %d characters: %s", len(token), token)
 
 	deaf := newInstance(t, engine, withoutToken{})
-	if _, err := deaf.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "grace"), Username: "grace"}); err != nil {
+	if _, err := deaf.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil {
 		t.Fatal(err)
 	}
-	if u, err := deaf.User(t.Context(), store.UserID("test", "grace")); u != nil || err != nil {
+	if u, err := deaf.User(t.Context(), blog.UserID("test", "grace")); u != nil || err != nil {
 		t.Errorf("without tokens a write is read back: %v %v", u, err)
 	}
 }
@@ -230,7 +231,7 @@ func (withoutToken) Do(req *policy.Request) (*http.Response, error) {
 func TestSessionsAfterASplit(t *testing.T) {
 	engine := laggingEngine(t)
 	one, two := newInstance(t, engine), newInstance(t, engine)
-	id := store.UserID("test", "ada")
+	id := blog.UserID("test", "ada")
 	ctx, before := one.within(t, "")
 	if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil {
 		t.Fatal(err)
@@ -263,7 +264,7 @@ func TestSessionsAfterASplit(t *testing.T) {
 func TestReadSessionNotAvailable(t *testing.T) {
 	engine := laggingEngine(t)
 	one := newInstance(t, engine)
-	id := store.UserID("test", "ada")
+	id := blog.UserID("test", "ada")
 	if _, err := one.CreateUser(t.Context(), store.NewUser{ID: id, Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
@@ -272,28 +273,28 @@ func TestReadSessionNotAvailable(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		refuse int64
-		want   store.Code
+		want   blog.Code
 	}{
 		{"four times", 4, ""},
-		{"for ever", 1 << 30, store.Unavailable},
+		{"for ever", 1 << 30, blog.Unavailable},
 	} {
 		refuse.Store(tt.refuse)
 		asked.Store(0)
 		began := time.Now()
-		if _, err := two.User(t.Context(), id); store.CodeOf(err) != tt.want {
+		if _, err := two.User(t.Context(), id); blog.CodeOf(err) != tt.want {
 			t.Errorf("%s: point read: %v", tt.name, err)
 		}
 		if n := asked.Load(); n < min(tt.refuse+1, 10) || n > 20 {
 			t.Errorf("%s: asked %d times in %v", tt.name, n, time.Since(began))
 		}
 		refuse.Store(tt.refuse)
-		if _, err := two.Feed(t.Context(), store.Paging{First: 1}); store.CodeOf(err) != tt.want {
+		if _, err := two.Feed(t.Context(), store.Paging{First: 1}); blog.CodeOf(err) != tt.want {
 			t.Errorf("%s: query: %v", tt.name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := two.User(ctx, id); store.CodeOf(err) != store.Canceled {
+	if _, err := two.User(ctx, id); blog.CodeOf(err) != blog.Canceled {
 		t.Errorf("canceled: %v", err)
 	}
 }
@@ -319,7 +320,7 @@ func (r refusing) Do(req *policy.Request) (*http.Response, error) {
 func TestSessionTokens(t *testing.T) {
 	engine := laggingEngine(t)
 	one := newInstance(t, engine)
-	id := store.UserID("test", "ada")
+	id := blog.UserID("test", "ada")
 	ctx, session := one.within(t, "")
 	if session.Token() != "" {
 		t.Error("a session that has not written has a token")
@@ -352,7 +353,7 @@ func TestSessionTokens(t *testing.T) {
 		"a Cosmos DB's":      "0:-1#3",
 		"nothing but spaces": "  ",
 	} {
-		if _, err := one.NewSession(bad); store.CodeOf(err) != store.Invalid {
+		if _, err := one.NewSession(bad); blog.CodeOf(err) != blog.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -404,7 +405,7 @@ func TestSessionRenamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := store.UserID("test", "ada")
+	id := blog.UserID("test", "ada")
 	ctx, session := one.within(t, "")
 	if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil || one.Renamed(session) != "" {
 		t.Fatalf("renamed %q, %v", one.Renamed(session), err)
@@ -457,7 +458,7 @@ func TestSessionRenamed(t *testing.T) {
 			"characters":     string(raw[:at]) + "\x03a/b",
 			"too long":       string(raw[:at]) + "\x41" + strings.Repeat("a", 65),
 		} {
-			if _, err := one.NewSession(base64.RawURLEncoding.EncodeToString([]byte(bad))); store.CodeOf(err) != store.Invalid {
+			if _, err := one.NewSession(base64.RawURLEncoding.EncodeToString([]byte(bad))); blog.CodeOf(err) != blog.Invalid {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -474,7 +475,7 @@ func TestSessionAdmits(t *testing.T) {
 			last = r.Header.Get("X-Ms-Session-Token")
 		}
 	})
-	if _, err := one.CreateUser(ctx, store.NewUser{ID: store.UserID("test", "ada"), Username: "ada"}); err != nil {
+	if _, err := one.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	var lsn int
@@ -508,7 +509,7 @@ func FuzzSession(f *testing.F) {
 	one := newInstance(f, laggingEngine(f))
 	f.Fuzz(func(t *testing.T, token string) {
 		s, err := one.NewSession(token)
-		if err != nil && store.CodeOf(err) != store.Invalid || (s == nil) == (err == nil) {
+		if err != nil && blog.CodeOf(err) != blog.Invalid || (s == nil) == (err == nil) {
 			t.Errorf("%v %v", s, err)
 		}
 	})
@@ -519,7 +520,7 @@ func FuzzSession(f *testing.F) {
 func TestSessionsOfWhatIsLost(t *testing.T) {
 	engine := laggingEngine(t)
 	one := newInstance(t, engine)
-	id := store.UserID("test", "ada")
+	id := blog.UserID("test", "ada")
 	claim := func(r *http.Response) {
 		if r.Header.Get("X-Ms-Session-Token") != "" && r.Request.Method == http.MethodPost {
 			r.Header.Set("X-Ms-Session-Token", "0:-1#1000000")
@@ -528,14 +529,14 @@ func TestSessionsOfWhatIsLost(t *testing.T) {
 	other := newInstance(t, engine)
 	other.wire.After(claim)
 	ctx, session := other.within(t, "")
-	if _, err := other.CreateUser(ctx, store.NewUser{ID: store.UserID("test", "grace"), Username: "grace"}); err != nil || session.Token() == "" {
+	if _, err := other.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil || session.Token() == "" {
 		t.Fatal("no session of the future", err)
 	}
 	if _, err := one.CreateUser(t.Context(), store.NewUser{ID: id, Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, _ = one.within(t, session.Token())
-	if _, err := one.User(ctx, id); store.CodeOf(err) != store.Unavailable {
+	if _, err := one.User(ctx, id); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("with a session of the future: %v", err)
 	}
 	if u, err := one.User(t.Context(), id); u == nil || err != nil {
@@ -543,8 +544,8 @@ func TestSessionsOfWhatIsLost(t *testing.T) {
 	}
 
 	other.wire.After(nil)
-	for _, want := range []store.Code{store.Unavailable, ""} {
-		if _, err := other.User(t.Context(), id); store.CodeOf(err) != want {
+	for _, want := range []blog.Code{blog.Unavailable, ""} {
+		if _, err := other.User(t.Context(), id); blog.CodeOf(err) != want {
 			t.Errorf("on the instance that has seen it: %v, want %q", err, want)
 		}
 	}

@@ -6,8 +6,18 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/projection"
+)
+
+// Names of log attributes.
+const (
+	logUser  = "user"
+	logError = "error"
 )
 
 // Options of a Store. The zero value works.
@@ -40,23 +50,14 @@ type Options struct {
 type Store struct {
 	o       Options
 	account *cosmos.Account
-	metrics *metrics
-	leases  *cosmos.Container
+	events  *events
+	views   *projection.Views
 
-	containers            // of the request path
-	background containers // of the projections
-	events     *events
-
-	feedPartitions []string // the values of the feed's partition key
-}
-
-// containers are the blog's.
-type containers struct {
 	users, posts, feed *cosmos.Container
+	feedPartitions     []string // partition keys of the feed
 }
 
-// New returns a Store on an account. Its projections use the account's background access.
-// It does no I/O, and does not close the account.
+// New returns a Store on an account. It does no I/O, and does not close the account.
 func New(account *cosmos.Account, o Options) (*Store, error) {
 	if o.Database == "" {
 		o.Database = "blog"
@@ -73,50 +74,65 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.FeedPartitions < 0 || o.FeedPartitions > MaxFeedPartitions {
-		return nil, invalid("open store", "feedPartitions", "the feed can have 1 to %d partitions, not %d", MaxFeedPartitions, o.FeedPartitions)
-	}
-	s := &Store{o: o, account: account, feedPartitions: FeedPartitionKeys(o.FeedPartitions)}
+	s := &Store{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions)}
 	account.Patterns(patterns...)
 	var err error
-	if s.metrics, err = newMetrics(account.Registerer()); err != nil {
-		return nil, &Error{Code: Internal, Op: "open store", Err: err}
+	if s.views, err = projection.New(account, projection.Options(o)); err != nil {
+		return nil, err
 	}
-	if s.events, err = newEvents(o.Clock()); err != nil {
-		return nil, &Error{Code: Internal, Op: "open store", Err: err}
+	if s.events, err = newEvents(o.Clock(), account.Registerer()); err != nil {
+		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
 	}
-	background := account.Background()
-	for _, c := range []struct {
-		account *cosmos.Account
-		name    string
-		to      **cosmos.Container
-	}{
-		{account, usersContainer, &s.users}, {account, postsContainer, &s.posts}, {account, feedContainer, &s.feed},
-		{background, usersContainer, &s.background.users}, {background, postsContainer, &s.background.posts}, {background, feedContainer, &s.background.feed},
-		{background, leasesContainer, &s.leases},
-	} {
-		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
-			return nil, &Error{Code: Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
+	for name, to := range map[string]**cosmos.Container{blog.UsersContainer: &s.users, blog.PostsContainer: &s.posts, blog.FeedContainer: &s.feed} {
+		if *to, err = account.Container(o.Database, name); err != nil {
+			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
 		}
 	}
 	return s, nil
 }
 
-// tail follows the changes of a container, and hands them to handle, if that is set.
-// partition is the property that names an item's partition.
+// Views returns the denormalized views: their state, verify, repair and rebuild.
+func (s *Store) Views() *projection.Views { return s.views }
+
+// background returns a container for reads at low priority, which wait while throttled.
+func (s *Store) background(name string) (*cosmos.Container, error) {
+	c, err := s.account.Background().Container(s.o.Database, name)
+	return c, blog.CosmosError("open container", err)
+}
+
+// Run maintains the views, and serves the streams and caches, until ctx ends. See
+// projection.Views.Run. It returns nil when ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.views.Run(ctx) })
+	g.Go(func() error { return s.runEvents(ctx) })
+	if s.users.Caches() {
+		for name, partition := range map[string]string{blog.UsersContainer: "userId", blog.FeedContainer: "type"} {
+			c, err := s.background(name)
+			if err != nil {
+				return err
+			}
+			g.Go(func() error { return s.tail("cache-"+name, c, partition, nil).Run(ctx) })
+		}
+	}
+	return blog.CosmosError("run store", g.Wait())
+}
+
+// tail follows the changes of a container and hands them to handle, unless that is nil.
+// partition is the property of the partition key.
 func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler) *cosmos.Tail {
-	return source.Tail(partition, handle, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger, Observe: s.metrics.observer(name)})
+	return source.Tail(partition, handle, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger, Observe: s.views.Observer(name)})
 }
 
 // Ready reports whether Cosmos DB answers: nil, or an Error. It costs about 1 RU.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx = s.account.Begin(ctx, Readiness)
-	_, err := s.posts.Read(ctx, key("ready", "ready"))
+	_, err := s.posts.Read(ctx, blog.Key("ready", "ready"))
 	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
-		return cosmosError("check readiness", err)
+		return blog.CosmosError("check readiness", err)
 	}
 	if err != nil && cosmos.ErrorOf(err).NoContainer() {
-		return &Error{Code: Unavailable, Op: "check readiness", Message: "the containers do not exist", Err: err}
+		return &blog.Error{Code: blog.Unavailable, Op: "check readiness", Message: "the containers do not exist", Err: err}
 	}
 	return nil
 }
@@ -124,4 +140,4 @@ func (s *Store) Ready(ctx context.Context) error {
 // FeedPartitions is over how many partitions the feed is spread, at least 1.
 func (s *Store) FeedPartitions() int { return len(s.feedPartitions) }
 
-func (s *Store) now() Date { return NewDate(s.o.Clock()) }
+func (s *Store) now() blog.Date { return blog.NewDate(s.o.Clock()) }

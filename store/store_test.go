@@ -15,6 +15,7 @@ import (
 	"byline/internal/secrettest"
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
@@ -87,7 +88,7 @@ func TestProvision(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = other.Provision(t.Context())
-		storetest.WantCode(t, err, store.Conflict, "database")
+		storetest.WantCode(t, err, blog.Conflict, "database")
 		if !strings.Contains(err.Error(), "use another database") {
 			t.Errorf("%v does not say what to do", err)
 		}
@@ -103,7 +104,7 @@ func TestReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.WantCode(t, other.Ready(t.Context()), store.Unavailable, "")
+	storetest.WantCode(t, other.Ready(t.Context()), blog.Unavailable, "")
 }
 
 func TestErrorsOfCosmosDB(t *testing.T) {
@@ -111,10 +112,10 @@ func TestErrorsOfCosmosDB(t *testing.T) {
 	w.AddUser("ada")
 	w.Wire.Intercept(func(*http.Request) error { return fmt.Errorf("no") })
 	_, err := w.UserByUsername(t.Context(), "ada")
-	storetest.WantCode(t, err, store.Unavailable, "")
+	storetest.WantCode(t, err, blog.Unavailable, "")
 	w.Wire.Intercept(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = w.UserByUsername(ctx, "ada")
-	storetest.WantCode(t, err, store.Canceled, "")
+	storetest.WantCode(t, err, blog.Canceled, "")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"byline/store"
+	"byline/store/blog"
 )
 
 // torn is the beginning of a body whose connection broke.
@@ -73,7 +74,7 @@ func TestDatabaseCalledDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anna := store.UserID("test", "a")
+	anna := blog.UserID("test", "a")
 	if _, err := s.CreateUser(t.Context(), store.NewUser{ID: anna, Username: "anna"}); err != nil {
 		t.Error(err)
 	}

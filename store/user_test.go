@@ -10,26 +10,27 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 func TestCreateUser(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	id := func(s string) string { return store.UserID("test", s) }
+	id := func(s string) string { return blog.UserID("test", s) }
 	for _, c := range []struct {
 		name  string
 		in    store.NewUser
-		code  store.Code
+		code  blog.Code
 		field string
 	}{
-		{"name taken", store.NewUser{ID: id("x"), Username: "ada"}, store.Conflict, "username"},
-		{"name taken in another case", store.NewUser{ID: id("x"), Username: "ADA"}, store.Conflict, "username"},
-		{"second user of a subject", store.NewUser{ID: ada.ID, Username: "other"}, store.Conflict, ""},
-		{"name too short", store.NewUser{ID: id("x"), Username: "ab"}, store.Invalid, "username"},
-		{"name too long", store.NewUser{ID: id("x"), Username: strings.Repeat("a", 31)}, store.Invalid, "username"},
-		{"name with a look-alike", store.NewUser{ID: id("x"), Username: "аda"}, store.Invalid, "username"},
-		{"name with a quote", store.NewUser{ID: id("x"), Username: "o'neil"}, store.Invalid, "username"},
-		{"key too long", store.NewUser{ID: id("x"), Username: "fine", Key: strings.Repeat("k", 101)}, store.Invalid, "idempotencyKey"},
+		{"name taken", store.NewUser{ID: id("x"), Username: "ada"}, blog.Conflict, "username"},
+		{"name taken in another case", store.NewUser{ID: id("x"), Username: "ADA"}, blog.Conflict, "username"},
+		{"second user of a subject", store.NewUser{ID: ada.ID, Username: "other"}, blog.Conflict, ""},
+		{"name too short", store.NewUser{ID: id("x"), Username: "ab"}, blog.Invalid, "username"},
+		{"name too long", store.NewUser{ID: id("x"), Username: strings.Repeat("a", 31)}, blog.Invalid, "username"},
+		{"name with a look-alike", store.NewUser{ID: id("x"), Username: "аda"}, blog.Invalid, "username"},
+		{"name with a quote", store.NewUser{ID: id("x"), Username: "o'neil"}, blog.Invalid, "username"},
+		{"key too long", store.NewUser{ID: id("x"), Username: "fine", Key: strings.Repeat("k", 101)}, blog.Invalid, "idempotencyKey"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := w.CreateUser(t.Context(), c.in)
@@ -56,7 +57,7 @@ func TestCreateUser(t *testing.T) {
 		}
 		in.Username = "Grace2"
 		_, err = w.CreateUser(t.Context(), in)
-		storetest.WantCode(t, err, store.Conflict, "")
+		storetest.WantCode(t, err, blog.Conflict, "")
 	})
 	t.Run("goes on after a crash between reservation and user", func(t *testing.T) {
 		w.Wire.Intercept(func(r *http.Request) error {
@@ -67,7 +68,7 @@ func TestCreateUser(t *testing.T) {
 		})
 		in := store.NewUser{ID: id("crash"), Username: "crash"}
 		_, err := w.CreateUser(t.Context(), in)
-		storetest.WantCode(t, err, store.Unavailable, "")
+		storetest.WantCode(t, err, blog.Unavailable, "")
 		w.Wire.Intercept(nil)
 		if _, err := w.CreateUser(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -84,7 +85,7 @@ func TestCreateUser(t *testing.T) {
 				defer mu.Unlock()
 				if err == nil {
 					got++
-				} else if store.CodeOf(err) != store.Conflict {
+				} else if blog.CodeOf(err) != blog.Conflict {
 					t.Error(err)
 				}
 			})
@@ -99,7 +100,7 @@ func TestCreateUser(t *testing.T) {
 func TestUserByUsername(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("Ada")
-	for name, want := range map[string]*store.User{"ada": ada, "ADA": ada, "nobody": nil, "": nil, "no such/name": nil} {
+	for name, want := range map[string]*blog.User{"ada": ada, "ADA": ada, "nobody": nil, "": nil, "no such/name": nil} {
 		got, err := w.UserByUsername(t.Context(), name)
 		if err != nil || (got == nil) != (want == nil) || got != nil && got.ID != want.ID {
 			t.Errorf("%q: got %v, %v", name, got, err)
@@ -111,11 +112,11 @@ func TestRenameUser(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	_, err := w.RenameUser(t.Context(), grace.ID, "Ada")
-	storetest.WantCode(t, err, store.Conflict, "username")
+	storetest.WantCode(t, err, blog.Conflict, "username")
 	_, err = w.RenameUser(t.Context(), grace.ID, "a b")
-	storetest.WantCode(t, err, store.Invalid, "username")
-	_, err = w.RenameUser(t.Context(), store.UserID("test", "nobody"), "nobody")
-	storetest.WantCode(t, err, store.NotFound, "")
+	storetest.WantCode(t, err, blog.Invalid, "username")
+	_, err = w.RenameUser(t.Context(), blog.UserID("test", "nobody"), "nobody")
+	storetest.WantCode(t, err, blog.NotFound, "")
 
 	u, err := w.RenameUser(t.Context(), ada.ID, "Countess")
 	if err != nil || u.Username != "Countess" || u.Revision != 2 {
@@ -146,7 +147,7 @@ func TestUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*store.User{grace, nil, ada, grace, nil}
+	want := []*blog.User{grace, nil, ada, grace, nil}
 	for i := range ids {
 		if (got[i] == nil) != (want[i] == nil) || got[i] != nil && *got[i] != *want[i] {
 			t.Errorf("%d: got %v, want %v", i, got[i], want[i])
@@ -160,13 +161,13 @@ func TestEmpty(t *testing.T) {
 		t.Fatalf("got %v, %v", empty, err)
 	}
 	w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
-		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), store.UserID("test", "ada")) && r.Method == http.MethodPost {
+		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "ada")) && r.Method == http.MethodPost {
 			return context.DeadlineExceeded
 		}
 		return nil
 	})
-	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "ada"), Username: "ada"})
-	storetest.WantCode(t, err, store.Unavailable, "")
+	_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
+	storetest.WantCode(t, err, blog.Unavailable, "")
 	w.Wire.Intercept(nil)
 	if empty, err := w.Empty(t.Context()); err != nil || !empty {
 		t.Fatalf("with a reservation alone: %v, %v", empty, err)
@@ -180,7 +181,7 @@ func TestEmpty(t *testing.T) {
 // Issuer and subject are one user, without a look-up and for ever: the ids are in
 // everybody's data.
 func TestUserID(t *testing.T) {
-	if got, want := store.UserID("https://id.example", "ada"), "f80541fe6716f8e2d6f6df1bbf526d13"; got != want {
+	if got, want := blog.UserID("https://id.example", "ada"), "f80541fe6716f8e2d6f6df1bbf526d13"; got != want {
 		t.Errorf("the user id has become %s, was %s", got, want)
 	}
 	seen := map[string]string{}
@@ -189,7 +190,7 @@ func TestUserID(t *testing.T) {
 		{"https://id.exampleada", ""}, {"https://id.example", "\x00ada"}, {"", "https://id.exampleada"}, {"https://id.example3:", "ada"},
 		{"https://id.example", "аda"}, {"https://id.example", "ada\u0301"},
 	} {
-		id := store.UserID(v[0], v[1])
+		id := blog.UserID(v[0], v[1])
 		if other := seen[id]; other != "" {
 			t.Errorf("%q is %s, too", v, other)
 		}

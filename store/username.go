@@ -1,16 +1,12 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
-	"time"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -33,56 +29,21 @@ import (
 // again changes it, and a name is released or removed only at the ETag that the
 // reservation had before its owner was seen without the name.
 
-// usernameItem reserves a name. It has a partition of its own, so that one point
-// read finds it, and creating it twice fails.
-type usernameItem struct {
-	envelope
-	ID        string `json:"id"`
-	Partition string `json:"userId"`
-	OwnerID   string `json:"ownerId"`
-	CreatedAt Date   `json:"creationDate"`      // or when it was last written
-	Leaving   bool   `json:"leaving,omitempty"` // its owner is about to take another name, or has; stays if they come back
-}
-
-// releasing returns the reservation as it is once its owner carries another name.
-func (r usernameItem) releasing(date Date) *usernameItem {
-	r.Leaving, r.CreatedAt, r.TTL = true, date, int(releasedFor/time.Second)
-	return &r
-}
-
-// reservationOf is the reservation of a name, to be written.
-func reservationOf(ownerID, name string, date Date) *usernameItem {
-	k := usernameKey(name)
-	return &usernameItem{envelope: envelope{Type: typeUsername}, ID: k, Partition: k, OwnerID: ownerID, CreatedAt: date}
-}
-
-// usernameKey is the id and the partition of the reservation of a name.
-func usernameKey(name string) string { return "username:" + strings.ToLower(name) }
-
-// reservationGrace is how long a reservation is honoured whose owner does not
-// carry the name: longer than creating or renaming a user takes, which sagaTimeout
-// sees to.
-const reservationGrace = time.Minute
-
-const sagaTimeout = reservationGrace / 2
-
-// A released name is kept for the user who had it for releasedFor, unless they release
-// maxFormer others after it: so nobody can hold many names.
-const releasedFor = 30 * 24 * time.Hour
+const sagaTimeout = blog.ReservationGrace / 2
 
 const maxFormer = 5
 
 // UserByUsername finds a user by name, without regard to case, or by a name that the
 // user has released and nobody may take yet: two point reads. It returns nil if there
 // is none.
-func (s *Store) UserByUsername(ctx context.Context, username string) (*User, error) {
+func (s *Store) UserByUsername(ctx context.Context, username string) (*blog.User, error) {
 	const op = "read user by username"
 	ctx = s.account.Begin(ctx, ByUsername)
 	if checkUsername(op, username) != nil {
 		return nil, nil
 	}
-	k := usernameKey(username)
-	reservation, err := cached(ctx, s.users, k, "username", func(ctx context.Context) (*usernameItem, error) {
+	k := blog.UsernameKey(username)
+	reservation, err := cached(ctx, s.users, k, "username", func(ctx context.Context) (*blog.Reservation, error) {
 		item, _, err := s.reservation(ctx, op, username)
 		return item, err
 	})
@@ -90,20 +51,20 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*User, err
 		return nil, err
 	}
 	u, err := s.User(ctx, reservation.OwnerID)
-	if u == nil || err != nil || usernameKey(u.Username) != reservation.ID && !reservation.keptBack(s.o.Clock()) {
+	if u == nil || err != nil || blog.UsernameKey(u.Username) != reservation.ID && !reservation.Kept(s.o.Clock()) {
 		return nil, err // reserved, but never carried, or not yet
 	}
 	return u, nil
 }
 
 // reservation reads the reservation of a name; nil if there is none.
-func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem, cosmos.ETag, error) {
-	k := usernameKey(name)
-	r, err := s.users.Read(ctx, key(k, k))
+func (s *Store) reservation(ctx context.Context, op, name string) (*blog.Reservation, cosmos.ETag, error) {
+	k := blog.UsernameKey(name)
+	r, err := s.users.Read(ctx, blog.Key(k, k))
 	if r.Value == nil || err != nil {
-		return nil, "", cosmosError(op, err)
+		return nil, "", blog.CosmosError(op, err)
 	}
-	item, ok, err := decode[usernameItem](op, typeUsername, r.Value)
+	item, ok, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, r.Value)
 	if !ok {
 		return nil, "", err
 	}
@@ -113,13 +74,13 @@ func (s *Store) reservation(ctx context.Context, op, name string) (*usernameItem
 // reserveUsername makes the user the holder of the name's reservation. Conflict
 // if somebody else is.
 func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) error {
-	k := usernameKey(name)
+	k := blog.UsernameKey(name)
 	date := s.now()
-	mine := reservationOf(ownerID, name, date)
+	mine := blog.NewReservation(ownerID, name, date)
 	for range 3 {
-		failed := s.users.Create(ctx, k, encode(mine))
+		failed := s.users.Create(ctx, k, blog.Encode(mine))
 		if !cosmos.HasStatus(failed, http.StatusConflict) && !ambiguous(ctx, failed) {
-			return cosmosError(op, failed)
+			return blog.CosmosError(op, failed)
 		}
 		have, etag, err := s.reservation(ctx, op, name)
 		if err != nil {
@@ -129,13 +90,13 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 			if have != nil && have.OwnerID == ownerID && have.CreatedAt == date {
 				return nil
 			}
-			return cosmosError(op, failed)
+			return blog.CosmosError(op, failed)
 		}
 		if have == nil {
 			continue // removed a moment ago
 		}
 		if have.OwnerID != ownerID {
-			held, err := have.held(ctx, s.users, s.o.Clock())
+			held, err := have.Held(ctx, s.users, s.o.Clock())
 			if err != nil {
 				return err
 			}
@@ -144,39 +105,18 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 			}
 		}
 		mine.Leaving = have.Leaving && have.OwnerID == ownerID // should this be interrupted, it is released again
-		_, err = s.users.Replace(ctx, key(k, k), encode(mine), etag)
+		_, err = s.users.Replace(ctx, blog.Key(k, k), blog.Encode(mine), etag)
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-			return cosmosError(op, err)
+			return blog.CosmosError(op, err)
 		}
 	}
-	return errTaken(op)
-}
-
-func errTaken(op string) error {
-	return &Error{Code: Conflict, Op: op, Field: "username", Message: "this username is taken"}
-}
-
-// held reports whether a reservation is to be honoured: its owner carries the
-// name, or may be about to, or has released it and may come back.
-func (r *usernameItem) held(ctx context.Context, users *cosmos.Container, now time.Time) (bool, error) {
-	if r.young(now) || r.keptBack(now) {
-		return true, nil
-	}
-	owner, err := readUser(ctx, "check username", users, r.OwnerID)
-	return owner != nil && usernameKey(owner.Username) == r.ID, err
-}
-
-// keptBack reports whether a name that its owner does not carry any more is still kept
-// for them. The TTL alone would not do: the service counts it by its own clock, and not
-// at all where a container has TTL disabled.
-func (r *usernameItem) keptBack(now time.Time) bool {
-	return r.Leaving && r.CreatedAt > NewDate(now.Add(-releasedFor))
+	return blog.ErrTaken(op)
 }
 
 // RenameUser gives a user another name: it reserves the name, changes the user,
 // and releases the old name. The copies follow through the change feed. NotFound
 // if the user does not exist, Conflict (Field is "username") if the name is taken.
-func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User, error) {
+func (s *Store) RenameUser(ctx context.Context, userID, username string) (*blog.User, error) {
 	const op = "rename user"
 	ctx = s.account.Begin(ctx, C1)
 	if err := checkUsername(op, username); err != nil {
@@ -187,12 +127,12 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 	session := cosmos.SessionFrom(ctx)
 	session.NoteWrite() // a repetition may find that nothing is left to write
 	for range 3 {
-		u, err := readUserItem(ctx, op, s.users, userID)
+		u, err := blog.ReadUserItem(ctx, op, s.users, userID)
 		if err != nil {
 			return nil, err
 		}
 		if u == nil {
-			return nil, &Error{Code: NotFound, Op: op, Message: "user not found"}
+			return nil, &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
 		}
 		if u.Username == username {
 			s.noteRename(session, userID)
@@ -203,15 +143,15 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*User,
 			return renamed, err
 		}
 	}
-	return nil, &Error{Code: Conflict, Op: op, Message: "another request is renaming the user; try again"}
+	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is renaming the user; try again"}
 }
 
 // rename takes the steps from one name to another. It returns nil if the user was
 // changed meanwhile.
-func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, u *userItem, username string) (*User, error) {
-	var old *usernameItem
+func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, u *blog.UserItem, username string) (*blog.User, error) {
+	var old *blog.Reservation
 	var etag cosmos.ETag
-	if usernameKey(u.Username) != usernameKey(username) {
+	if blog.UsernameKey(u.Username) != blog.UsernameKey(username) {
 		if err := s.reserveUsername(ctx, op, u.ID, username); err != nil {
 			return nil, err
 		}
@@ -221,12 +161,12 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 		}
 		if old != nil && old.OwnerID == u.ID {
 			old.Leaving, old.CreatedAt = true, s.now()
-			marked, err := s.users.Replace(ctx, key(old.ID, old.ID), encode(old), etag)
+			marked, err := s.users.Replace(ctx, blog.Key(old.ID, old.ID), blog.Encode(old), etag)
 			if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || ambiguous(ctx, err) {
 				return nil, nil // look again
 			}
 			if err != nil {
-				return nil, cosmosError(op, err)
+				return nil, blog.CosmosError(op, err)
 			}
 			etag = marked
 		}
@@ -240,21 +180,21 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 		p.Set("/formerUsernames", former)
 	}
 	p.Increment("/revision", 1)
-	r, err := s.users.Patch(ctx, key(u.ID, u.ID), p)
+	r, err := s.users.Patch(ctx, blog.Key(u.ID, u.ID), p)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
 		return nil, nil
 	}
-	var renamed *User
+	var renamed *blog.User
 	if ambiguous(ctx, err) {
-		if have, readErr := readUser(ctx, op, s.users, u.ID); readErr == nil && have != nil && have.Username == username && have.Revision == u.Revision+1 {
+		if have, readErr := blog.ReadUser(ctx, op, s.users, u.ID); readErr == nil && have != nil && have.Username == username && have.Revision == u.Revision+1 {
 			renamed, err = have, nil
 		}
 	}
 	if err != nil {
-		return nil, cosmosError(op, err)
+		return nil, blog.CosmosError(op, err)
 	}
 	if old != nil && old.OwnerID == u.ID {
-		if _, err := old.release(ctx, s.users, etag, s.o.Clock()); err != nil {
+		if _, err := old.Release(ctx, s.users, etag, s.o.Clock()); err != nil {
 			// The user has the new name all the same; the sweep releases the old one.
 			s.o.Logger.Warn("old username not released", logUser, u.ID, logError, err)
 		}
@@ -267,18 +207,18 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 	if renamed != nil {
 		return renamed, nil
 	}
-	return decodeUser(op, r.Value)
+	return blog.DecodeUser(op, r.Value)
 }
 
 // formerUsernames returns the names to keep for a user who takes another name, and those
 // that are too many.
-func formerUsernames(u *userItem, username string) (kept, freed []string) {
-	taken := usernameKey(username)
-	if usernameKey(u.Username) == taken {
+func formerUsernames(u *blog.UserItem, username string) (kept, freed []string) {
+	taken := blog.UsernameKey(username)
+	if blog.UsernameKey(u.Username) == taken {
 		return u.FormerUsernames, nil
 	}
 	for _, name := range append(slices.Clone(u.FormerUsernames), u.Username) {
-		if k := usernameKey(name); k != taken && (k != usernameKey(u.Username) || name == u.Username) {
+		if k := blog.UsernameKey(name); k != taken && (k != blog.UsernameKey(u.Username) || name == u.Username) {
 			kept = append(kept, name)
 		}
 	}
@@ -292,115 +232,9 @@ func (s *Store) free(ctx context.Context, op, userID, name string) error {
 	if r == nil || err != nil || r.OwnerID != userID || r.TTL == 0 {
 		return err
 	}
-	err = s.users.Delete(ctx, key(r.ID, r.ID), etag)
+	err = s.users.Delete(ctx, blog.Key(r.ID, r.ID), etag)
 	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
 		return nil
 	}
-	return cosmosError(op, err)
+	return blog.CosmosError(op, err)
 }
-
-// release keeps a name that its owner has been seen without for releasedFor, or
-// removes the reservation if the name was never carried. It does nothing if the
-// reservation is not what was read any more, and reports whether it was.
-func (r *usernameItem) release(ctx context.Context, users *cosmos.Container, etag cosmos.ETag, now time.Time) (bool, error) {
-	var err error
-	if r.Leaving {
-		_, err = users.Replace(ctx, key(r.ID, r.ID), encode(r.releasing(NewDate(now))), etag)
-	} else {
-		err = users.Delete(ctx, key(r.ID, r.ID), etag)
-	}
-	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
-		return false, nil
-	}
-	return err == nil, cosmosError("release username", err)
-}
-
-// sweepUsernames handles changes of the users container: it releases or removes
-// reservations that are older than the grace and whose owners do not carry the names.
-// What changes meanwhile is handled again.
-func (s *Store) sweepUsernames(ctx context.Context, items [][]byte) error {
-	var all []reservedName
-	for _, raw := range items {
-		var e envelope
-		if err := json.Unmarshal(raw, &e); err != nil || e.Type != typeUsername || e.Deleted {
-			continue // projectUsers sets aside what cannot be read
-		}
-		var r reservedName
-		if err := json.Unmarshal(raw, &r); err != nil {
-			s.setAside(usersContainer, raw, err)
-			continue
-		}
-		if r.ID != r.Partition || !addressable(r.ID) {
-			s.setAside(usersContainer, raw, errors.New("malformed id or userId"))
-			continue
-		}
-		if r.TTL > 0 {
-			continue // released
-		}
-		all = append(all, r)
-	}
-	unused, err := s.unused(ctx, all)
-	if err != nil {
-		return err
-	}
-	// Those that are carried stay so until they are written again.
-	all = slices.DeleteFunc(all, func(r reservedName) bool { return !r.Leaving && !slices.Contains(unused, r) })
-	if len(all) == 0 {
-		return nil
-	}
-	newest := slices.MaxFunc(all, func(a, b reservedName) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) }).CreatedAt
-	// However wrong a date may be, what was seen as long ago as the grace is old enough.
-	for seen := s.now(); newest > graceBegan(s.o.Clock()) && seen > graceBegan(s.o.Clock()); {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
-	if unused, err = s.unused(ctx, all); err != nil {
-		return err
-	}
-	for _, r := range unused {
-		done, err := r.release(ctx, s.background.users, r.ETag, s.o.Clock())
-		if err != nil {
-			return err
-		}
-		if done {
-			s.o.Logger.Info("left-over username released", logItem, r.ID, logUser, r.OwnerID)
-		}
-	}
-	return nil
-}
-
-// reservedName is a reservation as the change feed shows it.
-type reservedName struct {
-	usernameItem
-	ETag cosmos.ETag `json:"_etag"`
-}
-
-// unused returns the reservations whose owners do not carry the names, as far as
-// that can be known.
-func (s *Store) unused(ctx context.Context, all []reservedName) ([]reservedName, error) {
-	var owners []string
-	for _, r := range all {
-		owners = append(owners, r.OwnerID)
-	}
-	users, err := readUsers(ctx, s.background.users, owners, s.decodeAnyUser)
-	if err != nil {
-		return nil, err
-	}
-	var unused []reservedName
-	for i, r := range all {
-		if u := users[i]; u == nil || u.Username != "" && usernameKey(u.Username) != r.ID {
-			unused = append(unused, r)
-		}
-	}
-	return unused, nil
-}
-
-// young reports whether the owner of a reservation may still be about to carry the name.
-func (r *usernameItem) young(now time.Time) bool { return r.CreatedAt > graceBegan(now) }
-
-// graceBegan is the date of the youngest reservations that are honoured only if their
-// owners carry the names.
-func graceBegan(now time.Time) Date { return NewDate(now.Add(-reservationGrace)) }

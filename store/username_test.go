@@ -18,6 +18,7 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // isRelease returns a function that recognizes the request that releases a user's old
@@ -58,14 +59,14 @@ func TestNameTakenBackIsNotReleased(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"ada": ada.ID, "countess": ada.ID + storetest.Released}, w.Reservations()); diff != "" {
 		t.Error(diff)
 	}
-	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "ADA"})
-	storetest.WantCode(t, err, store.Conflict, "username")
+	_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "ADA"})
+	storetest.WantCode(t, err, blog.Conflict, "username")
 }
 
 // A name that became free and was reserved by another user in the middle of a rename is theirs.
 func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 	w := newWorld(t)
-	ada, grace := w.AddUser("ada"), store.UserID("test", "grace")
+	ada, grace := w.AddUser("ada"), blog.UserID("test", "grace")
 	w.Wire.Intercept(func(r *http.Request) error {
 		if r.Method != http.MethodPut {
 			return nil
@@ -110,7 +111,7 @@ func TestNameOfAUserThatCannotBeRead(t *testing.T) {
 	w.Clock.Millis.Add(time.Hour.Milliseconds())
 	w.Start()
 	storetest.Eventually(t, func() error {
-		status, err := w.Projections(t.Context())
+		status, err := w.Views().Status(t.Context())
 		for _, r := range status {
 			if r.Processor == "usernames" && r.Lag == 0 {
 				return err
@@ -126,7 +127,7 @@ func TestNameOfAUserThatCannotBeRead(t *testing.T) {
 // A create that meets its own repetition returns what that has made.
 func TestCreateUserBesideItsRepetition(t *testing.T) {
 	w := newWorld(t)
-	in := store.NewUser{ID: store.UserID("test", "ada"), Username: "ada", Key: "k"}
+	in := store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada", Key: "k"}
 	writes := 0
 	w.Wire.Intercept(func(r *http.Request) error {
 		if changes(r) {
@@ -148,10 +149,10 @@ func TestCreateUserBesideItsRepetition(t *testing.T) {
 // A name that was reserved a moment ago is its owner's, who may be about to carry it.
 func TestReservationIsHonouredForTheGrace(t *testing.T) {
 	w := newWorld(t)
-	w.Upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"somebody","creationDate":%q}`, store.NewDate(w.Clock.Now())))
-	in := store.NewUser{ID: store.UserID("test", "ada"), Username: "Wanted"}
+	w.Upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"somebody","creationDate":%q}`, blog.NewDate(w.Clock.Now())))
+	in := store.NewUser{ID: blog.UserID("test", "ada"), Username: "Wanted"}
 	_, err := w.CreateUser(t.Context(), in)
-	storetest.WantCode(t, err, store.Conflict, "username")
+	storetest.WantCode(t, err, blog.Conflict, "username")
 	w.Clock.Millis.Add(time.Minute.Milliseconds())
 	if _, err := w.CreateUser(t.Context(), in); err != nil {
 		t.Error(err)
@@ -166,7 +167,7 @@ func TestNamesChangeWithinTheGrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := 0
-	var began store.Date
+	var began blog.Date
 	w.Wire.Intercept(func(r *http.Request) error {
 		if !strings.Contains(r.URL.Path, "/docs") {
 			return nil // of the client's own concerns
@@ -178,7 +179,7 @@ func TestNamesChangeWithinTheGrace(t *testing.T) {
 		if r.Method == http.MethodPatch { // the user is about to be changed
 			var old struct {
 				Leaving      bool
-				CreationDate store.Date
+				CreationDate blog.Date
 			}
 			item, err := users.ReadItem(r.Context(), azcosmos.NewPartitionKeyString("username:ada"), "username:ada", nil)
 			if err == nil {
@@ -192,7 +193,7 @@ func TestNamesChangeWithinTheGrace(t *testing.T) {
 	})
 	ada := w.AddUser("ada")
 	w.Clock.Millis.Add(time.Hour.Milliseconds())
-	began = store.NewDate(w.Clock.Now())
+	began = blog.NewDate(w.Clock.Now())
 	if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil || requests < 5 {
 		t.Errorf("%d requests, %v", requests, err)
 	}
@@ -238,7 +239,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 		return err
 	}
 	if what == "create" {
-		owner = store.UserID("test", "new")
+		owner = blog.UserID("test", "new")
 		change = func() error {
 			_, err := w.CreateUser(t.Context(), store.NewUser{ID: owner, Username: "wanted"})
 			return err
@@ -335,13 +336,13 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 func TestYoungReservationsAreLeftInPeace(t *testing.T) {
 	w := newWorld(t)
 	w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
-		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), store.UserID("test", "new")) && r.Method == http.MethodPost {
+		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) && r.Method == http.MethodPost {
 			return context.DeadlineExceeded
 		}
 		return nil
 	})
-	_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "new"), Username: "wanted"})
-	storetest.WantCode(t, err, store.Unavailable, "")
+	_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "new"), Username: "wanted"})
+	storetest.WantCode(t, err, blog.Unavailable, "")
 	w.Wire.Intercept(nil)
 	if found := w.Differences(0); found != nil {
 		t.Errorf("verify finds %v", found)
@@ -374,7 +375,7 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 		return nil
 	})
 	_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
-	storetest.WantCode(t, err, store.Unavailable, "")
+	storetest.WantCode(t, err, blog.Unavailable, "")
 	w.Wire.Intercept(nil)
 	w.Clock.Millis.Add(61_000)
 	var taken atomic.Bool
@@ -403,8 +404,8 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 	if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil {
 		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
 	}
-	_, err = w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "WANTED"})
-	storetest.WantCode(t, err, store.Conflict, "username")
+	_, err = w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "WANTED"})
+	storetest.WantCode(t, err, blog.Conflict, "username")
 }
 
 // The sweep comes by while a name is being changed, just before the user is: what
@@ -425,7 +426,7 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 				}
 				return nil
 			})
-			newID, releases := store.UserID("test", "new"), isRelease()
+			newID, releases := blog.UserID("test", "new"), isRelease()
 			w.Wire.Intercept(func(r *http.Request) error {
 				last := what == "rename" && releases(r)
 				switch {
@@ -519,7 +520,7 @@ func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
 				if what == "rename" {
 					_, _ = w.RenameUser(t.Context(), owner, "wanted")
 				} else {
-					owner = store.UserID("test", "new")
+					owner = blog.UserID("test", "new")
 					_, _ = w.CreateUser(t.Context(), store.NewUser{ID: owner, Username: "wanted"})
 				}
 				w.Wire.Intercept(nil)
@@ -534,10 +535,10 @@ func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
 				}
 				w.Clock.Millis.Add(61_000) // the grace passes
 				for i, name := range []string{"ada", "wanted"} {
-					_, err := w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", fmt.Sprint("next", i)), Username: name})
+					_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", fmt.Sprint("next", i)), Username: name})
 					held := name == carried || what == "create" && name == "ada"
 					if held {
-						storetest.WantCode(t, err, store.Conflict, "username")
+						storetest.WantCode(t, err, blog.Conflict, "username")
 					} else if err != nil {
 						t.Errorf("%s is not free: %v", name, err)
 					}
@@ -558,7 +559,7 @@ func newWorldInTime(t *testing.T) *world {
 
 func TestReleasedUsername(t *testing.T) {
 	const kept = 30 * 24 * time.Hour
-	setup := func(t *testing.T) (w *world, ada, grace *store.User) {
+	setup := func(t *testing.T) (w *world, ada, grace *blog.User) {
 		w = newWorldInTime(t)
 		ada, grace = w.AddUser("ada"), w.AddUser("grace")
 		if _, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
@@ -580,9 +581,9 @@ func TestReleasedUsername(t *testing.T) {
 			w, ada, grace := setup(t)
 			w.Clock.Millis.Add(after.Milliseconds())
 			_, err := w.RenameUser(t.Context(), grace.ID, "ADA")
-			storetest.WantCode(t, err, store.Conflict, "username")
-			_, err = w.CreateUser(t.Context(), store.NewUser{ID: store.UserID("test", "thief"), Username: "ada"})
-			storetest.WantCode(t, err, store.Conflict, "username")
+			storetest.WantCode(t, err, blog.Conflict, "username")
+			_, err = w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "ada"})
+			storetest.WantCode(t, err, blog.Conflict, "username")
 			find(w, "Ada", ada.ID, "countess")
 			find(w, "countess", ada.ID, "countess")
 
@@ -634,7 +635,7 @@ func TestReleasedUsername(t *testing.T) {
 			return nil
 		})
 		_, err := w.RenameUser(t.Context(), ada.ID, "ada")
-		storetest.WantCode(t, err, store.Unavailable, "")
+		storetest.WantCode(t, err, blog.Unavailable, "")
 		w.Wire.Intercept(nil)
 		find(w, "ada", ada.ID, "countess")
 		w.Clock.Millis.Add(61_000)
@@ -644,7 +645,7 @@ func TestReleasedUsername(t *testing.T) {
 			return errorOf(cmp.Diff(want, w.Reservations()))
 		})
 		_, err = w.RenameUser(t.Context(), grace.ID, "ada")
-		storetest.WantCode(t, err, store.Conflict, "username")
+		storetest.WantCode(t, err, blog.Conflict, "username")
 	})
 	t.Run("the sixth frees the first", func(t *testing.T) {
 		w, ada, grace := setup(t)
@@ -662,7 +663,7 @@ func TestReleasedUsername(t *testing.T) {
 			t.Error(err)
 		}
 		_, err := w.RenameUser(t.Context(), grace.ID, "countess")
-		storetest.WantCode(t, err, store.Conflict, "username")
+		storetest.WantCode(t, err, blog.Conflict, "username")
 
 		// A name that is taken back is not kept any more, and frees no other.
 		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
@@ -696,7 +697,7 @@ func TestVerifyAndRepairOfReleasedUsernames(t *testing.T) {
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	item := func(name, owner, more string) {
 		id := "username:" + name
-		w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":%q,"creationDate":%q%s}`, id, id, owner, store.NewDate(storetest.Epoch()), more))
+		w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":%q,"creationDate":%q%s}`, id, id, owner, blog.NewDate(storetest.Epoch()), more))
 	}
 	item("ada", ada.ID, `,"leaving":true,"ttl":1000`)
 	item("crashed", grace.ID, `,"leaving":true`)
@@ -714,7 +715,7 @@ func TestVerifyAndRepairOfReleasedUsernames(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, d := range found {
-		if err := w.Repair(t.Context(), d); err != nil {
+		if err := w.Views().Repair(t.Context(), d); err != nil {
 			t.Error(err)
 		}
 	}

@@ -3,21 +3,21 @@ package article
 import (
 	"encoding/json"
 
-	"byline/store"
+	"byline/store/blog"
 )
 
 // item is an item of the posts container. V1 omits denormalized values: the name and the counts.
 type item struct {
-	ID           string     `json:"id"`
-	Type         string     `json:"type"`
-	PostID       string     `json:"postId"`
-	UserID       string     `json:"userId"`
-	Username     string     `json:"userUsername,omitempty"`
-	Title        string     `json:"title,omitempty"`
-	Content      string     `json:"content,omitempty"`
-	CommentCount *int32     `json:"commentCount,omitempty"`
-	LikeCount    *int32     `json:"likeCount,omitempty"`
-	CreatedAt    store.Date `json:"creationDate"`
+	ID           string    `json:"id"`
+	Type         string    `json:"type"`
+	PostID       string    `json:"postId"`
+	UserID       string    `json:"userId"`
+	Username     string    `json:"userUsername,omitempty"`
+	Title        string    `json:"title,omitempty"`
+	Content      string    `json:"content,omitempty"`
+	CommentCount *int32    `json:"commentCount,omitempty"`
+	LikeCount    *int32    `json:"likeCount,omitempty"`
+	CreatedAt    blog.Date `json:"creationDate"`
 }
 
 // userItem is an item of the users container.
@@ -32,15 +32,15 @@ const (
 	typeLike    = "like"
 )
 
-func postItem(p *store.Post) item {
+func postItem(p *blog.Post) item {
 	return item{ID: p.ID, Type: typePost, PostID: p.ID, UserID: p.AuthorID, Title: p.Title, Content: p.Content, CreatedAt: p.CreatedAt}
 }
 
-func commentItem(c *store.Comment) item {
+func commentItem(c *blog.Comment) item {
 	return item{ID: c.ID, Type: typeComment, PostID: c.PostID, UserID: c.AuthorID, Content: c.Content, CreatedAt: c.CreatedAt}
 }
 
-func likeItem(l *store.Like) item {
+func likeItem(l *blog.Like) item {
 	return item{ID: "like-" + l.UserID, Type: typeLike, PostID: l.PostID, UserID: l.UserID, CreatedAt: l.CreatedAt}
 }
 
@@ -59,8 +59,8 @@ func encode(v any) []byte {
 	return b
 }
 
-func (i *item) post() *store.Post {
-	p := &store.Post{ID: i.ID, AuthorID: i.UserID, AuthorUsername: i.Username, Title: i.Title, Content: i.Content, CreatedAt: i.CreatedAt}
+func (i *item) post() *blog.Post {
+	p := &blog.Post{ID: i.ID, AuthorID: i.UserID, AuthorUsername: i.Username, Title: i.Title, Content: i.Content, CreatedAt: i.CreatedAt}
 	if i.CommentCount != nil && i.LikeCount != nil {
 		p.CommentCount, p.LikeCount = *i.CommentCount, *i.LikeCount
 	}

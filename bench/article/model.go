@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/seed"
 )
@@ -19,17 +19,17 @@ import (
 type model interface {
 	seed.Target
 	provision(ctx context.Context) error
-	begin(ctx context.Context) error                                       // once for each client
-	createUser(ctx context.Context, u *store.User) error                   // C1
-	user(ctx context.Context, id string) (*store.User, error)              // Q1
-	createPost(ctx context.Context, p *store.Post) error                   // C2
-	post(ctx context.Context, id string) (*store.Post, error)              // Q2
-	userPosts(ctx context.Context, userID string) ([]*store.Post, error)   // Q3, short forms
-	createComment(ctx context.Context, c *store.Comment) error             // C3
-	comments(ctx context.Context, postID string) ([]*store.Comment, error) // Q4
-	like(ctx context.Context, l *store.Like) error                         // C4
-	likes(ctx context.Context, postID string) ([]*store.Like, error)       // Q5
-	feed(ctx context.Context) ([]*store.Post, error)                       // Q6, short forms
+	begin(ctx context.Context) error                                      // once for each client
+	createUser(ctx context.Context, u *blog.User) error                   // C1
+	user(ctx context.Context, id string) (*blog.User, error)              // Q1
+	createPost(ctx context.Context, p *blog.Post) error                   // C2
+	post(ctx context.Context, id string) (*blog.Post, error)              // Q2
+	userPosts(ctx context.Context, userID string) ([]*blog.Post, error)   // Q3, short forms
+	createComment(ctx context.Context, c *blog.Comment) error             // C3
+	comments(ctx context.Context, postID string) ([]*blog.Comment, error) // Q4
+	like(ctx context.Context, l *blog.Like) error                         // C4
+	likes(ctx context.Context, postID string) ([]*blog.Like, error)       // Q5
+	feed(ctx context.Context) ([]*blog.Post, error)                       // Q6, short forms
 }
 
 // The versions, in the article's order.

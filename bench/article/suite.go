@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/seed"
 )
@@ -27,7 +27,7 @@ const readers = 100
 
 // Blog returns the data set.
 func (o Options) Blog() seed.Blog {
-	b := seed.Article(o.Seed, o.Users, func(username string) string { return store.UserID("bench", username) })
+	b := seed.Article(o.Seed, o.Users, func(username string) string { return blog.UserID("bench", username) })
 	b.Users = max(b.Users, readers)
 	return b
 }

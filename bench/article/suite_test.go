@@ -12,7 +12,7 @@ import (
 
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
-	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 )
@@ -87,19 +87,19 @@ func TestModelsReturnTheSame(t *testing.T) {
 	s := newSuite(t, Options{Seed: 2, Users: 2}, Versions()...)
 	user, thread := s.blog.User(1), s.blog.Thread(1, 2)
 	same := cmp.Options{
-		cmpopts.IgnoreUnexported(store.Post{}),
-		cmpopts.IgnoreFields(store.Post{}, "Version", "Revision", "Truncated"), // V3's own
-		cmpopts.IgnoreFields(store.User{}, "CreatedAt", "Revision"),
-		cmpopts.SortSlices(func(a, b *store.Comment) bool { return a.ID < b.ID }),
-		cmpopts.SortSlices(func(a, b *store.Like) bool { return a.UserID < b.UserID }),
+		cmpopts.IgnoreUnexported(blog.Post{}),
+		cmpopts.IgnoreFields(blog.Post{}, "Version", "Revision", "Truncated"), // V3's own
+		cmpopts.IgnoreFields(blog.User{}, "CreatedAt", "Revision"),
+		cmpopts.SortSlices(func(a, b *blog.Comment) bool { return a.ID < b.ID }),
+		cmpopts.SortSlices(func(a, b *blog.Like) bool { return a.UserID < b.UserID }),
 	}
 	ctx := t.Context()
 	var answers [][]any
 	for _, m := range s.models {
 		for _, act := range []error{
-			m.createUser(ctx, &store.User{ID: "new", Username: "new"}),
-			m.createComment(ctx, &store.Comment{ID: "comment", PostID: thread.Post.ID, AuthorID: "new", AuthorUsername: "new", Content: "!", CreatedAt: store.NewDate(measuredAt)}),
-			m.like(ctx, &store.Like{PostID: thread.Post.ID, UserID: "new", Username: "new", CreatedAt: store.NewDate(measuredAt)}),
+			m.createUser(ctx, &blog.User{ID: "new", Username: "new"}),
+			m.createComment(ctx, &blog.Comment{ID: "comment", PostID: thread.Post.ID, AuthorID: "new", AuthorUsername: "new", Content: "!", CreatedAt: blog.NewDate(measuredAt)}),
+			m.like(ctx, &blog.Like{PostID: thread.Post.ID, UserID: "new", Username: "new", CreatedAt: blog.NewDate(measuredAt)}),
 		} {
 			if act != nil {
 				t.Fatal(act)
@@ -121,7 +121,7 @@ func TestModelsReturnTheSame(t *testing.T) {
 				c.ID = "" // V3 generates the id
 			}
 		}
-		i := slices.IndexFunc(posts, func(x *store.Post) bool { return x.ID == p.ID })
+		i := slices.IndexFunc(posts, func(x *blog.Post) bool { return x.ID == p.ID })
 		if i < 0 {
 			t.Fatalf("%s is not among its author's posts", p.ID)
 		}

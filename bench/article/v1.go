@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -49,7 +50,7 @@ func (m *v1) begin(ctx context.Context) (err error) {
 }
 
 // Import writes a user last: its existence marks the user's posts as loaded.
-func (m *v1) Import(ctx context.Context, u *store.User, threads iter.Seq[store.Thread]) error {
+func (m *v1) Import(ctx context.Context, u *blog.User, threads iter.Seq[store.Thread]) error {
 	return m.load(ctx, u, threads, func(t store.Thread) []item {
 		items := []item{postItem(t.Post)}
 		for _, c := range t.Comments {
@@ -62,7 +63,7 @@ func (m *v1) Import(ctx context.Context, u *store.User, threads iter.Seq[store.T
 	})
 }
 
-func (m *v1) load(ctx context.Context, u *store.User, threads iter.Seq[store.Thread], itemsOf func(store.Thread) []item) error {
+func (m *v1) load(ctx context.Context, u *blog.User, threads iter.Seq[store.Thread], itemsOf func(store.Thread) []item) error {
 	_, err := m.users.ReadItem(ctx, key(u.ID), u.ID, nil)
 	if err == nil || !hasStatus(err, http.StatusNotFound) {
 		return err
@@ -84,21 +85,21 @@ func (m *v1) load(ctx context.Context, u *store.User, threads iter.Seq[store.Thr
 }
 
 // ImportFeed does nothing: V1 has no feed container.
-func (m *v1) ImportFeed(context.Context, []*store.Post) error { return nil }
+func (m *v1) ImportFeed(context.Context, []*blog.Post) error { return nil }
 
-func (m *v1) createUser(ctx context.Context, u *store.User) error {
+func (m *v1) createUser(ctx context.Context, u *blog.User) error {
 	_, err := m.users.CreateItem(ctx, key(u.ID), encode(userItem{u.ID, u.Username}), nil)
 	return err
 }
 
-func (m *v1) user(ctx context.Context, id string) (*store.User, error) {
+func (m *v1) user(ctx context.Context, id string) (*blog.User, error) {
 	r, err := m.users.ReadItem(ctx, key(id), id, nil)
 	if err != nil {
 		return nil, err
 	}
 	var u userItem
 	err = json.Unmarshal(r.Value, &u)
-	return &store.User{ID: u.ID, Username: u.Username}, err
+	return &blog.User{ID: u.ID, Username: u.Username}, err
 }
 
 // create creates an item in the partition of its post.
@@ -107,24 +108,24 @@ func (m *v1) create(ctx context.Context, i item) error {
 	return err
 }
 
-func (m *v1) createPost(ctx context.Context, p *store.Post) error { return m.create(ctx, postItem(p)) }
+func (m *v1) createPost(ctx context.Context, p *blog.Post) error { return m.create(ctx, postItem(p)) }
 
-func (m *v1) createComment(ctx context.Context, c *store.Comment) error {
+func (m *v1) createComment(ctx context.Context, c *blog.Comment) error {
 	return m.create(ctx, commentItem(c))
 }
 
-func (m *v1) like(ctx context.Context, l *store.Like) error { return m.create(ctx, likeItem(l)) }
+func (m *v1) like(ctx context.Context, l *blog.Like) error { return m.create(ctx, likeItem(l)) }
 
 // post reads the post, its author, and counts its comments and its likes.
-func (m *v1) post(ctx context.Context, id string) (*store.Post, error) {
+func (m *v1) post(ctx context.Context, id string) (*blog.Post, error) {
 	p, err := m.readPost(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return p, m.complete(ctx, []*store.Post{p})
+	return p, m.complete(ctx, []*blog.Post{p})
 }
 
-func (m *v1) readPost(ctx context.Context, id string) (*store.Post, error) {
+func (m *v1) readPost(ctx context.Context, id string) (*blog.Post, error) {
 	r, err := m.posts.ReadItem(ctx, key(id), id, nil)
 	if err != nil {
 		return nil, err
@@ -138,8 +139,8 @@ func (m *v1) readPost(ctx context.Context, id string) (*store.Post, error) {
 const parallel = 8
 
 // complete looks up the counts of posts and their authors' names.
-func (m *v1) complete(ctx context.Context, posts []*store.Post) error {
-	if err := addNames(ctx, m, posts, func(p *store.Post) (string, *string) { return p.AuthorID, &p.AuthorUsername }); err != nil {
+func (m *v1) complete(ctx context.Context, posts []*blog.Post) error {
+	if err := addNames(ctx, m, posts, func(p *blog.Post) (string, *string) { return p.AuthorID, &p.AuthorUsername }); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -194,7 +195,7 @@ func addNames[T any](ctx context.Context, m *v1, items []T, of func(T) (userID s
 	return g.Wait()
 }
 
-func (m *v1) userPosts(ctx context.Context, userID string) ([]*store.Post, error) {
+func (m *v1) userPosts(ctx context.Context, userID string) ([]*blog.Post, error) {
 	posts, err := m.userPostItems(ctx, userID)
 	if err != nil {
 		return nil, err
@@ -204,48 +205,48 @@ func (m *v1) userPosts(ctx context.Context, userID string) ([]*store.Post, error
 
 // userPostItems names userId first: the embedded engine uses the index of the first
 // property, and of the two that one is shorter.
-func (m *v1) userPostItems(ctx context.Context, userID string) ([]*store.Post, error) {
+func (m *v1) userPostItems(ctx context.Context, userID string) ([]*blog.Post, error) {
 	items, err := m.queryRanges(ctx, "SELECT * FROM c WHERE c.userId = @userId AND c.type = 'post'", param("@userId", userID))
 	return newest(items, len(items)), err
 }
 
-func (m *v1) comments(ctx context.Context, postID string) ([]*store.Comment, error) {
+func (m *v1) comments(ctx context.Context, postID string) ([]*blog.Comment, error) {
 	comments, err := m.commentItems(ctx, postID)
 	if err != nil {
 		return nil, err
 	}
-	return comments, addNames(ctx, m, comments, func(c *store.Comment) (string, *string) { return c.AuthorID, &c.AuthorUsername })
+	return comments, addNames(ctx, m, comments, func(c *blog.Comment) (string, *string) { return c.AuthorID, &c.AuthorUsername })
 }
 
 const queryUnderPost = "SELECT * FROM c WHERE c.postId = @id AND c.type = @type ORDER BY c.creationDate DESC"
 
-func (m *v1) commentItems(ctx context.Context, postID string) ([]*store.Comment, error) {
+func (m *v1) commentItems(ctx context.Context, postID string) ([]*blog.Comment, error) {
 	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID), param("@type", typeComment))
-	var comments []*store.Comment
+	var comments []*blog.Comment
 	for _, i := range items {
-		comments = append(comments, &store.Comment{ID: i.ID, PostID: i.PostID, AuthorID: i.UserID, AuthorUsername: i.Username, Content: i.Content, CreatedAt: i.CreatedAt})
+		comments = append(comments, &blog.Comment{ID: i.ID, PostID: i.PostID, AuthorID: i.UserID, AuthorUsername: i.Username, Content: i.Content, CreatedAt: i.CreatedAt})
 	}
 	return comments, err
 }
 
-func (m *v1) likes(ctx context.Context, postID string) ([]*store.Like, error) {
+func (m *v1) likes(ctx context.Context, postID string) ([]*blog.Like, error) {
 	likes, err := m.likeItems(ctx, postID)
 	if err != nil {
 		return nil, err
 	}
-	return likes, addNames(ctx, m, likes, func(l *store.Like) (string, *string) { return l.UserID, &l.Username })
+	return likes, addNames(ctx, m, likes, func(l *blog.Like) (string, *string) { return l.UserID, &l.Username })
 }
 
-func (m *v1) likeItems(ctx context.Context, postID string) ([]*store.Like, error) {
+func (m *v1) likeItems(ctx context.Context, postID string) ([]*blog.Like, error) {
 	items, err := query[item](ctx, m.posts, key(postID), queryUnderPost, param("@id", postID), param("@type", typeLike))
-	var likes []*store.Like
+	var likes []*blog.Like
 	for _, i := range items {
-		likes = append(likes, &store.Like{PostID: i.PostID, UserID: i.UserID, Username: i.Username, CreatedAt: i.CreatedAt})
+		likes = append(likes, &blog.Like{PostID: i.PostID, UserID: i.UserID, Username: i.Username, CreatedAt: i.CreatedAt})
 	}
 	return likes, err
 }
 
-func (m *v1) feed(ctx context.Context) ([]*store.Post, error) {
+func (m *v1) feed(ctx context.Context) ([]*blog.Post, error) {
 	posts, err := m.feedItems(ctx)
 	if err != nil {
 		return nil, err
@@ -256,17 +257,17 @@ func (m *v1) feed(ctx context.Context) ([]*store.Post, error) {
 // feedLength is the x of the article's "x most recent posts".
 const feedLength = 100
 
-func (m *v1) feedItems(ctx context.Context) ([]*store.Post, error) {
+func (m *v1) feedItems(ctx context.Context) ([]*blog.Post, error) {
 	items, err := m.queryRanges(ctx, fmt.Sprintf("SELECT TOP %d * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC", feedLength))
 	return newest(items, feedLength), err
 }
 
 // newest returns the short forms of the newest n.
-func newest(items []item, n int) []*store.Post {
+func newest(items []item, n int) []*blog.Post {
 	slices.SortFunc(items, func(a, b item) int {
 		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
-	var posts []*store.Post
+	var posts []*blog.Post
 	for _, i := range items[:min(n, len(items))] {
 		p := i.post()
 		p.Content = p.Excerpt()

@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store"
+	"byline/store/blog"
 )
 
 // v2 is the article's second version: names and counts are on the items, so that nothing
@@ -17,13 +18,13 @@ import (
 // partitions.
 type v2 struct{ *v1 }
 
-func countedPostItem(p *store.Post) item {
+func countedPostItem(p *blog.Post) item {
 	i := postItem(p).named(p.AuthorUsername)
 	i.CommentCount, i.LikeCount = &p.CommentCount, &p.LikeCount
 	return i
 }
 
-func (m *v2) Import(ctx context.Context, u *store.User, threads iter.Seq[store.Thread]) error {
+func (m *v2) Import(ctx context.Context, u *blog.User, threads iter.Seq[store.Thread]) error {
 	return m.load(ctx, u, threads, func(t store.Thread) []item {
 		items := []item{countedPostItem(t.Post)}
 		for _, c := range t.Comments {
@@ -36,33 +37,33 @@ func (m *v2) Import(ctx context.Context, u *store.User, threads iter.Seq[store.T
 	})
 }
 
-func (m *v2) createPost(ctx context.Context, p *store.Post) error {
+func (m *v2) createPost(ctx context.Context, p *blog.Post) error {
 	return m.create(ctx, countedPostItem(p))
 }
 
-func (m *v2) post(ctx context.Context, id string) (*store.Post, error) { return m.readPost(ctx, id) }
+func (m *v2) post(ctx context.Context, id string) (*blog.Post, error) { return m.readPost(ctx, id) }
 
-func (m *v2) userPosts(ctx context.Context, userID string) ([]*store.Post, error) {
+func (m *v2) userPosts(ctx context.Context, userID string) ([]*blog.Post, error) {
 	return m.userPostItems(ctx, userID)
 }
 
-func (m *v2) createComment(ctx context.Context, c *store.Comment) error {
+func (m *v2) createComment(ctx context.Context, c *blog.Comment) error {
 	return m.createCounted(ctx, "/commentCount", commentItem(c).named(c.AuthorUsername))
 }
 
-func (m *v2) comments(ctx context.Context, postID string) ([]*store.Comment, error) {
+func (m *v2) comments(ctx context.Context, postID string) ([]*blog.Comment, error) {
 	return m.commentItems(ctx, postID)
 }
 
-func (m *v2) like(ctx context.Context, l *store.Like) error {
+func (m *v2) like(ctx context.Context, l *blog.Like) error {
 	return m.createCounted(ctx, "/likeCount", likeItem(l).named(l.Username))
 }
 
-func (m *v2) likes(ctx context.Context, postID string) ([]*store.Like, error) {
+func (m *v2) likes(ctx context.Context, postID string) ([]*blog.Like, error) {
 	return m.likeItems(ctx, postID)
 }
 
-func (m *v2) feed(ctx context.Context) ([]*store.Post, error) { return m.feedItems(ctx) }
+func (m *v2) feed(ctx context.Context) ([]*blog.Post, error) { return m.feedItems(ctx) }
 
 // createCounted creates an item and counts it on its post.
 func (m *v2) createCounted(ctx context.Context, counter string, i item) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -22,47 +23,47 @@ func newV3(account *cosmos.Account, database string) (*v3, error) {
 
 func (m *v3) provision(ctx context.Context) error { return m.Provision(ctx) }
 func (m *v3) begin(context.Context) error         { return nil }
-func (m *v3) createUser(ctx context.Context, u *store.User) error {
+func (m *v3) createUser(ctx context.Context, u *blog.User) error {
 	_, err := m.CreateUser(ctx, store.NewUser{ID: u.ID, Username: u.Username})
 	return err
 }
 
-func (m *v3) user(ctx context.Context, id string) (*store.User, error) {
+func (m *v3) user(ctx context.Context, id string) (*blog.User, error) {
 	return found(m.User(ctx, id))
 }
 
-func (m *v3) createPost(ctx context.Context, p *store.Post) error {
+func (m *v3) createPost(ctx context.Context, p *blog.Post) error {
 	_, err := m.CreatePost(ctx, store.NewPost{AuthorID: p.AuthorID, Title: p.Title, Content: p.Content})
 	return err
 }
 
-func (m *v3) post(ctx context.Context, id string) (*store.Post, error) {
+func (m *v3) post(ctx context.Context, id string) (*blog.Post, error) {
 	return found(m.Post(ctx, id))
 }
 
-func (m *v3) userPosts(ctx context.Context, userID string) ([]*store.Post, error) {
+func (m *v3) userPosts(ctx context.Context, userID string) ([]*blog.Post, error) {
 	return items(m.UserPosts(ctx, userID, wholeList))
 }
 
-func (m *v3) createComment(ctx context.Context, c *store.Comment) error {
+func (m *v3) createComment(ctx context.Context, c *blog.Comment) error {
 	_, _, err := m.CreateComment(ctx, store.NewComment{AuthorID: c.AuthorID, PostID: c.PostID, Content: c.Content})
 	return err
 }
 
-func (m *v3) comments(ctx context.Context, postID string) ([]*store.Comment, error) {
+func (m *v3) comments(ctx context.Context, postID string) ([]*blog.Comment, error) {
 	return items(m.Comments(ctx, postID, wholeList))
 }
 
-func (m *v3) like(ctx context.Context, l *store.Like) error {
+func (m *v3) like(ctx context.Context, l *blog.Like) error {
 	_, _, err := m.LikePost(ctx, l.UserID, l.PostID)
 	return err
 }
 
-func (m *v3) likes(ctx context.Context, postID string) ([]*store.Like, error) {
+func (m *v3) likes(ctx context.Context, postID string) ([]*blog.Like, error) {
 	return items(m.Likes(ctx, postID, wholeList))
 }
 
-func (m *v3) feed(ctx context.Context) ([]*store.Post, error) {
+func (m *v3) feed(ctx context.Context) ([]*blog.Post, error) {
 	return items(m.Feed(ctx, wholeList))
 }
 

@@ -7,15 +7,15 @@ import (
 
 	"github.com/google/uuid"
 
-	"byline/store"
+	"byline/store/blog"
 )
 
 // workload has the arguments of requests, the same on each model.
 type workload struct {
-	users   []*store.User // who act, to be created
-	authors []string      // ids of users of the data set, to be read
-	wrote   []int         // number of their posts
-	posts   []*store.Post // of the data set, to be read, commented and liked
+	users   []*blog.User // who act, to be created
+	authors []string     // ids of users of the data set, to be read
+	wrote   []int        // number of their posts
+	posts   []*blog.Post // of the data set, to be read, commented and liked
 }
 
 // workload returns the arguments of n requests of each kind: users and posts drawn uniformly,
@@ -28,7 +28,7 @@ func (s *Suite) workload(n int, other *workload) *workload {
 	total, drawn := s.blog.TotalPosts(), map[[2]int]bool{}
 	for i := range n {
 		name := fmt.Sprintf("bench-%s-%d", run, i)
-		w.users = append(w.users, &store.User{ID: name, Username: name, CreatedAt: store.NewDate(measuredAt), Revision: 1})
+		w.users = append(w.users, &blog.User{ID: name, Username: name, CreatedAt: blog.NewDate(measuredAt), Revision: 1})
 		author := random.IntN(s.blog.Authors)
 		for other != nil && s.blog.PostCount(author) != other.wrote[i] {
 			author = random.IntN(s.blog.Authors)
@@ -49,26 +49,26 @@ func (s *Suite) workload(n int, other *workload) *workload {
 
 // run makes the i-th request of a kind.
 func (w *workload) run(ctx context.Context, id string, m model, i int) (err error) {
-	user, author, post, now := w.users[i], w.authors[i], w.posts[i], store.NewDate(measuredAt)
+	user, author, post, now := w.users[i], w.authors[i], w.posts[i], blog.NewDate(measuredAt)
 	switch id {
 	case "C1":
 		return m.createUser(ctx, user)
 	case "Q1":
 		_, err = m.user(ctx, author)
 	case "C2":
-		return m.createPost(ctx, &store.Post{ID: uuid.NewString(), AuthorID: user.ID, AuthorUsername: user.Username,
+		return m.createPost(ctx, &blog.Post{ID: uuid.NewString(), AuthorID: user.ID, AuthorUsername: user.Username,
 			Title: post.Title, Content: post.Content, CreatedAt: now, Version: 1, Revision: 1})
 	case "Q2":
 		_, err = m.post(ctx, post.ID)
 	case "Q3":
 		_, err = m.userPosts(ctx, author)
 	case "C3":
-		return m.createComment(ctx, &store.Comment{ID: uuid.NewString(), PostID: post.ID, AuthorID: user.ID, AuthorUsername: user.Username,
+		return m.createComment(ctx, &blog.Comment{ID: uuid.NewString(), PostID: post.ID, AuthorID: user.ID, AuthorUsername: user.Username,
 			Content: post.Title, CreatedAt: now})
 	case "Q4":
 		_, err = m.comments(ctx, post.ID)
 	case "C4":
-		return m.like(ctx, &store.Like{PostID: post.ID, UserID: user.ID, Username: user.Username, CreatedAt: now})
+		return m.like(ctx, &blog.Like{PostID: post.ID, UserID: user.ID, Username: user.Username, CreatedAt: now})
 	case "Q5":
 		_, err = m.likes(ctx, post.ID)
 	case "Q6":

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"byline/graph/refusal"
-	"byline/store"
+	"byline/store/blog"
 )
 
 // Viewer is an authenticated caller. The id of their user is store.UserID(Issuer, Subject).
@@ -44,10 +44,10 @@ func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewe
 		return nil, &refusal.Error{Code: refusal.Unauthenticated, Message: "the Authorization header must have the form: Bearer <token>"}
 	}
 	viewer, err := verifier.Verify(ctx, token)
-	switch code := store.CodeOf(err); {
+	switch code := blog.CodeOf(err); {
 	case err == nil:
 		return &viewer, nil
-	case code == store.Unavailable, code == store.Canceled:
+	case code == blog.Unavailable, code == blog.Canceled:
 		return nil, err
 	default:
 		return nil, &refusal.Error{Code: refusal.Unauthenticated, Message: "the bearer token is not valid", Err: err}
@@ -58,7 +58,7 @@ func Authenticate(ctx context.Context, h http.Header, verifier Verifier) (*Viewe
 const DemoIssuer = "demo"
 
 // DemoUserID returns the id of the user who signs in with the token "demo:" and a username.
-func DemoUserID(username string) string { return store.UserID(DemoIssuer, username) }
+func DemoUserID(username string) string { return blog.UserID(DemoIssuer, username) }
 
 // DemoVerifier returns a verifier for development that checks no signature: the token
 // "demo:ada" is the subject "ada" of DemoIssuer, and "demo-moderator:ada" is the same

@@ -14,7 +14,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 
-	"byline/store"
+	"byline/store/blog"
 )
 
 // OIDCOptions say which tokens are valid. Issuer and Audience are required.
@@ -116,7 +116,7 @@ func (v *OIDC) Verify(ctx context.Context, token string) (Viewer, error) {
 	var outage error
 	verified, err := v.verifier.Verify(context.WithValue(ctx, outageKey{}, &outage), token)
 	if outage != nil {
-		return Viewer{}, &store.Error{Code: store.Unavailable, Op: "verify token", Err: outage}
+		return Viewer{}, &blog.Error{Code: blog.Unavailable, Op: "verify token", Err: outage}
 	}
 	if err != nil {
 		return Viewer{}, err

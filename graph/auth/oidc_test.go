@@ -16,7 +16,7 @@ import (
 
 	"byline/internal/oidctest"
 	"byline/internal/secrettest"
-	"byline/store"
+	"byline/store/blog"
 )
 
 func TestOIDC(t *testing.T) {
@@ -63,7 +63,7 @@ func TestOIDC(t *testing.T) {
 			if tt.good && (viewer.Issuer != p.URL || viewer.Subject != "ada" || viewer.Moderator != tt.moderator || viewer.Expires.IsZero()) {
 				t.Errorf("%+v", viewer)
 			}
-			if !tt.good && store.CodeOf(err) == store.Unavailable {
+			if !tt.good && blog.CodeOf(err) == blog.Unavailable {
 				t.Errorf("taken for an outage: %v", err)
 			}
 		})
@@ -129,7 +129,7 @@ func TestKeyRotation(t *testing.T) {
 			if _, err := v.Verify(t.Context(), p.Token(t, nil)); err != nil {
 				t.Errorf("a token of the new key: %v", err)
 			}
-			if _, err := v.Verify(t.Context(), old); err == nil || store.CodeOf(err) == store.Unavailable {
+			if _, err := v.Verify(t.Context(), old); err == nil || blog.CodeOf(err) == blog.Unavailable {
 				t.Errorf("a token of the old key: %v", err)
 			}
 		})
@@ -177,7 +177,7 @@ func TestUnknownKeysDoNotFloodTheProvider(t *testing.T) {
 	forged := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "k1"}, nil)
 	for range 100 {
 		for _, token := range []string{stranger, forged} {
-			if _, err := v.Verify(t.Context(), token); err == nil || store.CodeOf(err) == store.Unavailable {
+			if _, err := v.Verify(t.Context(), token); err == nil || blog.CodeOf(err) == blog.Unavailable {
 				t.Fatal(err)
 			}
 		}
@@ -204,7 +204,7 @@ func TestProviderDown(t *testing.T) {
 		}
 		good := p.Token(t, nil)
 		for range 2 * unknownKeyLookUps {
-			if _, err := v.Verify(t.Context(), good); store.CodeOf(err) != store.Unavailable {
+			if _, err := v.Verify(t.Context(), good); blog.CodeOf(err) != blog.Unavailable {
 				t.Fatalf("%v", err)
 			}
 		}
@@ -236,13 +236,13 @@ func TestProviderDown(t *testing.T) {
 		unknown := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "k2"}, nil)
 		forged := p.Signed(t, jose.ES256, oidctest.NewKey(t), map[jose.HeaderKey]any{"kid": "k1"}, nil)
 		for range 2 * unknownKeyLookUps {
-			if _, err := v.Verify(t.Context(), unknown); store.CodeOf(err) != store.Unavailable {
+			if _, err := v.Verify(t.Context(), unknown); blog.CodeOf(err) != blog.Unavailable {
 				t.Errorf("unknown: %v", err)
 			}
 			if _, err := v.Verify(t.Context(), good); err != nil {
 				t.Errorf("known: %v", err)
 			}
-			if _, err := v.Verify(t.Context(), forged); err == nil || store.CodeOf(err) == store.Unavailable {
+			if _, err := v.Verify(t.Context(), forged); err == nil || blog.CodeOf(err) == blog.Unavailable {
 				t.Errorf("forged: %v", err)
 			}
 		}
@@ -250,7 +250,7 @@ func TestProviderDown(t *testing.T) {
 			t.Errorf("says nothing of the outage: %t, %v", known, err)
 		}
 		expired := p.Token(t, map[string]any{"exp": 1})
-		if _, err := v.Verify(t.Context(), expired); err == nil || store.CodeOf(err) == store.Unavailable {
+		if _, err := v.Verify(t.Context(), expired); err == nil || blog.CodeOf(err) == blog.Unavailable {
 			t.Errorf("%v", err)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/refusal"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -211,7 +212,7 @@ func (e explainer) partition(f *fieldCost, source fields.Partition) string {
 
 // feed names the feed's partitions.
 func (e explainer) feed(which string) string {
-	all := store.FeedPartitionKeys(e.feedPartitions)
+	all := blog.FeedPartitionKeys(e.feedPartitions)
 	if len(all) == 1 {
 		return all[0]
 	}

@@ -20,6 +20,7 @@ import (
 	"byline/graph/model"
 	"byline/graph/names"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // region    ***************************** api!.gotpl *****************************
@@ -199,14 +200,14 @@ type ComplexityRoot struct {
 // region    ************************** generated!.gotpl **************************
 
 type CommentResolver interface {
-	ID(ctx context.Context, obj *store.Comment) (string, error)
-	Post(ctx context.Context, obj *store.Comment) (*store.Post, error)
-	Author(ctx context.Context, obj *store.Comment) (*names.User, error)
+	ID(ctx context.Context, obj *blog.Comment) (string, error)
+	Post(ctx context.Context, obj *blog.Comment) (*blog.Post, error)
+	Author(ctx context.Context, obj *blog.Comment) (*names.User, error)
 }
 type LikeResolver interface {
-	ID(ctx context.Context, obj *store.Like) (string, error)
-	Post(ctx context.Context, obj *store.Like) (*store.Post, error)
-	User(ctx context.Context, obj *store.Like) (*names.User, error)
+	ID(ctx context.Context, obj *blog.Like) (string, error)
+	Post(ctx context.Context, obj *blog.Like) (*blog.Post, error)
+	User(ctx context.Context, obj *blog.Like) (*names.User, error)
 }
 type MutationResolver interface {
 	CreateUser(ctx context.Context, input model.CreateUserInput) (*model.CreateUserPayload, error)
@@ -221,15 +222,15 @@ type MutationResolver interface {
 	UnlikePost(ctx context.Context, input model.UnlikePostInput) (*model.UnlikePostPayload, error)
 }
 type PostResolver interface {
-	ID(ctx context.Context, obj *store.Post) (string, error)
+	ID(ctx context.Context, obj *blog.Post) (string, error)
 
-	Content(ctx context.Context, obj *store.Post) (*string, error)
-	Author(ctx context.Context, obj *store.Post) (*names.User, error)
+	Content(ctx context.Context, obj *blog.Post) (*string, error)
+	Author(ctx context.Context, obj *blog.Post) (*names.User, error)
 
-	ViewerHasLiked(ctx context.Context, obj *store.Post) (*bool, error)
+	ViewerHasLiked(ctx context.Context, obj *blog.Post) (*bool, error)
 
-	Comments(ctx context.Context, obj *store.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error)
-	Likes(ctx context.Context, obj *store.Post, first *int32, after *string) (*model.LikeConnection, error)
+	Comments(ctx context.Context, obj *blog.Post, first *int32, after *string, order *store.Order) (*model.CommentConnection, error)
+	Likes(ctx context.Context, obj *blog.Post, first *int32, after *string) (*model.LikeConnection, error)
 }
 type QueryResolver interface {
 	Node(ctx context.Context, id string) (globalid.Node, error)
@@ -237,18 +238,18 @@ type QueryResolver interface {
 	Viewer(ctx context.Context) (*names.User, error)
 	User(ctx context.Context, id string) (*names.User, error)
 	UserByUsername(ctx context.Context, username string) (*names.User, error)
-	Post(ctx context.Context, id string) (*store.Post, error)
+	Post(ctx context.Context, id string) (*blog.Post, error)
 	Feed(ctx context.Context, first *int32, after *string) (*model.PostConnection, error)
 }
 type SubscriptionResolver interface {
-	PostPublished(ctx context.Context) (<-chan *store.Post, error)
-	PostChanged(ctx context.Context, id string) (<-chan *store.Post, error)
-	CommentAdded(ctx context.Context, postID string) (<-chan *store.Comment, error)
+	PostPublished(ctx context.Context) (<-chan *blog.Post, error)
+	PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error)
+	CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error)
 }
 type UserResolver interface {
 	ID(ctx context.Context, obj *names.User) (string, error)
 
-	CreatedAt(ctx context.Context, obj *names.User) (*store.Date, error)
+	CreatedAt(ctx context.Context, obj *names.User) (*blog.Date, error)
 	Posts(ctx context.Context, obj *names.User, first *int32, after *string) (*model.PostConnection, error)
 }
 
@@ -2187,7 +2188,7 @@ func (ec *executionContext) field___Type_fields_args(ctx context.Context, rawArg
 
 // region    **************************** field.gotpl *****************************
 
-func (ec *executionContext) _Comment_id(ctx context.Context, field graphql.CollectedField, obj *store.Comment) (ret graphql.Marshaler) {
+func (ec *executionContext) _Comment_id(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2210,7 +2211,7 @@ func (ec *executionContext) fieldContext_Comment_id(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Comment", field, true, true, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _Comment_post(ctx context.Context, field graphql.CollectedField, obj *store.Comment) (ret graphql.Marshaler) {
+func (ec *executionContext) _Comment_post(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2222,8 +2223,8 @@ func (ec *executionContext) _Comment_post(ctx context.Context, field graphql.Col
 			return ec.Resolvers.Comment().Post(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalOPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalOPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		false,
@@ -2242,7 +2243,7 @@ func (ec *executionContext) fieldContext_Comment_post(_ context.Context, field g
 	return fc, nil
 }
 
-func (ec *executionContext) _Comment_author(ctx context.Context, field graphql.CollectedField, obj *store.Comment) (ret graphql.Marshaler) {
+func (ec *executionContext) _Comment_author(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2274,7 +2275,7 @@ func (ec *executionContext) fieldContext_Comment_author(_ context.Context, field
 	return fc, nil
 }
 
-func (ec *executionContext) _Comment_content(ctx context.Context, field graphql.CollectedField, obj *store.Comment) (ret graphql.Marshaler) {
+func (ec *executionContext) _Comment_content(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2297,7 +2298,7 @@ func (ec *executionContext) fieldContext_Comment_content(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Comment", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Comment_createdAt(ctx context.Context, field graphql.CollectedField, obj *store.Comment) (ret graphql.Marshaler) {
+func (ec *executionContext) _Comment_createdAt(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2309,8 +2310,8 @@ func (ec *executionContext) _Comment_createdAt(ctx context.Context, field graphq
 			return obj.CreatedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v store.Date) graphql.Marshaler {
-			return ec.marshalNDateTime2bylineᚋstoreᚐDate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v blog.Date) graphql.Marshaler {
+			return ec.marshalNDateTime2bylineᚋstoreᚋblogᚐDate(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2320,7 +2321,7 @@ func (ec *executionContext) fieldContext_Comment_createdAt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Comment", field, false, false, errors.New("field of type DateTime does not have child fields"))
 }
 
-func (ec *executionContext) _Comment_updatedAt(ctx context.Context, field graphql.CollectedField, obj *store.Comment) (ret graphql.Marshaler) {
+func (ec *executionContext) _Comment_updatedAt(ctx context.Context, field graphql.CollectedField, obj *blog.Comment) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2332,8 +2333,8 @@ func (ec *executionContext) _Comment_updatedAt(ctx context.Context, field graphq
 			return obj.UpdatedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Date) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖbylineᚋstoreᚐDate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Date) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx, selections, v)
 		},
 		true,
 		false,
@@ -2442,8 +2443,8 @@ func (ec *executionContext) _CommentEdge_node(ctx context.Context, field graphql
 			return obj.Node, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Comment) graphql.Marshaler {
-			return ec.marshalNComment2ᚖbylineᚋstoreᚐComment(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Comment) graphql.Marshaler {
+			return ec.marshalNComment2ᚖbylineᚋstoreᚋblogᚐComment(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2474,8 +2475,8 @@ func (ec *executionContext) _CreateCommentPayload_comment(ctx context.Context, f
 			return obj.Comment, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Comment) graphql.Marshaler {
-			return ec.marshalNComment2ᚖbylineᚋstoreᚐComment(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Comment) graphql.Marshaler {
+			return ec.marshalNComment2ᚖbylineᚋstoreᚋblogᚐComment(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2506,8 +2507,8 @@ func (ec *executionContext) _CreateCommentPayload_post(ctx context.Context, fiel
 			return obj.Post, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2538,8 +2539,8 @@ func (ec *executionContext) _CreatePostPayload_post(ctx context.Context, field g
 			return obj.Post, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2625,8 +2626,8 @@ func (ec *executionContext) _DeleteCommentPayload_post(ctx context.Context, fiel
 			return obj.Post, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2668,7 +2669,7 @@ func (ec *executionContext) fieldContext_DeletePostPayload_deletedPostId(_ conte
 	return graphql.NewScalarFieldContext("DeletePostPayload", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _Like_id(ctx context.Context, field graphql.CollectedField, obj *store.Like) (ret graphql.Marshaler) {
+func (ec *executionContext) _Like_id(ctx context.Context, field graphql.CollectedField, obj *blog.Like) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2691,7 +2692,7 @@ func (ec *executionContext) fieldContext_Like_id(_ context.Context, field graphq
 	return graphql.NewScalarFieldContext("Like", field, true, true, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _Like_post(ctx context.Context, field graphql.CollectedField, obj *store.Like) (ret graphql.Marshaler) {
+func (ec *executionContext) _Like_post(ctx context.Context, field graphql.CollectedField, obj *blog.Like) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2703,8 +2704,8 @@ func (ec *executionContext) _Like_post(ctx context.Context, field graphql.Collec
 			return ec.Resolvers.Like().Post(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalOPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalOPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		false,
@@ -2723,7 +2724,7 @@ func (ec *executionContext) fieldContext_Like_post(_ context.Context, field grap
 	return fc, nil
 }
 
-func (ec *executionContext) _Like_user(ctx context.Context, field graphql.CollectedField, obj *store.Like) (ret graphql.Marshaler) {
+func (ec *executionContext) _Like_user(ctx context.Context, field graphql.CollectedField, obj *blog.Like) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2755,7 +2756,7 @@ func (ec *executionContext) fieldContext_Like_user(_ context.Context, field grap
 	return fc, nil
 }
 
-func (ec *executionContext) _Like_createdAt(ctx context.Context, field graphql.CollectedField, obj *store.Like) (ret graphql.Marshaler) {
+func (ec *executionContext) _Like_createdAt(ctx context.Context, field graphql.CollectedField, obj *blog.Like) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -2767,8 +2768,8 @@ func (ec *executionContext) _Like_createdAt(ctx context.Context, field graphql.C
 			return obj.CreatedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v store.Date) graphql.Marshaler {
-			return ec.marshalNDateTime2bylineᚋstoreᚐDate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v blog.Date) graphql.Marshaler {
+			return ec.marshalNDateTime2bylineᚋstoreᚋblogᚐDate(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2877,8 +2878,8 @@ func (ec *executionContext) _LikeEdge_node(ctx context.Context, field graphql.Co
 			return obj.Node, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Like) graphql.Marshaler {
-			return ec.marshalNLike2ᚖbylineᚋstoreᚐLike(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Like) graphql.Marshaler {
+			return ec.marshalNLike2ᚖbylineᚋstoreᚋblogᚐLike(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2909,8 +2910,8 @@ func (ec *executionContext) _LikePostPayload_like(ctx context.Context, field gra
 			return obj.Like, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Like) graphql.Marshaler {
-			return ec.marshalNLike2ᚖbylineᚋstoreᚐLike(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Like) graphql.Marshaler {
+			return ec.marshalNLike2ᚖbylineᚋstoreᚋblogᚐLike(ctx, selections, v)
 		},
 		true,
 		true,
@@ -2941,8 +2942,8 @@ func (ec *executionContext) _LikePostPayload_post(ctx context.Context, field gra
 			return obj.Post, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -3493,7 +3494,7 @@ func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, f
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Post_id(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_id(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3516,7 +3517,7 @@ func (ec *executionContext) fieldContext_Post_id(_ context.Context, field graphq
 	return graphql.NewScalarFieldContext("Post", field, true, true, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _Post_title(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_title(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3539,7 +3540,7 @@ func (ec *executionContext) fieldContext_Post_title(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Post", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Post_excerpt(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_excerpt(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3562,7 +3563,7 @@ func (ec *executionContext) fieldContext_Post_excerpt(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Post", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Post_content(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_content(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3585,7 +3586,7 @@ func (ec *executionContext) fieldContext_Post_content(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Post", field, true, true, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Post_author(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_author(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3617,7 +3618,7 @@ func (ec *executionContext) fieldContext_Post_author(_ context.Context, field gr
 	return fc, nil
 }
 
-func (ec *executionContext) _Post_commentCount(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_commentCount(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3640,7 +3641,7 @@ func (ec *executionContext) fieldContext_Post_commentCount(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Post", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Post_likeCount(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_likeCount(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3663,7 +3664,7 @@ func (ec *executionContext) fieldContext_Post_likeCount(_ context.Context, field
 	return graphql.NewScalarFieldContext("Post", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Post_viewerHasLiked(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_viewerHasLiked(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3686,7 +3687,7 @@ func (ec *executionContext) fieldContext_Post_viewerHasLiked(_ context.Context, 
 	return graphql.NewScalarFieldContext("Post", field, true, true, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _Post_createdAt(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_createdAt(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3698,8 +3699,8 @@ func (ec *executionContext) _Post_createdAt(ctx context.Context, field graphql.C
 			return obj.CreatedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v store.Date) graphql.Marshaler {
-			return ec.marshalNDateTime2bylineᚋstoreᚐDate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v blog.Date) graphql.Marshaler {
+			return ec.marshalNDateTime2bylineᚋstoreᚋblogᚐDate(ctx, selections, v)
 		},
 		true,
 		true,
@@ -3709,7 +3710,7 @@ func (ec *executionContext) fieldContext_Post_createdAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("Post", field, false, false, errors.New("field of type DateTime does not have child fields"))
 }
 
-func (ec *executionContext) _Post_updatedAt(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_updatedAt(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3721,8 +3722,8 @@ func (ec *executionContext) _Post_updatedAt(ctx context.Context, field graphql.C
 			return obj.UpdatedAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Date) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖbylineᚋstoreᚐDate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Date) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx, selections, v)
 		},
 		true,
 		false,
@@ -3732,7 +3733,7 @@ func (ec *executionContext) fieldContext_Post_updatedAt(_ context.Context, field
 	return graphql.NewScalarFieldContext("Post", field, false, false, errors.New("field of type DateTime does not have child fields"))
 }
 
-func (ec *executionContext) _Post_version(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_version(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3755,7 +3756,7 @@ func (ec *executionContext) fieldContext_Post_version(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Post", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Post_comments(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_comments(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3799,7 +3800,7 @@ func (ec *executionContext) fieldContext_Post_comments(ctx context.Context, fiel
 	return fc, nil
 }
 
-func (ec *executionContext) _Post_likes(ctx context.Context, field graphql.CollectedField, obj *store.Post) (ret graphql.Marshaler) {
+func (ec *executionContext) _Post_likes(ctx context.Context, field graphql.CollectedField, obj *blog.Post) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -3942,8 +3943,8 @@ func (ec *executionContext) _PostEdge_node(ctx context.Context, field graphql.Co
 			return obj.Node, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4183,8 +4184,8 @@ func (ec *executionContext) _Query_post(ctx context.Context, field graphql.Colle
 			return ec.Resolvers.Query().Post(ctx, fc.Args["id"].(string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalOPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalOPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		false,
@@ -4346,8 +4347,8 @@ func (ec *executionContext) _Subscription_postPublished(ctx context.Context, fie
 			return ec.Resolvers.Subscription().PostPublished(ctx)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4379,8 +4380,8 @@ func (ec *executionContext) _Subscription_postChanged(ctx context.Context, field
 			return ec.Resolvers.Subscription().PostChanged(ctx, fc.Args["id"].(string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4423,8 +4424,8 @@ func (ec *executionContext) _Subscription_commentAdded(ctx context.Context, fiel
 			return ec.Resolvers.Subscription().CommentAdded(ctx, fc.Args["postId"].(string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Comment) graphql.Marshaler {
-			return ec.marshalNComment2ᚖbylineᚋstoreᚐComment(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Comment) graphql.Marshaler {
+			return ec.marshalNComment2ᚖbylineᚋstoreᚋblogᚐComment(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4466,8 +4467,8 @@ func (ec *executionContext) _UnlikePostPayload_post(ctx context.Context, field g
 			return obj.Post, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4498,8 +4499,8 @@ func (ec *executionContext) _UpdateCommentPayload_comment(ctx context.Context, f
 			return obj.Comment, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Comment) graphql.Marshaler {
-			return ec.marshalNComment2ᚖbylineᚋstoreᚐComment(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Comment) graphql.Marshaler {
+			return ec.marshalNComment2ᚖbylineᚋstoreᚋblogᚐComment(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4530,8 +4531,8 @@ func (ec *executionContext) _UpdatePostPayload_post(ctx context.Context, field g
 			return obj.Post, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Post) graphql.Marshaler {
-			return ec.marshalNPost2ᚖbylineᚋstoreᚐPost(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Post) graphql.Marshaler {
+			return ec.marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx, selections, v)
 		},
 		true,
 		true,
@@ -4640,8 +4641,8 @@ func (ec *executionContext) _User_createdAt(ctx context.Context, field graphql.C
 			return ec.Resolvers.User().CreatedAt(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *store.Date) graphql.Marshaler {
-			return ec.marshalODateTime2ᚖbylineᚋstoreᚐDate(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *blog.Date) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx, selections, v)
 		},
 		true,
 		false,
@@ -6132,23 +6133,23 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._User(ctx, sel, obj)
-	case store.Post:
+	case blog.Post:
 		return ec._Post(ctx, sel, &obj)
-	case *store.Post:
+	case *blog.Post:
 		if obj == nil {
 			return graphql.Null
 		}
 		return ec._Post(ctx, sel, obj)
-	case store.Like:
+	case blog.Like:
 		return ec._Like(ctx, sel, &obj)
-	case *store.Like:
+	case *blog.Like:
 		if obj == nil {
 			return graphql.Null
 		}
 		return ec._Like(ctx, sel, obj)
-	case store.Comment:
+	case blog.Comment:
 		return ec._Comment(ctx, sel, &obj)
-	case *store.Comment:
+	case *blog.Comment:
 		if obj == nil {
 			return graphql.Null
 		}
@@ -6168,7 +6169,7 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 
 var commentImplementors = []string{"Comment", "Node"}
 
-func (ec *executionContext) _Comment(ctx context.Context, sel ast.SelectionSet, obj *store.Comment) graphql.Marshaler {
+func (ec *executionContext) _Comment(ctx context.Context, sel ast.SelectionSet, obj *blog.Comment) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, commentImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -6616,7 +6617,7 @@ func (ec *executionContext) _DeletePostPayload(ctx context.Context, sel ast.Sele
 
 var likeImplementors = []string{"Like", "Node"}
 
-func (ec *executionContext) _Like(ctx context.Context, sel ast.SelectionSet, obj *store.Like) graphql.Marshaler {
+func (ec *executionContext) _Like(ctx context.Context, sel ast.SelectionSet, obj *blog.Like) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, likeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -7061,7 +7062,7 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 
 var postImplementors = []string{"Post", "Node"}
 
-func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj *store.Post) graphql.Marshaler {
+func (ec *executionContext) _Post(ctx context.Context, sel ast.SelectionSet, obj *blog.Post) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, postImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -8386,11 +8387,11 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
-func (ec *executionContext) marshalNComment2bylineᚋstoreᚐComment(ctx context.Context, sel ast.SelectionSet, v store.Comment) graphql.Marshaler {
+func (ec *executionContext) marshalNComment2bylineᚋstoreᚋblogᚐComment(ctx context.Context, sel ast.SelectionSet, v blog.Comment) graphql.Marshaler {
 	return ec._Comment(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNComment2ᚖbylineᚋstoreᚐComment(ctx context.Context, sel ast.SelectionSet, v *store.Comment) graphql.Marshaler {
+func (ec *executionContext) marshalNComment2ᚖbylineᚋstoreᚋblogᚐComment(ctx context.Context, sel ast.SelectionSet, v *blog.Comment) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -8497,13 +8498,13 @@ func (ec *executionContext) marshalNCreateUserPayload2ᚖbylineᚋgraphᚋmodel�
 	return ec._CreateUserPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNDateTime2bylineᚋstoreᚐDate(ctx context.Context, v any) (store.Date, error) {
+func (ec *executionContext) unmarshalNDateTime2bylineᚋstoreᚋblogᚐDate(ctx context.Context, v any) (blog.Date, error) {
 	tmp, err := graphql.UnmarshalString(v)
-	res := store.Date(tmp)
+	res := blog.Date(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDateTime2bylineᚋstoreᚐDate(ctx context.Context, sel ast.SelectionSet, v store.Date) graphql.Marshaler {
+func (ec *executionContext) marshalNDateTime2bylineᚋstoreᚋblogᚐDate(ctx context.Context, sel ast.SelectionSet, v blog.Date) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
@@ -8613,7 +8614,7 @@ func (ec *executionContext) marshalNInt2int32(ctx context.Context, sel ast.Selec
 	return res
 }
 
-func (ec *executionContext) marshalNLike2ᚖbylineᚋstoreᚐLike(ctx context.Context, sel ast.SelectionSet, v *store.Like) graphql.Marshaler {
+func (ec *executionContext) marshalNLike2ᚖbylineᚋstoreᚋblogᚐLike(ctx context.Context, sel ast.SelectionSet, v *blog.Like) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -8702,11 +8703,11 @@ func (ec *executionContext) marshalNPageInfo2ᚖbylineᚋgraphᚋmodelᚐPageInf
 	return ec._PageInfo(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNPost2bylineᚋstoreᚐPost(ctx context.Context, sel ast.SelectionSet, v store.Post) graphql.Marshaler {
+func (ec *executionContext) marshalNPost2bylineᚋstoreᚋblogᚐPost(ctx context.Context, sel ast.SelectionSet, v blog.Post) graphql.Marshaler {
 	return ec._Post(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNPost2ᚖbylineᚋstoreᚐPost(ctx context.Context, sel ast.SelectionSet, v *store.Post) graphql.Marshaler {
+func (ec *executionContext) marshalNPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx context.Context, sel ast.SelectionSet, v *blog.Post) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -9042,16 +9043,16 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
-func (ec *executionContext) unmarshalODateTime2ᚖbylineᚋstoreᚐDate(ctx context.Context, v any) (*store.Date, error) {
+func (ec *executionContext) unmarshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx context.Context, v any) (*blog.Date, error) {
 	if v == nil {
 		return nil, nil
 	}
 	tmp, err := graphql.UnmarshalString(v)
-	res := store.Date(tmp)
+	res := blog.Date(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalODateTime2ᚖbylineᚋstoreᚐDate(ctx context.Context, sel ast.SelectionSet, v *store.Date) graphql.Marshaler {
+func (ec *executionContext) marshalODateTime2ᚖbylineᚋstoreᚋblogᚐDate(ctx context.Context, sel ast.SelectionSet, v *blog.Date) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -9086,7 +9087,7 @@ func (ec *executionContext) marshalONode2bylineᚋgraphᚋglobalidᚐNode(ctx co
 	return ec._Node(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOPost2ᚖbylineᚋstoreᚐPost(ctx context.Context, sel ast.SelectionSet, v *store.Post) graphql.Marshaler {
+func (ec *executionContext) marshalOPost2ᚖbylineᚋstoreᚋblogᚐPost(ctx context.Context, sel ast.SelectionSet, v *blog.Post) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"byline/graph/names"
-	"byline/store"
+	"byline/store/blog"
 )
 
 // A page of comments.
@@ -22,7 +22,7 @@ type CommentEdge struct {
 	// Where it stands in the list: pass it as `after` to go on from here.
 	Cursor string `json:"cursor"`
 	// The comment.
-	Node *store.Comment `json:"node"`
+	Node *blog.Comment `json:"node"`
 }
 
 // A new comment.
@@ -38,9 +38,9 @@ type CreateCommentInput struct {
 // The comment that was made, and its post with the new count.
 type CreateCommentPayload struct {
 	// The comment.
-	Comment *store.Comment `json:"comment"`
+	Comment *blog.Comment `json:"comment"`
 	// The post.
-	Post *store.Post `json:"post"`
+	Post *blog.Post `json:"post"`
 }
 
 // A new post.
@@ -56,7 +56,7 @@ type CreatePostInput struct {
 // The post that was made.
 type CreatePostPayload struct {
 	// The post.
-	Post *store.Post `json:"post"`
+	Post *blog.Post `json:"post"`
 }
 
 // A new user.
@@ -84,7 +84,7 @@ type DeleteCommentPayload struct {
 	// The global id that the comment had.
 	DeletedCommentID string `json:"deletedCommentId"`
 	// The post.
-	Post *store.Post `json:"post"`
+	Post *blog.Post `json:"post"`
 }
 
 // Which post to delete.
@@ -112,7 +112,7 @@ type LikeEdge struct {
 	// Where it stands in the list: pass it as `after` to go on from here.
 	Cursor string `json:"cursor"`
 	// The like.
-	Node *store.Like `json:"node"`
+	Node *blog.Like `json:"node"`
 }
 
 // Which post to like.
@@ -124,9 +124,9 @@ type LikePostInput struct {
 // The like, and its post with the new count.
 type LikePostPayload struct {
 	// The like.
-	Like *store.Like `json:"like"`
+	Like *blog.Like `json:"like"`
 	// The post.
-	Post *store.Post `json:"post"`
+	Post *blog.Post `json:"post"`
 }
 
 // Where a page stands in its list.
@@ -154,7 +154,7 @@ type PostEdge struct {
 	// Where it stands in the list: pass it as `after` to go on from here.
 	Cursor string `json:"cursor"`
 	// The post.
-	Node *store.Post `json:"node"`
+	Node *blog.Post `json:"node"`
 }
 
 // Which post to stop liking.
@@ -166,7 +166,7 @@ type UnlikePostInput struct {
 // The post with the new count.
 type UnlikePostPayload struct {
 	// The post.
-	Post *store.Post `json:"post"`
+	Post *blog.Post `json:"post"`
 }
 
 // Changes to a comment.
@@ -180,7 +180,7 @@ type UpdateCommentInput struct {
 // The comment as it is now.
 type UpdateCommentPayload struct {
 	// The comment.
-	Comment *store.Comment `json:"comment"`
+	Comment *blog.Comment `json:"comment"`
 }
 
 // Changes to a post. What is left out stays as it is; at least one of title and content is needed.
@@ -198,7 +198,7 @@ type UpdatePostInput struct {
 // The post as it is now.
 type UpdatePostPayload struct {
 	// The post.
-	Post *store.Post `json:"post"`
+	Post *blog.Post `json:"post"`
 }
 
 // Changes to the signed-in user.

@@ -15,14 +15,14 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 
-	"byline/store"
+	"byline/store/blog"
 )
 
 // Names are the usernames of one response. A nil *Names shows every copy as it is. It is
 // safe for concurrent use.
 type Names struct {
 	renamed string // a user whose copies may be old; "" for nobody
-	read    func(ids []string) ([]*store.User, error)
+	read    func(ids []string) ([]*blog.User, error)
 
 	mu      sync.Mutex
 	copies  map[string]string // guarded by mu; by user id, the first that was shown
@@ -34,7 +34,7 @@ type Names struct {
 
 // New returns the Names of a response. The copies of the user renamed are checked if any
 // is shown. read reads users: nil for who cannot be found.
-func New(renamed string, read func(ids []string) ([]*store.User, error)) *Names {
+func New(renamed string, read func(ids []string) ([]*blog.User, error)) *Names {
 	return &Names{renamed: renamed, read: read}
 }
 
@@ -142,12 +142,12 @@ func (n *Names) decideLocked() {
 
 // User is a user as a response shows it.
 type User struct {
-	store.User
+	blog.User
 	names *Names
 }
 
 // User returns a user as the response shows it.
-func (n *Names) User(u store.User) *User { return &User{u, n} }
+func (n *Names) User(u blog.User) *User { return &User{u, n} }
 
 // Username returns the name to show.
 func (u *User) Username() Name {

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"testing"
 
-	"byline/store"
+	"byline/store/blog"
 )
 
 // BenchmarkShow shows as many names as a page of a hundred has, of so many users.
 func BenchmarkShow(b *testing.B) {
 	ids := make([]string, 100)
 	for i := range ids {
-		ids[i] = store.UserID("bench", fmt.Sprint(i))
+		ids[i] = blog.UserID("bench", fmt.Sprint(i))
 	}
 	for _, users := range []int{1, 10, 100} {
 		b.Run(fmt.Sprint(users), func(b *testing.B) {

@@ -20,6 +20,7 @@ import (
 
 	"byline/internal/secret"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 )
@@ -54,8 +55,8 @@ var ErrNoData = errors.New("--data is empty: it must name the directory of the d
 
 // CheckFeedPartitions checks the value of --feed-partitions.
 func CheckFeedPartitions(n int) error {
-	if n < 0 || n > store.MaxFeedPartitions {
-		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions, not %d", store.MaxFeedPartitions, n)
+	if n < 0 || n > blog.MaxFeedPartitions {
+		return fmt.Errorf("--feed-partitions: the feed can have 1 to %d partitions, not %d", blog.MaxFeedPartitions, n)
 	}
 	return nil
 }

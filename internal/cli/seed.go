@@ -64,7 +64,7 @@ func (c *seedCommand) load(ctx context.Context, db *account.Account, p *console.
 		return err
 	}
 	if err = blog.Provision(ctx); err == nil {
-		err = blog.FillFeed(ctx)
+		err = blog.Views().FillFeed(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", db.Where, err)

@@ -18,6 +18,8 @@ import (
 	"byline/internal/account"
 	"byline/internal/console"
 	"byline/store"
+	"byline/store/blog"
+	"byline/store/projection"
 )
 
 // viewsCommands are the commands on projections.
@@ -51,7 +53,7 @@ type viewsRebuild struct {
 	viewsFlags `embed:""`
 }
 
-// withBlog opens the blog, calls do, and closes it. Progress and the log go to stderr, results to
+// withBlog opens the store, calls do, and closes it. Progress and the log go to stderr, results to
 // stdout.
 func (c viewsFlags) withBlog(ctx context.Context, log *slog.Logger, stderr io.Writer, do func(*store.Store, *console.Progress) error) (err error) {
 	if err := c.Check(); err != nil {
@@ -69,25 +71,25 @@ func (c viewsFlags) withBlog(ctx context.Context, log *slog.Logger, stderr io.Wr
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	blog, err := c.Store(db, m.Log, time.Now)
+	st, err := c.Store(db, m.Log, time.Now)
 	if err != nil {
 		return err
 	}
-	if err := blog.Ready(ctx); err != nil && store.CodeOf(err) != store.Throttled { // later requests wait while throttled
+	if err := st.Ready(ctx); err != nil && blog.CodeOf(err) != blog.Throttled { // later requests wait while throttled
 		return fmt.Errorf("%s: %w", db.Where, err)
 	}
-	return do(blog, m)
+	return do(st, m)
 }
 
 // withProjections runs the projections while do runs. They share the leases with the instances that
 // serve.
-func withProjections(ctx context.Context, blog *store.Store, do func() error) (err error) {
-	if err := blog.CheckFeed(ctx); err != nil {
+func withProjections(ctx context.Context, st *store.Store, do func() error) (err error) {
+	if err := st.Views().CheckFeed(ctx); err != nil {
 		return err
 	}
 	running, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- blog.Run(running) }()
+	go func() { done <- st.Run(running) }()
 	defer func() {
 		stop()
 		err = errors.Join(err, <-done)
@@ -97,9 +99,9 @@ func withProjections(ctx context.Context, blog *store.Store, do func() error) (e
 
 // settled is withProjections for the embedded engine: no instance has it open, so nothing else would
 // apply the pending changes.
-func (c viewsFlags) settled(ctx context.Context, blog *store.Store, do func() error) error {
+func (c viewsFlags) settled(ctx context.Context, st *store.Store, do func() error) error {
 	if c.Embedded() {
-		return withProjections(ctx, blog, do)
+		return withProjections(ctx, st, do)
 	}
 	return do()
 }
@@ -118,7 +120,7 @@ type rangeLine struct {
 }
 
 // printRanges prints the status of the projections.
-func (c viewsFlags) printRanges(stdout io.Writer, status []store.ProjectionStatus) error {
+func (c viewsFlags) printRanges(stdout io.Writer, status []projection.Status) error {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"processor", "container", "range", "owner", "generation", "behind (changes)", "behind (seconds)", "to rebuild (changes)"})
 	for _, r := range status {
@@ -143,7 +145,7 @@ func (c viewsFlags) printRanges(stdout io.Writer, status []store.ProjectionStatu
 }
 
 // printDifferences prints differences.
-func (c viewsFlags) printDifferences(stdout io.Writer, all []store.Difference, is, want string) error {
+func (c viewsFlags) printDifferences(stdout io.Writer, all []projection.Difference, is, want string) error {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"kind", "partition", "item", is, want})
 	for _, d := range all {
@@ -170,8 +172,8 @@ func (c viewsFlags) print(stdout io.Writer, t table.Writer) error {
 }
 
 func (v *viewsStatus) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
-	return v.withBlog(ctx, log, k.Stderr, func(blog *store.Store, _ *console.Progress) error {
-		status, err := blog.Projections(ctx)
+	return v.withBlog(ctx, log, k.Stderr, func(st *store.Store, _ *console.Progress) error {
+		status, err := st.Views().Status(ctx)
 		if err != nil {
 			return err
 		}
@@ -180,9 +182,9 @@ func (v *viewsStatus) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 }
 
 // verify finds what differs.
-func (c viewsFlags) verify(ctx context.Context, blog *store.Store, m *console.Progress, settle time.Duration) (found []store.Difference, err error) {
-	err = blog.Verify(ctx, settle, func(done, total int) { m.Show("reading", int64(done), int64(total), 0) },
-		func(d store.Difference) { found = append(found, d) })
+func (c viewsFlags) verify(ctx context.Context, st *store.Store, m *console.Progress, settle time.Duration) (found []projection.Difference, err error) {
+	err = st.Views().Verify(ctx, settle, func(done, total int) { m.Show("reading", int64(done), int64(total), 0) },
+		func(d projection.Difference) { found = append(found, d) })
 	if err != nil && ctx.Err() != nil {
 		return nil, errors.New("interrupted: the comparison is incomplete")
 	}
@@ -190,10 +192,10 @@ func (c viewsFlags) verify(ctx context.Context, blog *store.Store, m *console.Pr
 }
 
 func (v *viewsVerify) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
-	var found []store.Difference
-	err := v.withBlog(ctx, log, k.Stderr, func(blog *store.Store, m *console.Progress) error {
-		return v.settled(ctx, blog, func() (err error) {
-			found, err = v.verify(ctx, blog, m, v.Settle)
+	var found []projection.Difference
+	err := v.withBlog(ctx, log, k.Stderr, func(st *store.Store, m *console.Progress) error {
+		return v.settled(ctx, st, func() (err error) {
+			found, err = v.verify(ctx, st, m, v.Settle)
 			return err
 		})
 	})
@@ -211,15 +213,15 @@ func (v *viewsVerify) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 }
 
 func (v *viewsRepair) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
-	var found, repaired []store.Difference
+	var found, repaired []projection.Difference
 	var failed error
-	err := v.withBlog(ctx, log, k.Stderr, func(blog *store.Store, m *console.Progress) error {
-		return v.settled(ctx, blog, func() (err error) {
-			if found, err = v.verify(ctx, blog, m, 5*time.Second); err != nil {
+	err := v.withBlog(ctx, log, k.Stderr, func(st *store.Store, m *console.Progress) error {
+		return v.settled(ctx, st, func() (err error) {
+			if found, err = v.verify(ctx, st, m, 5*time.Second); err != nil {
 				return err
 			}
 			for i, d := range found {
-				if err := blog.Repair(ctx, d); ctx.Err() != nil {
+				if err := st.Views().Repair(ctx, d); ctx.Err() != nil {
 					return fmt.Errorf("interrupted: %d of %d are repaired", i, len(found))
 				} else if err != nil {
 					failed = errors.Join(failed, fmt.Errorf("%s %s: %w", d.Kind, d.ID, err))
@@ -247,26 +249,26 @@ func (v *viewsRepair) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 const followEvery = 250 * time.Millisecond
 
 func (v *viewsRebuild) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
-	var status []store.ProjectionStatus
-	err := v.withBlog(ctx, log, k.Stderr, func(blog *store.Store, m *console.Progress) (err error) {
-		if err := blog.Rebuild(ctx); err != nil {
+	var status []projection.Status
+	err := v.withBlog(ctx, log, k.Stderr, func(st *store.Store, m *console.Progress) (err error) {
+		if err := st.Views().Rebuild(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted before every lease was reset: run it again")
 			}
 			return err
 		}
 		// The total is read before the work begins.
-		if status, err = blog.Projections(ctx); err == nil {
+		if status, err = st.Views().Status(ctx); err == nil {
 			total := map[string]int64{}
 			showRebuild(m, total, status)
-			err = withProjections(ctx, blog, func() error {
+			err = withProjections(ctx, st, func() error {
 				for left := true; left && err == nil; left = showRebuild(m, total, status) {
 					select {
 					case <-ctx.Done():
 						return ctx.Err()
 					case <-time.After(followEvery):
 					}
-					status, err = blog.Projections(ctx)
+					status, err = st.Views().Status(ctx)
 				}
 				return err
 			})
@@ -285,7 +287,7 @@ func (v *viewsRebuild) Run(ctx context.Context, k *kong.Context, log *slog.Logge
 
 // showRebuild shows the progress of a rebuild, and reports whether anything is left. total is
 // the number of changes of each container.
-func showRebuild(m *console.Progress, total map[string]int64, status []store.ProjectionStatus) bool {
+func showRebuild(m *console.Progress, total map[string]int64, status []projection.Status) bool {
 	left, behind := map[string]int64{}, map[string]int64{}
 	over := true
 	for _, r := range status {

@@ -10,6 +10,7 @@ import (
 	"byline/internal/console"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 func TestMain(m *testing.M) { secrettest.Exit(m.Run()) }
@@ -22,30 +23,30 @@ func TestProjections_FeedOfFourPartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blog, err := flags.Store(db, log, time.Now)
+	st, err := flags.Store(db, log, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(blog.Provision(t.Context()), blog.FillFeed(t.Context()))
+	err = errors.Join(st.Provision(t.Context()), st.Views().FillFeed(t.Context()))
 	if err == nil {
-		_, err = blog.CreateUser(t.Context(), store.NewUser{ID: "ada", Username: "ada"})
+		_, err = st.CreateUser(t.Context(), store.NewUser{ID: "ada", Username: "ada"})
 	}
 	if err == nil {
-		_, err = blog.CreatePost(t.Context(), store.NewPost{AuthorID: "ada", Title: "After", Content: "x"})
+		_, err = st.CreatePost(t.Context(), store.NewPost{AuthorID: "ada", Title: "After", Content: "x"})
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for partitions, want := range map[int]store.Code{0: store.Conflict, 4: ""} {
+	for partitions, want := range map[int]blog.Code{0: blog.Conflict, 4: ""} {
 		flags.FeedPartitions = partitions
 		ran := false
-		err := viewsFlags{Flags: flags}.withBlog(t.Context(), log, io.Discard, func(blog *store.Store, _ *console.Progress) error {
-			return withProjections(t.Context(), blog, func() error {
+		err := viewsFlags{Flags: flags}.withBlog(t.Context(), log, io.Discard, func(st *store.Store, _ *console.Progress) error {
+			return withProjections(t.Context(), st, func() error {
 				ran = true
 				return nil
 			})
 		})
-		if store.CodeOf(err) != want || ran != (want == "") {
+		if blog.CodeOf(err) != want || ran != (want == "") {
 			t.Errorf("%d partitions: %v; the projections run: %v", partitions, err, ran)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/account"
-	"byline/store"
 	"byline/store/emulator"
+	"byline/store/projection"
 )
 
 func TestViews(t *testing.T) {
@@ -63,8 +63,8 @@ func TestViews(t *testing.T) {
 	if out := views(1, "verify", "--settle", "0s"); !strings.Contains(out, "feed entry") || !strings.Contains(out, "absent") {
 		t.Errorf("verify prints %s", out)
 	}
-	var d store.Difference
-	if out := views(1, "verify", "--settle", "0s", "--json"); json.Unmarshal([]byte(out), &d) != nil || d.Kind != store.FeedEntry {
+	var d projection.Difference
+	if out := views(1, "verify", "--settle", "0s", "--json"); json.Unmarshal([]byte(out), &d) != nil || d.Kind != projection.FeedEntry {
 		t.Errorf("verify --json prints %s", out)
 	}
 	if out := views(0, "repair"); !strings.Contains(out, "feed entry") {

@@ -37,7 +37,7 @@ func BenchmarkZipf(b *testing.B) {
 		err = s.Provision(b.Context())
 	}
 	if err == nil {
-		err = s.FillFeed(b.Context())
+		err = s.Views().FillFeed(b.Context())
 	}
 	if err == nil {
 		err = seed.Load(b.Context(), blog, s, nil)

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store"
+	"byline/store/blog"
+	"byline/store/projection"
 )
 
 const (
@@ -76,13 +78,13 @@ func newHealth(blog *store.Store, r prometheus.Registerer) *health {
 	return &health{metric: metric, checkers: []*checker{
 		{ttl: checkTTL, run: func(ctx context.Context) []check { return []check{checkCosmos(blog.Ready(ctx))} }},
 		{ttl: projectionsTTL, run: func(ctx context.Context) []check {
-			status, err := blog.Projections(ctx)
+			status, err := blog.Views().Status(ctx)
 			if err != nil {
 				// Reading the status waits while throttled.
 				ok := checkCosmos(err).OK || errors.Is(err, context.DeadlineExceeded)
 				return []check{{"leases", ok, "unknown"}, {"lag", ok, "unknown"}}
 			}
-			status = slices.DeleteFunc(status, func(s store.ProjectionStatus) bool { return s.Processor == "usernames" }) // the sweep of usernames delays no reader
+			status = slices.DeleteFunc(status, func(s projection.Status) bool { return s.Processor == "usernames" }) // the sweep of usernames delays no reader
 			return []check{checkLeases(status, time.Now()), checkLag(status, time.Now())}
 		}},
 	}}
@@ -92,10 +94,10 @@ func newHealth(blog *store.Store, r prometheus.Registerer) *health {
 // requests to other instances would not help.
 func checkCosmos(err error) check {
 	c := check{Name: "cosmos", OK: true}
-	var e *store.Error
-	switch code := store.CodeOf(err); {
+	var e *blog.Error
+	switch code := blog.CodeOf(err); {
 	case code == "":
-	case code == store.Throttled:
+	case code == blog.Throttled:
 		c.Detail = "Cosmos DB throttles requests"
 	case errors.As(err, &e) && e.Message != "":
 		c.OK, c.Detail = false, e.Message
@@ -106,7 +108,7 @@ func checkCosmos(err error) check {
 }
 
 // checkLeases is OK if every feed range has an owner that renews its lease.
-func checkLeases(status []store.ProjectionStatus, now time.Time) check {
+func checkLeases(status []projection.Status, now time.Time) check {
 	held := 0
 	for _, r := range status {
 		if r.Owner != "" && now.Sub(r.Renewed) < leaseAlive {
@@ -121,7 +123,7 @@ func checkLeases(status []store.ProjectionStatus, now time.Time) check {
 
 // checkLag is OK if no projection lags by more than maxLag. The replay of a rebuild does not count: it
 // delays no new change.
-func checkLag(status []store.ProjectionStatus, now time.Time) check {
+func checkLag(status []projection.Status, now time.Time) check {
 	worst, rebuilding := time.Duration(0), false
 	for _, r := range status {
 		rebuilding = rebuilding || r.Replay > 0

@@ -21,6 +21,7 @@ import (
 	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/projection"
 )
 
 // readiness is a response of /readyz.
@@ -152,22 +153,22 @@ func TestReadiness(t *testing.T) {
 func TestHealth_ProjectionsLagOrHaveNoOwner(t *testing.T) {
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	one := func(owner string, renewed, since time.Time, replay int64) store.ProjectionStatus {
-		return store.ProjectionStatus{Container: "posts", RangeStatus: changefeed.RangeStatus{
+	one := func(owner string, renewed, since time.Time, replay int64) projection.Status {
+		return projection.Status{Container: "posts", RangeStatus: changefeed.RangeStatus{
 			Lease: changefeed.Lease{Owner: owner}, Renewed: renewed, Since: since, Replay: replay}}
 	}
 	well := one("a", ago(time.Second), time.Time{}, 0)
 	for name, tt := range map[string]struct {
-		status      []store.ProjectionStatus
+		status      []projection.Status
 		leases, lag bool
 	}{
-		"all healthy -> ok":         {[]store.ProjectionStatus{well, well}, true, true},
-		"no owner -> leases":        {[]store.ProjectionStatus{well, one("", ago(time.Second), time.Time{}, 0)}, false, true},
-		"expired lease -> leases":   {[]store.ProjectionStatus{well, one("b", ago(2*time.Minute), time.Time{}, 0)}, false, true},
-		"clock behind -> ok":        {[]store.ProjectionStatus{one("a", ago(-time.Minute), ago(-time.Minute), 0)}, true, true},
-		"a minute behind -> ok":     {[]store.ProjectionStatus{well, one("b", now, ago(time.Minute), 0)}, true, true},
-		"ten minutes behind -> lag": {[]store.ProjectionStatus{well, one("b", now, ago(10*time.Minute), 0)}, true, false},
-		"rebuilding -> ok":          {[]store.ProjectionStatus{well, one("b", now, ago(100*time.Hour), 7)}, true, true},
+		"all healthy -> ok":         {[]projection.Status{well, well}, true, true},
+		"no owner -> leases":        {[]projection.Status{well, one("", ago(time.Second), time.Time{}, 0)}, false, true},
+		"expired lease -> leases":   {[]projection.Status{well, one("b", ago(2*time.Minute), time.Time{}, 0)}, false, true},
+		"clock behind -> ok":        {[]projection.Status{one("a", ago(-time.Minute), ago(-time.Minute), 0)}, true, true},
+		"a minute behind -> ok":     {[]projection.Status{well, one("b", now, ago(time.Minute), 0)}, true, true},
+		"ten minutes behind -> lag": {[]projection.Status{well, one("b", now, ago(10*time.Minute), 0)}, true, false},
+		"rebuilding -> ok":          {[]projection.Status{well, one("b", now, ago(100*time.Hour), 7)}, true, true},
 		"no leases -> leases":       {nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -166,7 +166,7 @@ func (g *gateway) provision(ctx context.Context) error {
 	defer cancel()
 	err := g.blog.Provision(start)
 	if err == nil {
-		err = g.blog.FillFeed(start)
+		err = g.blog.Views().FillFeed(start)
 	}
 	if err == nil || ctx.Err() != nil { // stopped while starting
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,8 +19,10 @@ import (
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/projection"
 )
 
 // World is a store on an embedded engine, with a wire that tests can watch and cut.
@@ -103,9 +106,9 @@ func (w *World) Start() (stop func()) {
 }
 
 // AddUser creates a user.
-func (w *World) AddUser(name string) *store.User {
+func (w *World) AddUser(name string) *blog.User {
 	w.T.Helper()
-	u, err := w.CreateUser(w.T.Context(), store.NewUser{ID: store.UserID("test", name), Username: name})
+	u, err := w.CreateUser(w.T.Context(), store.NewUser{ID: blog.UserID("test", name), Username: name})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -113,7 +116,7 @@ func (w *World) AddUser(name string) *store.User {
 }
 
 // AddPost creates a post.
-func (w *World) AddPost(u *store.User, title string) *store.Post {
+func (w *World) AddPost(u *blog.User, title string) *blog.Post {
 	w.T.Helper()
 	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.ID, Title: title, Content: "The content of " + title + "."})
 	if err != nil {
@@ -123,7 +126,7 @@ func (w *World) AddPost(u *store.User, title string) *store.Post {
 }
 
 // AddComment creates a comment.
-func (w *World) AddComment(u *store.User, p *store.Post, content string) *store.Comment {
+func (w *World) AddComment(u *blog.User, p *blog.Post, content string) *blog.Comment {
 	w.T.Helper()
 	c, _, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: content})
 	if err != nil {
@@ -133,7 +136,7 @@ func (w *World) AddComment(u *store.User, p *store.Post, content string) *store.
 }
 
 // AddLike likes a post.
-func (w *World) AddLike(u *store.User, p *store.Post) {
+func (w *World) AddLike(u *blog.User, p *blog.Post) {
 	w.T.Helper()
 	if _, _, err := w.LikePost(w.T.Context(), u.ID, p.ID); err != nil {
 		w.T.Fatal(err)
@@ -141,9 +144,9 @@ func (w *World) AddLike(u *store.User, p *store.Post) {
 }
 
 // WriteLate writes something into every list. It is safe in any goroutine.
-func (w *World) WriteLate(name string, author *store.User, p *store.Post) error {
+func (w *World) WriteLate(name string, author *blog.User, p *blog.Post) error {
 	ctx := context.Background()
-	u, err := w.CreateUser(ctx, store.NewUser{ID: store.UserID("test", name), Username: name})
+	u, err := w.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", name), Username: name})
 	if err != nil {
 		return err
 	}
@@ -158,28 +161,28 @@ func (w *World) WriteLate(name string, author *store.User, p *store.Post) error 
 }
 
 // AllComments reads all comments of a post.
-func (w *World) AllComments(p *store.Post) []*store.Comment {
-	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*store.Comment], error) {
+func (w *World) AllComments(p *blog.Post) []*blog.Comment {
+	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*blog.Comment], error) {
 		return w.Comments(ctx, p.ID, paging)
 	})
 }
 
 // AllLikes reads all likes of a post.
-func (w *World) AllLikes(p *store.Post) []*store.Like {
-	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*store.Like], error) {
+func (w *World) AllLikes(p *blog.Post) []*blog.Like {
+	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*blog.Like], error) {
 		return w.Likes(ctx, p.ID, paging)
 	})
 }
 
 // AllUserPosts reads all posts of a user.
-func (w *World) AllUserPosts(u *store.User) []*store.Post {
-	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*store.Post], error) {
+func (w *World) AllUserPosts(u *blog.User) []*blog.Post {
+	return All(w.T, 100, func(ctx context.Context, paging store.Paging) (*store.Page[*blog.Post], error) {
 		return w.UserPosts(ctx, u.ID, paging)
 	})
 }
 
 // AllFeed reads the whole feed.
-func (w *World) AllFeed() []*store.Post { return All(w.T, 100, w.Feed) }
+func (w *World) AllFeed() []*blog.Post { return All(w.T, 100, w.Feed) }
 
 // FeedTitles lists the titles in a partition of the feed, newest first.
 func (w *World) FeedTitles(name string) []string {
@@ -275,7 +278,7 @@ func (w *World) Checkpoints() int {
 
 // CaughtUp returns an error while the projections have changes to handle.
 func (w *World) CaughtUp() error {
-	status, err := w.Projections(w.T.Context())
+	status, err := w.Views().Status(w.T.Context())
 	if err != nil {
 		return err
 	}
@@ -294,7 +297,7 @@ func (w *World) CaughtUp() error {
 func (w *World) Rebuilt() {
 	w.T.Helper()
 	Eventually(w.T, func() error {
-		status, err := w.Projections(w.T.Context())
+		status, err := w.Views().Status(w.T.Context())
 		if err != nil {
 			return err
 		}
@@ -308,10 +311,10 @@ func (w *World) Rebuilt() {
 }
 
 // Differences returns what Verify reports.
-func (w *World) Differences(settle time.Duration) []store.Difference {
+func (w *World) Differences(settle time.Duration) []projection.Difference {
 	w.T.Helper()
-	var found []store.Difference
-	if err := w.Verify(w.T.Context(), settle, nil, func(d store.Difference) { found = append(found, d) }); err != nil {
+	var found []projection.Difference
+	if err := w.Views().Verify(w.T.Context(), settle, nil, func(d projection.Difference) { found = append(found, d) }); err != nil {
 		w.T.Fatal(err)
 	}
 	return found
@@ -395,6 +398,27 @@ func (w *Wire) Intercept(f func(*http.Request) error) {
 	w.before = f
 }
 
+// Busy answers writes with 449, as Cosmos DB does for concurrent writes of one item.
+type Busy struct {
+	policy.Transporter
+	Meets   func(*http.Request) bool
+	InBatch bool         // a batch is answered with 207, and one of its operations with 449
+	Left    atomic.Int32 // writes to answer so
+}
+
+// Do implements policy.Transporter.
+func (b *Busy) Do(r *http.Request) (*http.Response, error) {
+	if b.Meets(r) && b.Left.Add(-1) >= 0 {
+		if b.InBatch && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" {
+			return &http.Response{StatusCode: http.StatusMultiStatus, Header: http.Header{}, Request: r,
+				Body: io.NopCloser(strings.NewReader(`[{"statusCode":449,"requestCharge":1},{"statusCode":424,"requestCharge":1}]`))}, nil
+		}
+		return &http.Response{StatusCode: 449, Status: "449 ", Header: http.Header{}, Request: r,
+			Body: io.NopCloser(strings.NewReader(`{"code":"RetryWith","message":"Retry the request"}`))}, nil
+	}
+	return b.Transporter.Do(r)
+}
+
 // Clock ticks a millisecond whenever it is asked, so that no two items have the
 // same date, unless it is stopped.
 type Clock struct {
@@ -449,13 +473,21 @@ func All[T any](t testing.TB, n int, page func(context.Context, store.Paging) (*
 	}
 }
 
+// Titles returns the titles of posts.
+func Titles(posts []*blog.Post) (titles []string) {
+	for _, p := range posts {
+		titles = append(titles, p.Title)
+	}
+	return titles
+}
+
 // WantCode fails the test unless err has the code and the field.
-func WantCode(t testing.TB, err error, code store.Code, field string) {
+func WantCode(t testing.TB, err error, code blog.Code, field string) {
 	t.Helper()
-	if store.CodeOf(err) != code {
+	if blog.CodeOf(err) != code {
 		t.Fatalf("got %v, want code %s", err, code)
 	}
-	if e, ok := err.(*store.Error); ok && e.Field != field {
+	if e, ok := err.(*blog.Error); ok && e.Field != field {
 		t.Fatalf("got field %q, want %q: %v", e.Field, field, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"byline/store"
+	"byline/store/blog"
 )
 
 // Blog says what is in a blog. Equal ones have equal contents.
@@ -60,10 +61,10 @@ const (
 )
 
 // User returns a user, from 0 to Users-1.
-func (b *Blog) User(i int) *store.User {
+func (b *Blog) User(i int) *blog.User {
 	name := b.username(i)
 	joined := start.Add(-time.Duration(b.random(i, userStream).Int64N(int64(beforeAll))))
-	return &store.User{ID: b.UserID(name), Username: name, CreatedAt: store.NewDate(joined), Revision: 1}
+	return &blog.User{ID: b.UserID(name), Username: name, CreatedAt: blog.NewDate(joined), Revision: 1}
 }
 
 // username is the name of a user. Those of the demo blog begin every blog.
@@ -127,20 +128,20 @@ func (b *Blog) Thread(user, number int) store.Thread {
 	author := b.User(user)
 	topic := &topics[f.Number(0, len(topics)-1)]
 	t := store.Thread{
-		Comments: make([]*store.Comment, f.Number(0, b.Comments)),
-		Likes:    make([]*store.Like, f.Number(0, min(b.Likes, b.Users))),
+		Comments: make([]*blog.Comment, f.Number(0, b.Comments)),
+		Likes:    make([]*blog.Like, f.Number(0, min(b.Likes, b.Users))),
 	}
-	t.Post = &store.Post{ID: e.id, AuthorID: author.ID, AuthorUsername: author.Username, CreatedAt: store.NewDate(e.at), Version: 1,
+	t.Post = &blog.Post{ID: e.id, AuthorID: author.ID, AuthorUsername: author.Username, CreatedAt: blog.NewDate(e.at), Version: 1,
 		CommentCount: int32(len(t.Comments)), LikeCount: int32(len(t.Likes)), Revision: int64(1 + len(t.Comments) + len(t.Likes))}
 	t.Post.Title, t.Post.Content = topic.post(f)
 	for i := range t.Comments {
 		name := b.username(f.Number(0, b.Users-1))
-		t.Comments[i] = &store.Comment{ID: id(f), PostID: e.id, AuthorID: b.UserID(name), AuthorUsername: name,
-			Content: topic.comment(f), CreatedAt: store.NewDate(e.at.Add(later(f)))}
+		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, AuthorID: b.UserID(name), AuthorUsername: name,
+			Content: topic.comment(f), CreatedAt: blog.NewDate(e.at.Add(later(f)))}
 	}
 	for i, user := range choose(f, len(t.Likes), b.Users) {
 		name := b.username(user)
-		t.Likes[i] = &store.Like{PostID: e.id, UserID: b.UserID(name), Username: name, CreatedAt: store.NewDate(e.at.Add(later(f)))}
+		t.Likes[i] = &blog.Like{PostID: e.id, UserID: b.UserID(name), Username: name, CreatedAt: blog.NewDate(e.at.Add(later(f)))}
 	}
 	return t
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"byline/store"
+	"byline/store/blog"
 )
 
 // workers is how many users are imported at a time.
@@ -16,8 +17,8 @@ const workers = 8
 
 // Target is where a blog is loaded. A store.Store is one; its methods say what they do.
 type Target interface {
-	Import(ctx context.Context, u *store.User, threads iter.Seq[store.Thread]) error
-	ImportFeed(ctx context.Context, posts []*store.Post) error
+	Import(ctx context.Context, u *blog.User, threads iter.Seq[store.Thread]) error
+	ImportFeed(ctx context.Context, posts []*blog.Post) error
 }
 
 // Load writes a blog. What is there already stays as it is. The first user's posts come
@@ -30,7 +31,7 @@ func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) erro
 			return fmt.Errorf("user %d: %w", i, err)
 		}
 		if i == 0 {
-			var posts []*store.Post
+			var posts []*blog.Post
 			for t := range b.threads(i) {
 				posts = append(posts, t.Post)
 			}
@@ -63,8 +64,8 @@ func Load(ctx context.Context, b Blog, to Target, progress func(posts int)) erro
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	var newest []*store.Post
-	for _, e := range b.newest(store.FeedKept) {
+	var newest []*blog.Post
+	for _, e := range b.newest(blog.FeedKept) {
 		newest = append(newest, b.Thread(e.user, e.number).Post)
 	}
 	return to.ImportFeed(ctx, newest)

@@ -17,14 +17,16 @@ import (
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/projection"
 	"byline/store/seed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
 
-func userID(name string) string { return store.UserID("demo", name) }
+func userID(name string) string { return blog.UserID("demo", name) }
 
 // small is the article's data set as tests can afford it.
 func small() seed.Blog {
@@ -87,7 +89,7 @@ func (w *world) digest(t *testing.T) seed.Digest {
 // verify fails the test if a copy differs from its source.
 func (w *world) verify(t *testing.T) {
 	t.Helper()
-	if err := w.Verify(t.Context(), time.Minute, nil, func(d store.Difference) { t.Errorf("%+v", d) }); err != nil {
+	if err := w.Views().Verify(t.Context(), time.Minute, nil, func(d projection.Difference) { t.Errorf("%+v", d) }); err != nil {
 		t.Error(err)
 	}
 }
@@ -104,7 +106,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("progress ended at %d of %d posts", last.Load(), b.TotalPosts())
 	}
 	w.verify(t)
-	ctx, same := t.Context(), cmpopts.IgnoreUnexported(store.Post{})
+	ctx, same := t.Context(), cmpopts.IgnoreUnexported(blog.Post{})
 	for i := range b.Users {
 		u := b.User(i)
 		have, err := w.UserByUsername(ctx, u.Username)
@@ -285,7 +287,7 @@ func TestNameOfSomebodyElse(t *testing.T) {
 	if _, err := w.CreateUser(t.Context(), store.NewUser{ID: "somebody", Username: "Alan"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := seed.Load(t.Context(), b, w, nil); store.CodeOf(err) != store.Conflict {
+	if err := seed.Load(t.Context(), b, w, nil); blog.CodeOf(err) != blog.Conflict {
 		t.Errorf("%v", err)
 	}
 }

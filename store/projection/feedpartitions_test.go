@@ -1,4 +1,4 @@
-package store_test
+package projection_test
 
 import (
 	"errors"
@@ -16,6 +16,8 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
+	"byline/store/projection"
 )
 
 // spread returns the world as an instance sees it whose feed has k partitions.
@@ -78,7 +80,7 @@ func TestSpreadFeed(t *testing.T) {
 	if err := w.inAll(k, []string{"post 0"}); err != nil {
 		t.Fatalf("an own write does not show at once: %v", err)
 	}
-	if _, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: ptr("edited")}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: new("edited")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.inAll(k, []string{"edited"}); err != nil {
@@ -92,7 +94,7 @@ func TestSpreadFeed(t *testing.T) {
 	}
 
 	defer w.Start()()
-	posts := []*store.Post{first}
+	posts := []*blog.Post{first}
 	for i := 1; i < 165; i++ {
 		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
@@ -134,7 +136,7 @@ func TestReadersOfASpreadFeed(t *testing.T) {
 	reads := w.reads()
 	picked := map[string]int{}
 	for range 100 {
-		if diff := cmp.Diff(newestTitles(20, 20), titles(storetest.All(t, 7, four.Feed))); diff != "" {
+		if diff := cmp.Diff(newestTitles(20, 20), storetest.Titles(storetest.All(t, 7, four.Feed))); diff != "" {
 			t.Fatal(diff)
 		}
 		pages := reads()
@@ -152,7 +154,7 @@ func TestReadersOfASpreadFeed(t *testing.T) {
 		for _, to := range []int{1, 2, 64} {
 			a, b := w.spread(from), w.spread(to)
 			for _, v := range []*world{a, b} {
-				if err := v.FillFeed(t.Context()); err != nil {
+				if err := v.Views().FillFeed(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -164,7 +166,7 @@ func TestReadersOfASpreadFeed(t *testing.T) {
 			if err != nil {
 				t.Fatalf("from %d to %d: %v", from, to, err)
 			}
-			if diff := cmp.Diff(newestTitles(13, 13), titles(rest.Items)); diff != "" || rest.More {
+			if diff := cmp.Diff(newestTitles(13, 13), storetest.Titles(rest.Items)); diff != "" || rest.More {
 				t.Errorf("from %d to %d: %s %v", from, to, diff, rest.More)
 			}
 		}
@@ -176,14 +178,14 @@ func TestReadersOfASpreadFeed(t *testing.T) {
 func TestFeedPartitionsAreChanged(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 40 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
 	serve := func(k int) *world {
 		t.Helper()
 		v := w.spread(k)
-		if err := v.FillFeed(t.Context()); err != nil {
+		if err := v.Views().FillFeed(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return v
@@ -201,14 +203,14 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	if got := w.FeedTitles("post"); len(got) != 40 {
 		t.Errorf("what others still read is gone: %d entries", len(got))
 	}
-	storetest.WantCode(t, w.FillFeed(t.Context()), store.Conflict, "feedPartitions")
-	storetest.WantCode(t, w.Rebuild(t.Context()), store.Conflict, "feedPartitions")
-	storetest.WantCode(t, w.Verify(t.Context(), 0, func(int, int) { t.Error("verify has read something before it is refused") }, nil), store.Conflict, "feedPartitions")
-	repair := func(w *world) (found []store.Difference) {
+	storetest.WantCode(t, w.Views().FillFeed(t.Context()), blog.Conflict, "feedPartitions")
+	storetest.WantCode(t, w.Views().Rebuild(t.Context()), blog.Conflict, "feedPartitions")
+	storetest.WantCode(t, w.Views().Verify(t.Context(), 0, func(int, int) { t.Error("verify has read something before it is refused") }, nil), blog.Conflict, "feedPartitions")
+	repair := func(w *world) (found []projection.Difference) {
 		t.Helper()
 		found = w.Differences(0)
 		for _, d := range found {
-			if err := w.Repair(t.Context(), d); err != nil {
+			if err := w.Views().Repair(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -222,7 +224,7 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	if err := four.DeletePost(t.Context(), ada.ID, posts[30].ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := four.EditPost(t.Context(), ada.ID, posts[31].ID, store.PostEdit{Title: ptr("edited")}); err != nil {
+	if _, err := four.EditPost(t.Context(), ada.ID, posts[31].ID, store.PostEdit{Title: new("edited")}); err != nil {
 		t.Fatal(err)
 	}
 	four.AddPost(ada, "post 40")
@@ -233,7 +235,7 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	shows := func(w *world) {
 		t.Helper()
 		for range 10 {
-			if diff := cmp.Diff(want, titles(w.AllFeed())); diff != "" {
+			if diff := cmp.Diff(want, storetest.Titles(w.AllFeed())); diff != "" {
 				t.Fatal(diff)
 			}
 		}
@@ -242,7 +244,7 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	one := serve(1)
 	shows(one)
 	for _, d := range repair(one) {
-		if d.Kind != store.FeedEntry || !strings.HasPrefix(d.Partition, "post.") || d.Want != "absent" {
+		if d.Kind != projection.FeedEntry || !strings.HasPrefix(d.Partition, "post.") || d.Want != "absent" {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -260,8 +262,8 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 	repair(w.spread(3))
 	shows(w.spread(3))
 
-	_, err := store.New(w.Account, store.Options{FeedPartitions: store.MaxFeedPartitions + 1})
-	storetest.WantCode(t, err, store.Invalid, "feedPartitions")
+	_, err := store.New(w.Account, store.Options{FeedPartitions: blog.MaxFeedPartitions + 1})
+	storetest.WantCode(t, err, blog.Invalid, "feedPartitions")
 }
 
 // Of a feed that has more than it keeps, as it has until it is trimmed, the newest
@@ -273,7 +275,7 @@ func TestFillFeedWithTheNewest(t *testing.T) {
 		w.AddPost(ada, fmt.Sprintf("post %d", i))
 	}
 	two := w.spread(2)
-	if err := two.FillFeed(t.Context()); err != nil {
+	if err := two.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := two.inAll(2, newestTitles(155, 150)); err != nil {
@@ -283,10 +285,10 @@ func TestFillFeedWithTheNewest(t *testing.T) {
 
 func TestImportOfASpreadFeed(t *testing.T) {
 	w := newWorld(t).spread(2)
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 155 {
-		posts = append(posts, &store.Post{ID: fmt.Sprintf("post-%d", i), AuthorID: "ada", AuthorUsername: "ada", Title: fmt.Sprintf("post %d", i),
-			CreatedAt: store.NewDate(w.Clock.Now()), Version: 1, Revision: 1})
+		posts = append(posts, &blog.Post{ID: fmt.Sprintf("post-%d", i), AuthorID: "ada", AuthorUsername: "ada", Title: fmt.Sprintf("post %d", i),
+			CreatedAt: blog.NewDate(w.Clock.Now()), Version: 1, Revision: 1})
 	}
 	if err := w.ImportFeed(t.Context(), posts); err != nil {
 		t.Fatal(err)
@@ -303,7 +305,7 @@ func TestMendingASpreadFeed(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			w := newWorld(t).spread(k)
 			ada := w.AddUser("ada")
-			var posts []*store.Post
+			var posts []*blog.Post
 			var want []string
 			for i := range 12 {
 				posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
@@ -325,7 +327,7 @@ func TestMendingASpreadFeed(t *testing.T) {
 			found := w.Differences(0)
 			partitions := map[string]int{}
 			for _, d := range found {
-				if d.Kind != store.FeedEntry {
+				if d.Kind != projection.FeedEntry {
 					t.Errorf("%+v", d)
 				}
 				partitions[d.Partition]++
@@ -335,12 +337,12 @@ func TestMendingASpreadFeed(t *testing.T) {
 			}
 			if how == "repair" {
 				for _, d := range found {
-					if err := w.Repair(t.Context(), d); err != nil {
+					if err := w.Views().Repair(t.Context(), d); err != nil {
 						t.Errorf("%+v: %v", d, err)
 					}
 				}
 			} else {
-				if err := w.Rebuild(t.Context()); err != nil {
+				if err := w.Views().Rebuild(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				w.Start()
@@ -406,12 +408,12 @@ func TestFillFeedInterrupted(t *testing.T) {
 		}
 		return nil
 	})
-	if err := w.spread(4).FillFeed(t.Context()); err == nil {
+	if err := w.spread(4).Views().FillFeed(t.Context()); err == nil {
 		t.Fatal("not interrupted")
 	}
 	w.Wire.Intercept(nil)
 	again := w.spread(4)
-	if err := again.FillFeed(t.Context()); err != nil {
+	if err := again.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := again.inAll(4, newestTitles(40, 40)); err != nil {
@@ -425,7 +427,7 @@ func TestFillFeedBesideWhatIsNotOurs(t *testing.T) {
 	w.AddPost(w.AddUser("ada"), "post 0")
 	w.Upsert("feed", "other", `{"id":"x","type":"other"}`)
 	two := w.spread(2)
-	if err := two.FillFeed(t.Context()); err != nil {
+	if err := two.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := two.inAll(2, []string{"post 0"}); err != nil {
@@ -438,12 +440,12 @@ func TestFillFeedWithWhatItWas(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	four := w.spread(4)
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 10 {
 		posts = append(posts, four.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
 	two := w.spread(2)
-	if err := two.FillFeed(t.Context()); err != nil {
+	if err := two.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	stop := two.Start()
@@ -454,7 +456,7 @@ func TestFillFeedWithWhatItWas(t *testing.T) {
 	storetest.Eventually(t, two.CaughtUp)
 	stop()
 	back := w.spread(4)
-	if err := back.FillFeed(t.Context()); err != nil {
+	if err := back.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := slices.DeleteFunc(newestTitles(11, 11), func(title string) bool { return title == "post 3" })
@@ -466,7 +468,7 @@ func TestFillFeedWithWhatItWas(t *testing.T) {
 		reads++
 		return nil
 	})
-	if err := back.FillFeed(t.Context()); err != nil || reads > 3 {
+	if err := back.Views().FillFeed(t.Context()); err != nil || reads > 3 {
 		t.Errorf("%d requests when nothing has changed, %v", reads, err)
 	}
 }
@@ -476,7 +478,7 @@ func TestFillFeedBesideADelete(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	two := w.spread(2)
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 10 {
 		posts = append(posts, two.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
@@ -496,7 +498,7 @@ func TestFillFeedBesideADelete(t *testing.T) {
 		return nil
 	})
 	four := w.spread(4)
-	if err := four.FillFeed(t.Context()); err != nil {
+	if err := four.Views().FillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Wire.Intercept(nil)

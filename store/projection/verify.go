@@ -1,4 +1,4 @@
-package store
+package projection
 
 import (
 	"cmp"
@@ -9,19 +9,25 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
+
+// addressable reports whether what differs can be asked for.
+func (d *Difference) addressable() bool {
+	return blog.Addressable(d.Partition) && (d.Kind == Username || blog.Addressable(d.ID)) // a name's ID is its owner
+}
 
 // Kind says what about a copy is not equal to its source.
 type Kind string
 
 // The kinds of differences.
 const (
-	CopyOfPost Kind = "copy of post" // in the author's partition
-	FeedEntry  Kind = "feed entry"
-	Count      Kind = "count"    // of comments or likes, on a post; or of those that a deleted post has left
-	Name       Kind = "name"     // of the author, on a post, comment or like
-	Username   Kind = "username" // a user without the reservation, or a reservation without the user
+	Summary   Kind = "copy of post" // in the author's partition
+	FeedEntry Kind = "feed entry"
+	Count     Kind = "count"    // of comments or likes, on a post; or of those that a deleted post has left
+	Name      Kind = "name"     // of the author, on a post, comment or like
+	Username  Kind = "username" // a user without the reservation, or a reservation without the user
 )
 
 // Difference is something that is not equal to what it is derived from.
@@ -44,24 +50,24 @@ type Difference struct {
 // It reads everything, and keeps some hundred bytes for each post in memory.
 // progress, if set, is called with the number of items read so far, and of how
 // many: 0 until the users container has been read, whose copies tell it well enough.
-func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference)) error {
-	ctx = s.account.Begin(ctx, Verify)
-	if err := s.CheckFeed(ctx); err != nil {
+func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference)) error {
+	ctx = v.account.Begin(ctx, Verify)
+	if err := v.CheckFeed(ctx); err != nil {
 		return err
 	}
-	v := verifier{Store: s, progress: progress, users: map[string]string{}, reservations: map[string]string{},
-		posts: map[string]*postSummary{}, copies: map[placeOfCopy]string{}}
-	if err := v.readUsers(ctx); err != nil {
+	r := verifier{Views: v, progress: progress, users: map[string]string{}, reservations: map[string]string{},
+		posts: map[string]*postSummary{}, copies: map[summaryKey]string{}}
+	if err := r.readUsers(ctx); err != nil {
 		return err
 	}
-	v.total = v.items + v.expected + 1 // never reached before the end
-	v.show()
-	if err := v.readPosts(ctx); err != nil {
+	r.total = r.items + r.expected + 1 // never reached before the end
+	r.show()
+	if err := r.readPosts(ctx); err != nil {
 		return err
 	}
-	v.total = v.items
-	v.show()
-	suspects, err := v.suspects(ctx)
+	r.total = r.items
+	r.show()
+	suspects, err := r.suspects(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +75,7 @@ func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(
 	defer settled.Stop()
 	over := false
 	for {
-		if suspects, err = s.stillDifferent(ctx, suspects); err != nil {
+		if suspects, err = v.stillDifferent(ctx, suspects); err != nil {
 			return err
 		}
 		if over {
@@ -82,7 +88,7 @@ func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(
 		}
 		select {
 		case <-ctx.Done():
-			return cosmosError("verify", ctx.Err())
+			return blog.CosmosError("verify", ctx.Err())
 		case <-settled.C:
 			over = true
 		case <-time.After(50 * time.Millisecond):
@@ -92,13 +98,13 @@ func (s *Store) Verify(ctx context.Context, settle time.Duration, progress func(
 
 // stillDifferent looks at the suspects as things are now, several at a time:
 // during a rename there are thousands.
-func (s *Store) stillDifferent(ctx context.Context, suspects []Difference) ([]Difference, error) {
+func (v *Views) stillDifferent(ctx context.Context, suspects []Difference) ([]Difference, error) {
 	found := make([]*Difference, len(suspects))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(projectionWorkers)
+	g.SetLimit(workers)
 	for i, d := range suspects {
 		g.Go(func() (err error) {
-			found[i], err = s.compare(ctx, d)
+			found[i], err = v.compare(ctx, d)
 			return err
 		})
 	}
@@ -116,7 +122,7 @@ func (s *Store) stillDifferent(ctx context.Context, suspects []Difference) ([]Di
 
 // verifier holds what one run of Verify has read.
 type verifier struct {
-	*Store
+	*Views
 	progress     func(done, total int)
 	items        int               // read so far
 	expected     int               // of posts: what the copies of posts count
@@ -124,7 +130,7 @@ type verifier struct {
 	users        map[string]string // name by id
 	reservations map[string]string // owner by key, but for names that were released
 	posts        map[string]*postSummary
-	copies       map[placeOfCopy]string // described
+	copies       map[summaryKey]string // described
 	wrongNames   []Difference
 }
 
@@ -137,13 +143,13 @@ type postSummary struct {
 	there, deleted bool
 }
 
-type placeOfCopy struct{ author, post string }
+type summaryKey struct{ author, post string }
 
 // scan reads all items of a container.
 func (v *verifier) scan(ctx context.Context, c *cosmos.Container, each func(raw []byte) error) error {
 	for items, err := range c.Query(ctx, cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
 		if err != nil {
-			return cosmosError("verify "+c.Name(), err)
+			return blog.CosmosError("verify "+c.Name(), err)
 		}
 		for _, raw := range items {
 			if err := each(raw); err != nil {
@@ -168,23 +174,23 @@ func (v *verifier) show() {
 
 func (v *verifier) readUsers(ctx context.Context) error {
 	const op = "verify users"
-	return v.scan(ctx, v.background.users, func(raw []byte) error {
-		var e envelope
+	return v.scan(ctx, v.Views.users, func(raw []byte) error {
+		var e blog.Envelope
 		if err := json.Unmarshal(raw, &e); err != nil || e.Deleted {
 			return nil // what cannot be read has been set aside by the projections
 		}
 		switch e.Type {
-		case typeUser:
-			if u, err := decodeUser(op, raw); err == nil {
+		case blog.TypeUser:
+			if u, err := blog.DecodeUser(op, raw); err == nil {
 				v.users[u.ID] = u.Username
 			}
-		case typeUsername:
-			if r, _, err := decode[usernameItem](op, typeUsername, raw); err == nil && r.TTL <= 0 {
+		case blog.TypeUsername:
+			if r, _, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw); err == nil && r.TTL <= 0 {
 				v.reservations[r.ID] = r.OwnerID
 			}
-		case typePost:
-			if item, _, err := decode[shortItem](op, typePost, raw); err == nil {
-				v.copies[placeOfCopy{item.AuthorID, item.ID}] = describe(item)
+		case blog.TypePost:
+			if item, _, err := blog.Decode[blog.SummaryItem](op, blog.TypePost, raw); err == nil {
+				v.copies[summaryKey{item.AuthorID, item.ID}] = describe(item)
 				v.expected += 1 + int(item.CommentCount) + int(item.LikeCount)
 			}
 		}
@@ -194,8 +200,8 @@ func (v *verifier) readUsers(ctx context.Context) error {
 
 func (v *verifier) readPosts(ctx context.Context) error {
 	const op = "verify posts"
-	return v.scan(ctx, v.background.posts, func(raw []byte) error {
-		var item authored
+	return v.scan(ctx, v.Views.posts, func(raw []byte) error {
+		var item blog.Authored
 		if err := json.Unmarshal(raw, &item); err != nil {
 			return nil
 		}
@@ -205,22 +211,22 @@ func (v *verifier) readPosts(ctx context.Context) error {
 			v.posts[item.PostID] = summary
 		}
 		switch {
-		case item.Type == typePost:
-			p, err := decodeChangedPost(op, raw)
+		case item.Type == blog.TypePost:
+			p, err := blog.DecodePostOrTombstone(op, raw)
 			if err != nil {
 				return nil
 			}
-			summary.there, summary.deleted = true, p.deleted
-			summary.entry, summary.author, summary.short = entryOf(p), p.AuthorID, describe(p.short())
-			if !p.deleted {
+			summary.there, summary.deleted = true, p.Tombstone
+			summary.entry, summary.author, summary.short = entryOf(p), p.AuthorID, describe(p.Summary())
+			if !p.Tombstone {
 				summary.comments += p.CommentCount
 				summary.likes += p.LikeCount
 			}
 		case item.Deleted:
 			return nil
-		case item.Type == typeComment:
+		case item.Type == blog.TypeComment:
 			summary.comments--
-		case item.Type == typeLike:
+		case item.Type == blog.TypeLike:
 			summary.likes--
 		}
 		if name, ok := v.users[item.UserID]; ok && !item.Deleted && name != item.Username {
@@ -243,26 +249,26 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 		if p.deleted {
 			continue
 		}
-		if v.copies[placeOfCopy{p.author, id}] != p.short {
-			found = append(found, Difference{Kind: CopyOfPost, Partition: p.author, ID: id})
+		if v.copies[summaryKey{p.author, id}] != p.short {
+			found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
 		}
 	}
 	for place := range v.copies {
 		if p := v.posts[place.post]; p == nil || !p.there || p.deleted || p.author != place.author {
-			found = append(found, Difference{Kind: CopyOfPost, Partition: place.author, ID: place.post})
+			found = append(found, Difference{Kind: Summary, Partition: place.author, ID: place.post})
 		}
 	}
 	for id, name := range v.users {
-		if v.reservations[usernameKey(name)] != id {
-			found = append(found, Difference{Kind: Username, Partition: usernameKey(name), ID: id})
+		if v.reservations[blog.UsernameKey(name)] != id {
+			found = append(found, Difference{Kind: Username, Partition: blog.UsernameKey(name), ID: id})
 		}
 	}
 	for k, owner := range v.reservations {
-		if name, ok := v.users[owner]; !ok || usernameKey(name) != k {
+		if name, ok := v.users[owner]; !ok || blog.UsernameKey(name) != k {
 			found = append(found, Difference{Kind: Username, Partition: k, ID: owner})
 		}
 	}
-	feed, err := v.readFeed(ctx, v.background.feed)
+	feed, err := v.readFeed(ctx, v.feed)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +277,7 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	for _, partition := range v.feedPartitions {
 		last := feed.last(partition)
 		for i, e := range newest {
-			if _, ok := feed[partition][e.ID]; !ok && (i < feedServed || newestFirst(e, last) < 0) {
+			if _, ok := feed[partition][e.ID]; !ok && (i < blog.FeedServed || newestFirst(e, last) < 0) {
 				found = append(found, Difference{Kind: FeedEntry, Partition: partition, ID: e.ID})
 			}
 		}
@@ -291,5 +297,5 @@ func (v *verifier) newest() []feedEntry {
 		}
 	}
 	slices.SortFunc(all, newestFirst)
-	return all[:min(len(all), FeedKept)]
+	return all[:min(len(all), blog.FeedKept)]
 }

@@ -1,4 +1,4 @@
-package store_test
+package projection_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/storetest"
-	"byline/store"
+	"byline/store/blog"
 )
 
 func TestWhatCannotBeReadIsSetAside(t *testing.T) {
@@ -55,7 +55,7 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 			return errors.New("the renames are stuck")
 		}
 		if got := w.AllFeed(); len(got) != 2 || got[0].LikeCount != 1 || got[1].LikeCount != 1 {
-			return fmt.Errorf("the projections are stuck: %v", titles(got))
+			return fmt.Errorf("the projections are stuck: %v", storetest.Titles(got))
 		}
 		return nil
 	})
@@ -66,7 +66,7 @@ func TestWhatCannotBeReadIsSetAside(t *testing.T) {
 	w.AddLike(grace, strange)
 	storetest.Eventually(t, func() error {
 		if got := w.AllFeed(); len(got) != 1 || got[0].LikeCount != 2 {
-			return fmt.Errorf("the projections are stuck: %v", titles(got))
+			return fmt.Errorf("the projections are stuck: %v", storetest.Titles(got))
 		}
 		return w.CaughtUp()
 	})
@@ -163,7 +163,7 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 		if err := w.CaughtUp(); err != nil {
 			return err
 		}
-		status, err := w.Projections(t.Context())
+		status, err := w.Views().Status(t.Context())
 		for _, r := range status {
 			if r.Lag > 0 {
 				err = fmt.Errorf("%s of %s is %d changes behind", r.Processor, r.Container, r.Lag)
@@ -172,11 +172,11 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 		return err
 	})
 	for _, d := range w.Differences(0) {
-		if err := w.Repair(t.Context(), d); err != nil && store.CodeOf(err) != store.Conflict {
+		if err := w.Views().Repair(t.Context(), d); err != nil && blog.CodeOf(err) != blog.Conflict {
 			t.Errorf("%+v: %v", d, err)
 		}
 	}
-	if err := w.Rebuild(t.Context()); err != nil {
+	if err := w.Views().Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Rebuilt()
@@ -194,12 +194,12 @@ func TestTrimBesideWhatCannotBeAskedFor(t *testing.T) {
 	for _, id := range []string{"a#b", ".", ".."} {
 		w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`, id))
 	}
-	for i := range store.FeedKept + 2 {
+	for i := range blog.FeedKept + 2 {
 		w.AddPost(ada, fmt.Sprint(i))
 	}
 	defer w.Start()()
 	storetest.Eventually(t, w.CaughtUp)
-	if n := len(w.FeedTitles("post")); n != store.FeedKept+3 {
+	if n := len(w.FeedTitles("post")); n != blog.FeedKept+3 {
 		t.Errorf("%d entries", n)
 	}
 }

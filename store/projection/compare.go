@@ -1,4 +1,4 @@
-package store
+package projection
 
 import (
 	"context"
@@ -7,55 +7,51 @@ import (
 	"fmt"
 	"slices"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
 // compare looks at one suspect as things are now. It returns nil if all is well.
-func (s *Store) compare(ctx context.Context, d Difference) (*Difference, error) {
+func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) {
 	if !d.addressable() {
 		d.Have, d.Want = "", "unknown: such an id cannot be read"
 		return &d, nil
 	}
-	wrong, err := s.compareAs(ctx, d)
+	wrong, err := v.compareAs(ctx, d)
 	switch {
-	case errors.Is(err, errMalformed):
+	case errors.Is(err, blog.ErrMalformed):
 		d.Have, d.Want = "", "unknown: the source is malformed"
 		return &d, nil
-	case CodeOf(err) == Conflict:
+	case blog.CodeOf(err) == blog.Conflict:
 		d.Have, d.Want = "", "unknown: the post does not stand still"
 		return &d, nil
 	}
 	return wrong, err
 }
 
-// addressable reports whether what differs can be asked for.
-func (d *Difference) addressable() bool {
-	return addressable(d.Partition) && (d.Kind == Username || addressable(d.ID)) // a name's ID is its owner
-}
-
-func (s *Store) compareAs(ctx context.Context, d Difference) (*Difference, error) {
+func (v *Views) compareAs(ctx context.Context, d Difference) (*Difference, error) {
 	switch d.Kind {
-	case CopyOfPost:
-		return s.compareCopy(ctx, s.background.users, d)
+	case Summary:
+		return v.compareSummary(ctx, v.users, d)
 	case FeedEntry:
-		return s.compareFeedEntry(ctx, d)
+		return v.compareFeedEntry(ctx, d)
 	case Count:
-		return s.compareCount(ctx, d)
+		return v.compareCount(ctx, d)
 	case Name:
-		return s.compareName(ctx, d)
+		return v.compareName(ctx, d)
 	case Username:
-		return s.compareUsername(ctx, d)
+		return v.compareUsername(ctx, d)
 	}
-	return nil, &Error{Code: Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", d.Kind)}
+	return nil, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", d.Kind)}
 }
 
 // sourceOf reads a post, also a tombstone; nil if there is none.
-func (s *Store) sourceOf(ctx context.Context, id string) (*Post, error) {
-	raw, err := readItem(ctx, "verify", s.background.posts, key(id, id))
+func (v *Views) sourceOf(ctx context.Context, id string) (*blog.Post, error) {
+	raw, err := blog.ReadItem(ctx, "verify", v.posts, blog.Key(id, id))
 	if raw == nil || err != nil {
 		return nil, err
 	}
-	return decodeChangedPost("verify", raw)
+	return blog.DecodePostOrTombstone("verify", raw)
 }
 
 // What there is in the place of something, if it is not there or cannot be read.
@@ -66,15 +62,15 @@ const (
 
 // readCopy describes a copy, and returns its revision and the ETag of what is in its
 // place, "" if that is nothing.
-func readCopy(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
-	r, err := c.Read(ctx, key(partition, id))
+func readSummary(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
+	r, err := c.Read(ctx, blog.Key(partition, id))
 	if err != nil {
-		return "", 0, "", cosmosError("verify", err)
+		return "", 0, "", blog.CosmosError("verify", err)
 	}
 	if r.Value == nil {
 		return absent, 0, "", nil
 	}
-	item, ok, err := decode[shortItem]("verify", typeOfCopies(c, partition), r.Value)
+	item, ok, err := blog.Decode[blog.SummaryItem]("verify", typeIn(c, partition), r.Value)
 	switch {
 	case err != nil:
 		return unreadable, 0, r.ETag, nil
@@ -85,24 +81,24 @@ func readCopy(ctx context.Context, c *cosmos.Container, partition, id string) (h
 }
 
 // belongs reports whether a post's copy, or its tombstone, may be in a partition.
-func (s *Store) belongs(source *Post, c *cosmos.Container, partition string) bool {
-	if c == s.background.feed {
-		return source != nil && slices.Contains(s.feedPartitions, partition)
+func (v *Views) belongs(source *blog.Post, c *cosmos.Container, partition string) bool {
+	if c == v.feed {
+		return source != nil && slices.Contains(v.feedPartitions, partition)
 	}
 	return source != nil && source.AuthorID == partition
 }
 
-func (s *Store) compareCopy(ctx context.Context, c *cosmos.Container, d Difference) (*Difference, error) {
-	have, revision, _, err := readCopy(ctx, c, d.Partition, d.ID)
+func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Difference) (*Difference, error) {
+	have, revision, _, err := readSummary(ctx, c, d.Partition, d.ID)
 	if err != nil {
 		return nil, err
 	}
-	source, err := s.sourceOf(ctx, d.ID)
+	source, err := v.sourceOf(ctx, d.ID)
 	if err != nil {
 		return nil, err
 	}
 	d.Have, d.Want = have, absent
-	if s.belongs(source, c, d.Partition) && !source.deleted {
+	if v.belongs(source, c, d.Partition) && !source.Tombstone {
 		d.Want = describe(summaryIn(source, c, d.Partition))
 		if d.revision == 0 {
 			d.revision = source.Revision
@@ -117,28 +113,28 @@ func (s *Store) compareCopy(ctx context.Context, c *cosmos.Container, d Differen
 }
 
 // describe is all of a copy that comes from its source, in short.
-func describe(item shortItem) string {
+func describe(item blog.SummaryItem) string {
 	item.InputDigest = ""
-	sum := digest(string(encode(item)))
+	sum := blog.Digest(string(blog.Encode(item)))
 	return fmt.Sprintf("revision %d, %x", item.Revision, sum[:4])
 }
 
 // compareFeedEntry compares an entry with its post. A post that is not among the newest need
 // not be there unless older ones are, but what is there must be true.
-func (s *Store) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
-	wrong, err := s.compareCopy(ctx, s.background.feed, d)
+func (v *Views) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
+	wrong, err := v.compareSummary(ctx, v.feed, d)
 	if wrong == nil || err != nil || wrong.Have != absent {
 		return wrong, err
 	}
-	source, err := s.sourceOf(ctx, d.ID)
-	if source == nil || source.deleted || err != nil {
+	source, err := v.sourceOf(ctx, d.ID)
+	if source == nil || source.Tombstone || err != nil {
 		return nil, err
 	}
-	entries, err := s.feedEntries(ctx, d.Partition)
+	entries, err := v.feedEntries(ctx, d.Partition)
 	if err != nil {
 		return nil, err
 	}
-	if n := len(entries); n >= feedServed && newestFirst(entryOf(source), entries[min(n, FeedKept)-1]) > 0 {
+	if n := len(entries); n >= blog.FeedServed && newestFirst(entryOf(source), entries[min(n, blog.FeedKept)-1]) > 0 {
 		return nil, nil
 	}
 	return wrong, nil
@@ -146,27 +142,27 @@ func (s *Store) compareFeedEntry(ctx context.Context, d Difference) (*Difference
 
 // countOf counts what is in a post's partition while the post, or its tombstone,
 // does not change.
-func (s *Store) countOf(ctx context.Context, id string) (post *Post, comments, likes int32, err error) {
+func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, comments, likes int32, err error) {
 	const op = "count comments and likes"
 	for range 10 {
-		before, err := s.sourceOf(ctx, id)
+		before, err := v.sourceOf(ctx, id)
 		if before == nil || err != nil {
 			return nil, 0, 0, err
 		}
-		types, err := readPages[envelope](ctx, op, s.background.posts, cosmos.Query{Partition: id,
+		types, err := readPages[blog.Envelope](ctx, op, v.posts, cosmos.Query{Partition: id,
 			Text: "SELECT c.type FROM c WHERE c.type IN ('comment', 'like') AND NOT IS_DEFINED(c.deleted)"})
 		if err != nil {
 			return nil, 0, 0, err
 		}
 		comments, likes = 0, 0
 		for _, t := range types {
-			if t.Type == typeComment {
+			if t.Type == blog.TypeComment {
 				comments++
 			} else {
 				likes++
 			}
 		}
-		after, err := s.sourceOf(ctx, id)
+		after, err := v.sourceOf(ctx, id)
 		if err != nil {
 			return nil, 0, 0, err
 		}
@@ -174,16 +170,16 @@ func (s *Store) countOf(ctx context.Context, id string) (post *Post, comments, l
 			return after, comments, likes, nil
 		}
 	}
-	return nil, 0, 0, &Error{Code: Conflict, Op: op, Err: errors.New("the post does not stand still")}
+	return nil, 0, 0, &blog.Error{Code: blog.Conflict, Op: op, Err: errors.New("the post does not stand still")}
 }
 
-func (s *Store) compareCount(ctx context.Context, d Difference) (*Difference, error) {
-	p, comments, likes, err := s.countOf(ctx, d.ID)
+func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, error) {
+	p, comments, likes, err := v.countOf(ctx, d.ID)
 	if p == nil || err != nil {
 		return nil, err
 	}
 	there := fmt.Sprintf("%d comments, %d likes", comments, likes)
-	if d.Have, d.Want = fmt.Sprintf("%d comments, %d likes", p.CommentCount, p.LikeCount), there; p.deleted {
+	if d.Have, d.Want = fmt.Sprintf("%d comments, %d likes", p.CommentCount, p.LikeCount), there; p.Tombstone {
 		d.Have, d.Want = there, "0 comments, 0 likes"
 	}
 	if d.Have == d.Want {
@@ -193,14 +189,14 @@ func (s *Store) compareCount(ctx context.Context, d Difference) (*Difference, er
 }
 
 // readAuthored reads an item of a post's partition; nil if it is not there.
-func (s *Store) readAuthored(ctx context.Context, d Difference) (*authored, error) {
-	raw, err := readItem(ctx, "verify", s.background.posts, key(d.Partition, d.ID))
+func (v *Views) readAuthored(ctx context.Context, d Difference) (*blog.Authored, error) {
+	raw, err := blog.ReadItem(ctx, "verify", v.posts, blog.Key(d.Partition, d.ID))
 	if raw == nil || err != nil {
 		return nil, err
 	}
-	var item authored
+	var item blog.Authored
 	if err := json.Unmarshal(raw, &item); err != nil {
-		return nil, &Error{Code: Internal, Op: "verify", Err: fmt.Errorf("%w: %w", errMalformed, err)}
+		return nil, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("%w: %w", blog.ErrMalformed, err)}
 	}
 	if item.Deleted {
 		return nil, nil
@@ -208,12 +204,12 @@ func (s *Store) readAuthored(ctx context.Context, d Difference) (*authored, erro
 	return &item, nil
 }
 
-func (s *Store) compareName(ctx context.Context, d Difference) (*Difference, error) {
-	item, err := s.readAuthored(ctx, d)
+func (v *Views) compareName(ctx context.Context, d Difference) (*Difference, error) {
+	item, err := v.readAuthored(ctx, d)
 	if item == nil || err != nil {
 		return nil, err
 	}
-	u, err := readUser(ctx, "verify", s.background.users, item.UserID)
+	u, err := blog.ReadUser(ctx, "verify", v.users, item.UserID)
 	if u == nil || err != nil || u.Username == item.Username {
 		return nil, err
 	}
@@ -227,22 +223,22 @@ const released = ", released"
 // compareUsername compares a reservation with its owner, whose id is the
 // difference's ID. One that somebody may be about to use is left alone, and so is
 // one that was released.
-func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference, error) {
-	raw, err := readItem(ctx, "verify", s.background.users, key(d.Partition, d.Partition))
+func (v *Views) compareUsername(ctx context.Context, d Difference) (*Difference, error) {
+	raw, err := blog.ReadItem(ctx, "verify", v.users, blog.Key(d.Partition, d.Partition))
 	if err != nil {
 		return nil, err
 	}
-	u, err := readUser(ctx, "verify", s.background.users, d.ID)
+	u, err := blog.ReadUser(ctx, "verify", v.users, d.ID)
 	if err != nil {
 		return nil, err
 	}
-	carries := u != nil && usernameKey(u.Username) == d.Partition
+	carries := u != nil && blog.UsernameKey(u.Username) == d.Partition
 	d.Have, d.Want = "nobody", "nobody"
 	if carries {
 		d.Want = d.ID
 	}
 	if raw != nil {
-		r, _, err := decode[usernameItem]("verify", typeUsername, raw)
+		r, _, err := blog.Decode[blog.Reservation]("verify", blog.TypeUsername, raw)
 		if err != nil {
 			d.Have = unreadable
 			return &d, nil
@@ -252,7 +248,7 @@ func (s *Store) compareUsername(ctx context.Context, d Difference) (*Difference,
 		}
 		switch {
 		case carries:
-		case r.OwnerID != d.ID, r.TTL > 0, r.young(s.o.Clock()):
+		case r.OwnerID != d.ID, r.TTL > 0, r.Young(v.o.Clock()):
 			return nil, nil
 		case r.Leaving:
 			d.Want = d.ID + released

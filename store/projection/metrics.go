@@ -1,4 +1,4 @@
-package store
+package projection
 
 import (
 	"errors"
@@ -9,22 +9,22 @@ import (
 	"byline/store/changefeed"
 )
 
-// metrics are those of Run, of all Stores with one registry.
+// metrics are those of Run, of all Views with one registry.
 type metrics struct {
 	changes, failures *prometheus.CounterVec
 	skipped           prometheus.Counter
-	running           atomic.Pointer[running] // nil while no Store runs
+	running           atomic.Pointer[map[string]*changefeed.Processor] // by name; nil while no Views run
 }
 
 // newMetrics returns the metrics of a registry, which it registers if there are none.
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_projection_changes_total",
-			Help: "Changes of the change feed that were handled, those included that came again."}, projectionLabels),
+			Help: "Changes of the change feed that were handled, repetitions included."}, projectionLabels),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "byline_projection_failures_total",
-			Help: "Pages of the change feed that could not be read or handled, and are tried again."}, projectionLabels),
-		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_projection_set_aside_total",
-			Help: "Items of the change feed that cannot be read, and were set aside."}),
+			Help: "Pages of the change feed that could not be read or handled, and are retried."}, projectionLabels),
+		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_projection_skipped_total",
+			Help: "Poison items: malformed items of the change feed that were skipped."}),
 	}
 	err := r.Register(m)
 	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
@@ -35,7 +35,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, err
 }
 
-// observer counts what a projection does.
+// observer counts the progress of a projection.
 func (m *metrics) observer(projection string) func(changefeed.Progress) {
 	changes, failures := m.changes.WithLabelValues(projection), m.failures.WithLabelValues(projection)
 	return func(p changefeed.Progress) {
@@ -46,19 +46,12 @@ func (m *metrics) observer(projection string) func(changefeed.Progress) {
 	}
 }
 
-// running is what Run has under way.
-type running struct {
-	projections map[string]*changefeed.Processor
-	subscribers func() int
-}
-
 var projectionLabels = []string{"projection"}
 
 var (
-	leasesHeld    = prometheus.NewDesc("byline_projection_leases", "Change feed ranges that this instance projects.", projectionLabels, nil)
+	leasesHeld    = prometheus.NewDesc("byline_projection_leases", "Change feed ranges whose lease this instance owns.", projectionLabels, nil)
 	projectionLag = prometheus.NewDesc("byline_projection_lag_transactions",
-		"Transactions that this instance has still to project, of its ranges, as of the last page of each.", projectionLabels, nil)
-	subscribers = prometheus.NewDesc("byline_subscribers", "Subscriptions that are open.", nil, nil)
+		"Transactions that the projections of this instance are behind, in the ranges it owns, as of the last page of each.", projectionLabels, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -68,11 +61,9 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	m.skipped.Describe(to)
 	to <- leasesHeld
 	to <- projectionLag
-	to <- subscribers
 }
 
-// Collect implements prometheus.Collector. How things are at the moment is told while Run
-// runs.
+// Collect implements prometheus.Collector. The gauges exist while Run runs.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	m.changes.Collect(to)
 	m.failures.Collect(to)
@@ -81,10 +72,9 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	if r == nil {
 		return
 	}
-	for name, p := range r.projections {
+	for name, p := range *r {
 		leases, lag := p.Held()
 		to <- prometheus.MustNewConstMetric(leasesHeld, prometheus.GaugeValue, float64(leases), name)
 		to <- prometheus.MustNewConstMetric(projectionLag, prometheus.GaugeValue, float64(lag), name)
 	}
-	to <- prometheus.MustNewConstMetric(subscribers, prometheus.GaugeValue, float64(r.subscribers()))
 }

@@ -1,4 +1,4 @@
-package store
+package blog
 
 import (
 	"bytes"
@@ -10,23 +10,23 @@ import (
 )
 
 // format says which fields of an item a list selects, and how a page of them is decoded.
-type format[T any] struct {
-	fields string // of the SELECT clause
-	fast   func(*plain, *T)
+type Format[T any] struct {
+	Fields string // of the SELECT clause
+	fast   func(*fastReader, *T)
 	into   func(*T) any // the target of the fallback; nil: the item itself
 }
 
 // The formats of the lists.
 var (
-	summaries = format[Post]{shortFields, plainShort, intoShort}
-	comments  = format[Comment]{commentFields, plainComment, nil}
-	likes     = format[Like]{likeFields, plainLike, nil}
+	Summaries = Format[Post]{summaryFields, readSummary, summaryTarget}
+	Comments  = Format[Comment]{commentFields, readComment, nil}
+	Likes     = Format[Like]{likeFields, readLike, nil}
 )
 
 // decode decodes the items of a query response, each of which starts as a copy of blank.
 // Of item number most, if there are that many, only the existence counts.
-func (f format[T]) decode(body []byte, blank T, most int) (items []T, err error) {
-	items, ok := plainItems(body, blank, f.fast)
+func (f Format[T]) Decode(body []byte, blank T, most int) (items []T, err error) {
+	items, ok := fastItems(body, blank, f.fast)
 	if !ok {
 		items, err = f.decodeAny(body, blank, most)
 	}
@@ -34,7 +34,7 @@ func (f format[T]) decode(body []byte, blank T, most int) (items []T, err error)
 }
 
 // decodeAny is decode for any JSON, as the fallback of the fast path.
-func (f format[T]) decodeAny(body []byte, blank T, most int) (items []T, err error) {
+func (f Format[T]) decodeAny(body []byte, blank T, most int) (items []T, err error) {
 	err = eachItem(body, func(d *jsontext.Decoder) error {
 		if items = append(items, blank); len(items) == most {
 			return errEnough
@@ -95,3 +95,40 @@ func eachItem(body []byte, f func(*jsontext.Decoder) error) error {
 	}
 	return nil
 }
+
+// likeFields are what a list needs of a like.
+const likeFields = "c.userId, c.userUsername, c.creationDate"
+
+func readLike(p *fastReader, l *Like) {
+	l.UserID, l.Username, l.CreatedAt = p.text("userId"), p.text("userUsername"), p.date("creationDate")
+}
+
+// shortFields are what a list needs of a short form.
+const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision"
+
+func readSummary(r *fastReader, p *Post) {
+	p.ID, p.AuthorID, p.AuthorUsername = r.text("id"), r.text("userId"), r.text("userUsername")
+	p.Title, p.Content, p.Truncated = r.text("title"), r.text("content"), r.flag("truncated")
+	p.CommentCount, p.LikeCount = int32(r.number("commentCount", 32)), int32(r.number("likeCount", 32))
+	p.CreatedAt, p.UpdatedAt = r.date("creationDate"), r.dateOrNil("editDate")
+	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)
+}
+
+// intoShort is what a short form is decoded into.
+func summaryTarget(p *Post) any {
+	return &struct {
+		*Post
+		Truncated *bool `json:"truncated"`
+	}{p, &p.Truncated}
+}
+
+// commentFields are what a list needs of a comment.
+const commentFields = "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate"
+
+func readComment(p *fastReader, c *Comment) {
+	c.ID, c.AuthorID, c.AuthorUsername = p.text("id"), p.text("userId"), p.text("userUsername")
+	c.Content, c.CreatedAt, c.UpdatedAt = p.text("content"), p.date("creationDate"), p.dateOrNil("editDate")
+}
+
+// maxPage is the largest page of any list.
+const MaxPage = 100

@@ -1,4 +1,4 @@
-package store
+package projection
 
 import (
 	"context"
@@ -10,28 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
-
-// MaxFeedPartitions is over how many partitions the feed can be spread: whoever
-// publishes a post waits for a write in each of them.
-const MaxFeedPartitions = 64
-
-// spreadPrefix begins the synthetic keys of a feed that is spread.
-const spreadPrefix = typePost + "."
-
-// FeedPartitionKeys returns the partition keys of a feed of n partitions: the type that
-// everything in it has or, if it is spread, that type and a suffix.
-func FeedPartitionKeys(n int) []string {
-	if n <= 1 {
-		return []string{typePost}
-	}
-	all := make([]string, n)
-	for i := range all {
-		all[i] = fmt.Sprint(spreadPrefix, i)
-	}
-	return all
-}
 
 // feedContent is all that is in the feed, by partition and id.
 type feedContent map[string]map[string]placedEntry
@@ -47,7 +28,7 @@ type placedEntry struct {
 // readFeed reads the entries of all partitions, also of those that the feed had when
 // it was spread over another number of them. It refuses to take a feed that is spread
 // for one that is not, unless that is asked for: Conflict.
-func (s *Store) readFeed(ctx context.Context, c *cosmos.Container) (feedContent, error) {
+func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent, error) {
 	const op = "read feed"
 	entries, err := readPages[placedEntry](ctx, op, c, cosmos.Query{AllPartitions: true,
 		Text: "SELECT c.type, c.id, c.creationDate, c.revision FROM c WHERE IS_STRING(c.type) AND NOT IS_DEFINED(c.deleted)"})
@@ -61,9 +42,9 @@ func (s *Store) readFeed(ctx context.Context, c *cosmos.Container) (feedContent,
 		}
 		feed[e.Partition][e.ID] = e
 	}
-	if n := feed.spread(); n > 0 && s.o.FeedPartitions == 0 {
-		return nil, &Error{Code: Conflict, Op: op, Field: "feedPartitions", Message: fmt.Sprintf(
-			"the feed of database %s is spread over %d partitions: give --feed-partitions %[2]d, as others do, or --feed-partitions 1 to have one again", s.o.Database, n)}
+	if n := feed.spread(); n > 0 && v.o.FeedPartitions == 0 {
+		return nil, &blog.Error{Code: blog.Conflict, Op: op, Field: "feedPartitions", Message: fmt.Sprintf(
+			"the feed of database %s is spread over %d partitions: give --feed-partitions %[2]d, as others do, or --feed-partitions 1 to have one again", v.o.Database, n)}
 	}
 	return feed, nil
 }
@@ -71,7 +52,7 @@ func (s *Store) readFeed(ctx context.Context, c *cosmos.Container) (feedContent,
 // spread counts the partitions with a suffix.
 func (f feedContent) spread() (n int) {
 	for partition := range f {
-		if strings.HasPrefix(partition, spreadPrefix) {
+		if strings.HasPrefix(partition, blog.FeedPartitionPrefix) {
 			n++
 		}
 	}
@@ -100,7 +81,7 @@ func (f feedContent) newest() (ids []string) {
 	for _, e := range slices.Compact(all) {
 		ids = append(ids, e.ID)
 	}
-	return ids[:min(len(ids), FeedKept)]
+	return ids[:min(len(ids), blog.FeedKept)]
 }
 
 // last is the oldest entry of a partition; if there is none, one that is older than all.
@@ -114,7 +95,7 @@ func (f feedContent) last(partition string) (last feedEntry) {
 }
 
 // entry is the entry as far as its place is concerned.
-func (e placedEntry) entry() feedEntry { return feedEntry{e.ID, Date(fmt.Sprint(e.CreatedAt))} }
+func (e placedEntry) entry() feedEntry { return feedEntry{e.ID, blog.Date(fmt.Sprint(e.CreatedAt))} }
 
 // fills reports whether there are just these partitions, and the same in all of them. An
 // interrupted FillFeed, or a number from before that was gone back to, leaves them unlike.
@@ -133,8 +114,8 @@ func (e placedEntry) alike(o placedEntry) bool {
 
 // CheckFeed returns Conflict if the feed is spread and Options.FeedPartitions does not say
 // so: who runs the projections, or reads everything, asks first, as FillFeed does.
-func (s *Store) CheckFeed(ctx context.Context) error {
-	_, err := s.readFeed(ctx, s.background.feed)
+func (v *Views) CheckFeed(ctx context.Context) error {
+	_, err := v.readFeed(ctx, v.feed)
 	return err
 }
 
@@ -144,26 +125,26 @@ func (s *Store) CheckFeed(ctx context.Context) error {
 // are left to those who may still read them; Repair removes their entries. FillFeed
 // waits as long as it is throttled, and may be interrupted and repeated. Conflict if
 // the feed is spread and Options.FeedPartitions does not say so.
-func (s *Store) FillFeed(ctx context.Context) error {
+func (v *Views) FillFeed(ctx context.Context) error {
 	const op = "fill feed"
 	ctx = cosmos.WithPatience(ctx)
-	feed, err := s.readFeed(ctx, s.feed)
+	feed, err := v.readFeed(ctx, v.requests.feed)
 	if err != nil {
 		return err
 	}
-	if len(feed) == 0 || feed.fills(s.feedPartitions) {
+	if len(feed) == 0 || feed.fills(v.feedPartitions) {
 		return nil
 	}
 	var written atomic.Int64
 	var gone []Difference
 	for ids := range slices.Chunk(feed.newest(), 100) {
-		posts, err := readPosts(ctx, s.posts, ids, s.decodeAnyPost)
+		posts, err := blog.ReadPosts(ctx, v.requests.posts, ids, v.decodeAnyPost)
 		if err != nil {
 			return err
 		}
 		g, gctx := errgroup.WithContext(ctx)
-		g.SetLimit(projectionWorkers)
-		for _, partition := range s.feedPartitions {
+		g.SetLimit(workers)
+		for _, partition := range v.feedPartitions {
 			for i, id := range ids {
 				have, there := feed[partition][id]
 				revision, _ := have.Revision.(float64)
@@ -173,33 +154,33 @@ func (s *Store) FillFeed(ctx context.Context) error {
 				case p != nil && int64(revision) < p.Revision:
 					g.Go(func() error {
 						written.Add(1)
-						return writeCopy(gctx, s.feed, partition, p)
+						return WriteSummary(gctx, v.requests.feed, partition, p)
 					})
 				}
 			}
 		}
 		if err := g.Wait(); err != nil {
-			return cosmosError(op, err)
+			return blog.CosmosError(op, err)
 		}
-		changed, err := s.changedSince(ctx, s.posts, posts)
+		changed, err := v.changedSince(ctx, v.requests.posts, posts)
 		if err != nil {
 			return err
 		}
 		for _, p := range changed {
-			for _, partition := range s.feedPartitions {
-				if err := writeCopy(ctx, s.feed, partition, p); err != nil {
-					return cosmosError(op, err)
+			for _, partition := range v.feedPartitions {
+				if err := WriteSummary(ctx, v.requests.feed, partition, p); err != nil {
+					return blog.CosmosError(op, err)
 				}
 			}
 		}
 	}
-	if err := s.mend(ctx, gone); err != nil {
+	if err := v.repairAll(ctx, gone); err != nil {
 		return err
 	}
-	s.o.Logger.Info("the feed's partitions are filled", logCount, len(s.feedPartitions), logWritten, written.Load())
+	v.o.Logger.Info("the feed's partitions are filled", logCount, len(v.feedPartitions), logWritten, written.Load())
 	for partition := range feed {
-		if !slices.Contains(s.feedPartitions, partition) {
-			s.o.Logger.Warn("a partition of the feed is not read here: byline views repair removes it", logPartition, partition)
+		if !slices.Contains(v.feedPartitions, partition) {
+			v.o.Logger.Warn("a partition of the feed is not read here: byline views repair removes it", logPartition, partition)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package store
+package blog
 
 import (
 	"encoding/binary"
@@ -16,25 +16,25 @@ import (
 // was read counts then, and it is all read as any JSON, which takes several times as long.
 // Texts are parts of one copy of what is read; but short ones of whole items are copies of
 // their own, since who keeps an id should not keep the item.
-type plain struct {
-	rest   string
-	whole  bool // an item is read, not a page
-	before byte // the next property: '{', or ',' if it is not the first
-	odd    bool
+type fastReader struct {
+	rest     string
+	whole    bool // an item is read, not a page
+	before   byte // the next property: '{', or ',' if it is not the first
+	fallback bool
 }
 
 // plainItems returns the items of a page, if nothing is odd. read reads the properties
 // of one, which begins as blank is.
-func plainItems[T any](body []byte, blank T, read func(*plain, *T)) (items []T, ok bool) {
+func fastItems[T any](body []byte, blank T, read func(*fastReader, *T)) (items []T, ok bool) {
 	if !utf8.Valid(body) || hasControls(body) {
 		return nil, false
 	}
-	p := &plain{rest: string(body), before: '{'}
+	p := &fastReader{rest: string(body), before: '{'}
 	p.text("_rid")
 	p.take(`,"Documents":[`)
 	count, _ := strconv.Atoi(strings.TrimSuffix(p.rest[strings.LastIndexByte(p.rest, ':')+1:], "}"))
-	items = make([]T, 0, max(0, min(count, maxPage+1)))
-	for !p.odd && !strings.HasPrefix(p.rest, "]") {
+	items = make([]T, 0, max(0, min(count, MaxPage+1)))
+	for !p.fallback && !strings.HasPrefix(p.rest, "]") {
 		if len(items) > 0 {
 			p.take(",")
 		}
@@ -45,34 +45,34 @@ func plainItems[T any](body []byte, blank T, read func(*plain, *T)) (items []T, 
 	p.take("]")
 	p.number("_count", 64)
 	p.take("}")
-	return items, !p.odd && p.rest == ""
+	return items, !p.fallback && p.rest == ""
 }
 
 // wholeItem is an item of which all properties are read, in whatever order they come. What
 // embeds one needs a plain of its own.
-type wholeItem interface {
-	// plain reads the value of a property, and reports whether it is one that counts.
-	plain(p *plain, name string) bool
+type fastReadable interface {
+	// readProperty reads the value of a property, and reports whether the item has it.
+	readProperty(p *fastReader, name string) bool
 }
 
 // plainWhole reads an item, if nothing is odd. Of properties with one name the last counts.
-func plainWhole(raw []byte, item wholeItem) bool {
+func fastItem(raw []byte, item fastReadable) bool {
 	if !utf8.Valid(raw) || hasControls(raw) {
 		return false
 	}
-	p := &plain{rest: string(raw), whole: true}
+	p := &fastReader{rest: string(raw), whole: true}
 	p.take("{")
-	for first := true; !p.odd && p.rest != "}"; first = false {
+	for first := true; !p.fallback && p.rest != "}"; first = false {
 		if !first {
 			p.take(",")
 		}
 		name := p.part()
 		p.take(":")
-		if !item.plain(p, name) {
+		if !item.readProperty(p, name) {
 			p.skip()
 		}
 	}
-	return !p.odd
+	return !p.fallback
 }
 
 // hasControls reports whether there are control characters.
@@ -86,13 +86,13 @@ func hasControls(b []byte) bool {
 	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
 }
 
-func (p *plain) take(next string) {
+func (p *fastReader) take(next string) {
 	rest, ok := strings.CutPrefix(p.rest, next)
-	p.rest, p.odd = rest, p.odd || !ok
+	p.rest, p.fallback = rest, p.fallback || !ok
 }
 
 // has takes the name of the next property, if it is this.
-func (p *plain) has(name string) bool {
+func (p *fastReader) has(name string) bool {
 	s, n := p.rest, len(name)+4
 	if len(s) < n || s[0] != p.before || s[1] != '"' || s[2:n-2] != name || s[n-2:n] != `":` {
 		return false
@@ -101,14 +101,14 @@ func (p *plain) has(name string) bool {
 	return true
 }
 
-func (p *plain) must(name string) { p.odd = !p.has(name) || p.odd }
+func (p *fastReader) must(name string) { p.fallback = !p.has(name) || p.fallback }
 
-func (p *plain) text(name string) string {
+func (p *fastReader) text(name string) string {
 	p.must(name)
 	return p.quoted()
 }
 
-func (p *plain) quoted() string {
+func (p *fastReader) quoted() string {
 	text := p.part()
 	if p.whole && len(text) <= ownText {
 		return strings.Clone(text)
@@ -120,11 +120,11 @@ func (p *plain) quoted() string {
 const ownText = 64
 
 // part is a text without what encloses it.
-func (p *plain) part() string {
+func (p *fastReader) part() string {
 	p.take(`"`)
 	end := strings.IndexByte(p.rest, '"')
 	if end < 0 {
-		p.odd = true
+		p.fallback = true
 		return ""
 	}
 	text := p.rest[:end]
@@ -136,7 +136,7 @@ func (p *plain) part() string {
 }
 
 // escaped is a text with escapes, after its first quote.
-func (p *plain) escaped() string {
+func (p *fastReader) escaped() string {
 	end := 0
 	for end < len(p.rest) && p.rest[end] != '"' {
 		if p.rest[end] == '\\' {
@@ -146,18 +146,18 @@ func (p *plain) escaped() string {
 	}
 	end = min(end, len(p.rest))
 	text, err := jsontext.AppendUnquote(nil, `"`+p.rest[:end]+`"`)
-	p.rest, p.odd = p.rest[end:], p.odd || err != nil
+	p.rest, p.fallback = p.rest[end:], p.fallback || err != nil
 	p.take(`"`)
 	return string(text)
 }
 
-func (p *plain) date(name string) Date {
+func (p *fastReader) date(name string) Date {
 	p.must(name)
 	return p.day()
 }
 
 // dateOrNil is a date that not every item has.
-func (p *plain) dateOrNil(name string) *Date {
+func (p *fastReader) dateOrNil(name string) *Date {
 	if !p.has(name) {
 		return nil
 	}
@@ -165,41 +165,41 @@ func (p *plain) dateOrNil(name string) *Date {
 	return &d
 }
 
-func (p *plain) day() Date {
-	escaped := strings.IndexByte(p.rest[:min(len(p.rest), len(dateLayout)+2)], '\\') >= 0
+func (p *fastReader) day() Date {
+	escaped := strings.IndexByte(p.rest[:min(len(p.rest), len(DateLayout)+2)], '\\') >= 0
 	text := p.quoted()
-	p.odd = p.odd || escaped || !validDate(text)
+	p.fallback = p.fallback || escaped || !ValidDate(text)
 	return Date(text)
 }
 
-func (p *plain) number(name string, bits int) int64 {
+func (p *fastReader) number(name string, bits int) int64 {
 	p.must(name)
 	return p.integer(bits)
 }
 
-func (p *plain) integer(bits int) int64 {
+func (p *fastReader) integer(bits int) int64 {
 	end := 0
 	for end < len(p.rest) && '0' <= p.rest[end] && p.rest[end] <= '9' {
 		end++
 	}
 	n, err := strconv.ParseInt(p.rest[:end], 10, bits)
-	p.odd = p.odd || err != nil || end > 1 && p.rest[0] == '0'
+	p.fallback = p.fallback || err != nil || end > 1 && p.rest[0] == '0'
 	p.rest = p.rest[end:]
 	return n
 }
 
-func (p *plain) flag(name string) bool {
+func (p *fastReader) flag(name string) bool {
 	p.must(name)
 	return p.truth()
 }
 
-func (p *plain) truth() bool {
+func (p *fastReader) truth() bool {
 	is := strings.HasPrefix(p.rest, "true")
 	p.take(strconv.FormatBool(is))
 	return is
 }
 
-func (p *plain) skipText() {
+func (p *fastReader) skipText() {
 	end := 1
 	for ; end < len(p.rest) && p.rest[end] != '"'; end++ {
 		if p.rest[end] != '\\' {
@@ -210,12 +210,12 @@ func (p *plain) skipText() {
 			return
 		}
 	}
-	p.rest, p.odd = p.rest[min(end, len(p.rest)):], p.odd || end == len(p.rest)
+	p.rest, p.fallback = p.rest[min(end, len(p.rest)):], p.fallback || end == len(p.rest)
 	p.take(`"`)
 }
 
 // skip passes over a text, a number or a truth value.
-func (p *plain) skip() {
+func (p *fastReader) skip() {
 	switch {
 	case strings.HasPrefix(p.rest, `"`):
 		p.skipText()

@@ -1,4 +1,4 @@
-package store
+package blog
 
 import (
 	"encoding/json"
@@ -19,52 +19,52 @@ import (
 // it is plain, whatever the texts in it.
 func TestPlain(t *testing.T) {
 	t.Run("likes", func(t *testing.T) {
-		checkPlain(t, likes, Like{PostID: "p"})
+		checkPlain(t, Likes, Like{PostID: "p"})
 	})
 	t.Run("comments", func(t *testing.T) {
-		checkPlain(t, comments, Comment{PostID: "p"})
+		checkPlain(t, Comments, Comment{PostID: "p"})
 	})
 	t.Run("posts", func(t *testing.T) {
-		checkPlain(t, summaries, Post{})
+		checkPlain(t, Summaries, Post{})
 	})
 }
 
 // The same of whole items.
 func TestPlainWhole(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
-		checkWhole[userItem](t, "id, type, userId, username, creationDate, revision, inputDigest")
+		checkWhole[UserItem](t, "id, type, userId, username, creationDate, revision, inputDigest")
 	})
 	t.Run("posts", func(t *testing.T) {
-		checkWhole[postItem](t, "id, type, postId, userId, userUsername, title, content, commentCount, likeCount, creationDate, editDate, version, revision, deleted, ttl")
+		checkWhole[PostItem](t, "id, type, postId, userId, userUsername, title, content, commentCount, likeCount, creationDate, editDate, version, revision, deleted, ttl")
 	})
 	t.Run("copies", func(t *testing.T) {
-		checkWhole[shortItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, ttl")
+		checkWhole[SummaryItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, ttl")
 	})
 	t.Run("changes", func(t *testing.T) {
-		checkWhole[news](t, "type, id, postId, userId, userUsername, creationDate, deleted, content, ttl, other")
+		checkWhole[Change](t, "type, id, postId, userId, userUsername, creationDate, deleted, content, ttl, other")
 	})
 }
 
 func checkWhole[T any, P interface {
 	*T
-	wholeItem
+	fastReadable
 }](t *testing.T, fields string) {
 	rapid.Check(t, func(t *rapid.T) {
 		item := "{" + strings.Join(rapid.Permutation(plainMembers(t, fields+systemFields)).Draw(t, "members"), ",") + "}"
-		if !plainWhole([]byte(item), P(new(T))) {
+		if !fastItem([]byte(item), P(new(T))) {
 			t.Fatalf("%s is odd", item)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "faults") {
 			item = fault(t, item)
 		}
 		var got, want T
-		if !plainWhole([]byte(item), P(&got)) {
+		if !fastItem([]byte(item), P(&got)) {
 			return
 		}
 		if err := jsonv2.Unmarshal([]byte(item), &want, jsontext.AllowDuplicateNames(true)); err != nil {
 			t.Fatalf("%s is read: %v", item, err)
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}, postItem{}, shortItem{}, userItem{}, news{}, authored{}, envelope{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}, PostItem{}, SummaryItem{}, UserItem{}, Change{}, Authored{}, Envelope{})); diff != "" {
 			t.Fatalf("%s: %s", item, diff)
 		}
 	})
@@ -72,20 +72,20 @@ func checkWhole[T any, P interface {
 
 const systemFields = ", _rid, _self, _etag, _attachments, _ts, _lsn"
 
-func checkPlain[T any](t *testing.T, l format[T], blank T) {
+func checkPlain[T any](t *testing.T, l Format[T], blank T) {
 	rapid.Check(t, func(t *rapid.T) {
-		page := plainPage(t, l.fields)
-		if _, ok := plainItems([]byte(page), blank, l.fast); !ok {
+		page := plainPage(t, l.Fields)
+		if _, ok := fastItems([]byte(page), blank, l.fast); !ok {
 			t.Fatalf("%s is odd", page)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "faults") {
 			page = fault(t, page)
 		}
-		got, ok := plainItems([]byte(page), blank, l.fast)
+		got, ok := fastItems([]byte(page), blank, l.fast)
 		if !ok {
 			return
 		}
-		want, err := l.decodeAny([]byte(page), blank, maxPage)
+		want, err := l.decodeAny([]byte(page), blank, MaxPage)
 		if err != nil {
 			t.Fatalf("%s is read: %v", page, err)
 		}
@@ -180,8 +180,8 @@ func TestValidDate(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "changes") {
 			s[rapid.IntRange(0, len(s)-1).Draw(t, "i")] = rapid.SampledFrom([]byte("0123459-:TZ. ")).Draw(t, "to")
 		}
-		at, err := time.Parse(dateLayout, string(s)) // takes "05.-00" and "05,000", too
-		if got, want := validDate(string(s)), err == nil && NewDate(at) == Date(s); got != want {
+		at, err := time.Parse(DateLayout, string(s)) // takes "05.-00" and "05,000", too
+		if got, want := ValidDate(string(s)), err == nil && NewDate(at) == Date(s); got != want {
 			t.Errorf("%s: %v, want %v", s, got, want)
 		}
 	})
@@ -200,9 +200,9 @@ func TestKeptIDs(t *testing.T) {
 	before := heap()
 	for i := range items {
 		raw := fmt.Appendf(nil, `{"id":"post %[1]d","type":"post","userId":"user %[1]d","userUsername":"name %[1]d","content":%[2]q}`, i, strings.Repeat("x", content))
-		var n news
-		var p postItem
-		if !plainWhole(raw, &n) || !plainWhole(raw, &p) {
+		var n Change
+		var p PostItem
+		if !fastItem(raw, &n) || !fastItem(raw, &p) {
 			t.Fatal("odd")
 		}
 		ids = append(ids, n.ID, p.ID, p.AuthorID, p.AuthorUsername)
@@ -221,8 +221,8 @@ func TestOfAnyType(t *testing.T) {
 		`{"id":"u"}`: "",
 		`{"type":1}`: "error",
 	} {
-		var e ofAnyType
-		err := unmarshal([]byte(raw), &e, lenient)
+		var e AnyItem
+		err := Unmarshal([]byte(raw), &e, Lenient)
 		if (err != nil) != (want == "error") || err == nil && e.Type != want {
 			t.Errorf("%s: %q, %v", raw, e.Type, err)
 		}

@@ -1,4 +1,4 @@
-package store_test
+package projection_test
 
 import (
 	"bytes"
@@ -18,15 +18,8 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
-
-func titles(posts []*store.Post) []string {
-	var out []string
-	for _, p := range posts {
-		out = append(out, p.Title)
-	}
-	return out
-}
 
 // onlyPatches reports whether a request is a batch that does nothing else.
 func onlyPatches(t testing.TB, r *http.Request) bool {
@@ -43,7 +36,7 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 	w := newWorld(t)
 	defer w.Start()()
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	var posts []*store.Post
+	var posts []*blog.Post
 	var want []string
 	for i := range 170 {
 		p := w.AddPost(ada, fmt.Sprintf("post %d", i))
@@ -51,7 +44,7 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 		want = append([]string{p.Title}, want...)
 	}
 	membership := func() error {
-		if diff := cmp.Diff(want[:100], titles(w.AllFeed())); diff != "" {
+		if diff := cmp.Diff(want[:100], storetest.Titles(w.AllFeed())); diff != "" {
 			return errors.New(diff)
 		}
 		if n := w.FeedLength(); n != 150 {
@@ -76,7 +69,7 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 			w.AddComment(grace, p, "still good")
 		}
 		if i%40 == 0 {
-			if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: ptr("edited")}); err != nil {
+			if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: new("edited")}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -106,7 +99,7 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 func TestFeedIsTrimmedOfWhatOthersBringIn(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	for i := range store.FeedKept {
+	for i := range blog.FeedKept {
 		w.AddPost(ada, fmt.Sprint("post ", i))
 	}
 	creates := func(r *http.Request) bool {
@@ -127,10 +120,10 @@ func TestFeedIsTrimmedOfWhatOthersBringIn(t *testing.T) {
 		}
 		return nil
 	})
-	if err := w.ProjectCopies(t.Context(), last); err != nil {
+	if err := w.Views().ProjectSummaries(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.FeedLength(); !brought.Load() || n != store.FeedKept {
+	if n := w.FeedLength(); !brought.Load() || n != blog.FeedKept {
 		t.Errorf("%d entries are kept", n)
 	}
 }
@@ -147,7 +140,7 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 	for i := range many {
 		id := fmt.Sprint("post-", i)
 		item := fmt.Sprintf(`{"id":%q,"postId":%q,"type":"post","userId":%q,"userUsername":"ada","title":%q,"content":"x","creationDate":%q,"commentCount":0,"likeCount":0,"version":1,"revision":1}`,
-			id, id, ada.ID, id, store.NewDate(storetest.Epoch().Add(time.Duration(i)*time.Minute)))
+			id, id, ada.ID, id, blog.NewDate(storetest.Epoch().Add(time.Duration(i)*time.Minute)))
 		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +155,7 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 			read.Add(r.ContentLength)
 		}
 	})
-	if err := w.RefillFeed(t.Context()); err != nil {
+	if err := w.Views().RefillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Wire.After(nil)
@@ -180,7 +173,7 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 func TestRefillBesideADelete(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 40 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
@@ -200,7 +193,7 @@ func TestRefillBesideADelete(t *testing.T) {
 		}
 		return nil
 	})
-	if err := w.RefillFeed(t.Context()); err != nil {
+	if err := w.Views().RefillFeed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !met.Load() {
@@ -215,11 +208,11 @@ func TestCopiesNeverGoBack(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
-	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: ptr("two")}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("two")}); err != nil {
 		t.Fatal(err)
 	}
 	stale := *p // what a process holds that read the change feed long ago
-	if err := w.ProjectCopies(t.Context(), &stale); err != nil {
+	if err := w.Views().ProjectSummaries(t.Context(), &stale); err != nil {
 		t.Fatal(err)
 	}
 	if w.AllFeed()[0].Title != "two" || w.AllUserPosts(ada)[0].Title != "two" {
@@ -261,7 +254,7 @@ func TestManyChangesCostOneWrite(t *testing.T) {
 func TestCopiesAreWrittenTogether(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	posts := make([]*store.Post, 30) // more than a batch has
+	posts := make([]*blog.Post, 30) // more than a batch has
 	for i := range posts {
 		posts[i] = w.AddPost(ada, fmt.Sprint("post ", i))
 	}
@@ -285,7 +278,7 @@ func TestCopiesAreWrittenTogether(t *testing.T) {
 			return nil
 		})
 		defer w.Wire.Intercept(nil)
-		if err := w.ProjectCopies(t.Context(), posts...); err != nil {
+		if err := w.Views().ProjectSummaries(t.Context(), posts...); err != nil {
 			t.Fatal(err)
 		}
 		return b.Load(), p.Load()
@@ -301,14 +294,14 @@ func TestCopiesAreWrittenTogether(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := w.EditPost(t.Context(), ada.ID, posts[edited].ID, store.PostEdit{Title: ptr("edited")}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.ID, posts[edited].ID, store.PostEdit{Title: new("edited")}); err != nil {
 		t.Fatal(err)
 	}
 	w.Wire.Intercept(nil)
 	w.Corrupt("feed", "post", posts[newer].ID, "/title", "newer")
 	w.Corrupt("feed", "post", posts[newer].ID, "/revision", 100)
 	project()
-	for name, copies := range map[string][]*store.Post{"feed": w.AllFeed(), "user": w.AllUserPosts(ada)} {
+	for name, copies := range map[string][]*blog.Post{"feed": w.AllFeed(), "user": w.AllUserPosts(ada)} {
 		if len(copies) != len(posts) {
 			t.Errorf("%s has %d posts", name, len(copies))
 		}
@@ -326,9 +319,9 @@ func TestCopiesAreWrittenTogether(t *testing.T) {
 
 // writings of a user: everything that carries the name.
 type writings struct {
-	post           *store.Post
-	others         []*store.Post
-	author, reader *store.User
+	post           *blog.Post
+	others         []*blog.Post
+	author, reader *blog.User
 }
 
 func (w *world) write() writings {
@@ -521,7 +514,7 @@ func TestContainerMadeAnew(t *testing.T) {
 	w = openWorld(t, dir)
 	p := w.AddPost(ada, "after")
 	w.AddLike(grace, p)
-	status, err := w.Projections(t.Context())
+	status, err := w.Views().Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -539,7 +532,7 @@ func TestContainerMadeAnew(t *testing.T) {
 		}
 		return errors.New("the like has not arrived")
 	})
-	if err := w.Rebuild(t.Context()); err != nil {
+	if err := w.Views().Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Rebuilt()

@@ -1,4 +1,4 @@
-package store_test
+package projection_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store"
+	"byline/store/blog"
+	"byline/store/projection"
 )
 
 // manyChanges makes BenchmarkCatchUp long, as in
@@ -26,7 +28,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		w := newWorldWith(b, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
-		date := string(store.NewDate(w.Clock.Now()))
+		date := string(blog.NewDate(w.Clock.Now()))
 		user := func(i int) string { return fmt.Sprintf("user-%d", i%1000) }
 		w.insert("users", 1000, func(i int) (string, map[string]any) {
 			return user(i), map[string]any{"id": user(i), "userId": user(i), "type": "user", "username": user(i), "creationDate": date, "revision": 1}
@@ -44,7 +46,7 @@ func BenchmarkCatchUp(b *testing.B) {
 				items = append(items, item)
 			}
 			for _, item := range items {
-				item["postId"], item["creationDate"] = id, string(store.NewDate(w.Clock.Now()))
+				item["postId"], item["creationDate"] = id, string(blog.NewDate(w.Clock.Now()))
 			}
 			return id, items
 		})
@@ -58,8 +60,8 @@ func BenchmarkCatchUp(b *testing.B) {
 		b.StopTimer()
 		stop()
 		found := 0
-		if err := w.Verify(context.Background(), 0, nil, func(d store.Difference) {
-			if d.Kind != store.Username { // nobody has reserved a name
+		if err := w.Views().Verify(context.Background(), 0, nil, func(d projection.Difference) {
+			if d.Kind != projection.Username { // nobody has reserved a name
 				found++
 			}
 		}); err != nil || found > 0 {

@@ -1,4 +1,4 @@
-package store_test
+package projection_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // manyWritings makes BenchmarkRename large, as in
@@ -69,7 +70,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 		b.StopTimer()
 		w := newWorld(b)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
-		date := string(store.NewDate(w.Clock.Now()))
+		date := string(blog.NewDate(w.Clock.Now()))
 		w.insert("posts", *manyWritings, func(i int) (string, map[string]any) {
 			id := fmt.Sprintf("post-%d", i)
 			return id, map[string]any{"id": id, "postId": id, "type": "post", "userId": grace.ID, "userUsername": "grace", "title": id, "content": "x",
@@ -166,7 +167,7 @@ func BenchmarkLag(b *testing.B) {
 	w := newWorldWith(b, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
 	defer w.Start()()
 	author := w.AddUser("author")
-	var targets []*store.Post
+	var targets []*blog.Post
 	for i := range posts {
 		targets = append(targets, w.AddPost(author, fmt.Sprintf("post %d", i)))
 	}
@@ -200,7 +201,7 @@ func BenchmarkLag(b *testing.B) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
-	users := make([]*store.User, 64)
+	users := make([]*blog.User, 64)
 	for i := range users {
 		users[i] = w.AddUser(fmt.Sprintf("user%d", i))
 	}
@@ -216,7 +217,7 @@ func BenchmarkLag(b *testing.B) {
 			u, p := users[i/posts%len(users)], targets[i%posts]
 			like := w.LikePost
 			if i/posts/len(users)%2 == 1 {
-				like = func(ctx context.Context, user, post string) (*store.Like, *store.Post, error) {
+				like = func(ctx context.Context, user, post string) (*blog.Like, *blog.Post, error) {
 					p, err := w.UnlikePost(ctx, user, post)
 					return nil, p, err
 				}

@@ -1,4 +1,4 @@
-package store_test
+package projection_test
 
 import (
 	"context"
@@ -16,14 +16,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"byline/internal/storetest"
-	"byline/store"
+	"byline/store/blog"
+	"byline/store/projection"
 )
 
 func TestVerifyAndRepair(t *testing.T) {
 	w := newWorld(t)
 	stop := w.Start()
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 12 {
 		p := w.AddPost(ada, fmt.Sprintf("post %d", i))
 		posts = append(posts, p)
@@ -77,7 +78,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		t.Fatal(diff)
 	}
 	for _, d := range found {
-		if err := w.Repair(t.Context(), d); err != nil {
+		if err := w.Views().Repair(t.Context(), d); err != nil {
 			t.Errorf("%+v: %v", d, err)
 		}
 	}
@@ -98,7 +99,7 @@ func TestVerifyAndRepair(t *testing.T) {
 func TestVerifyBehindWhatIsServed(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 160 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
 	}
@@ -115,10 +116,10 @@ func TestVerifyBehindWhatIsServed(t *testing.T) {
 	}
 	w.Remove("feed", "post", posts[20].ID) // the 120th
 	got := w.Differences(0)
-	if len(got) != 1 || got[0].Kind != store.FeedEntry || got[0].ID != posts[20].ID {
+	if len(got) != 1 || got[0].Kind != projection.FeedEntry || got[0].ID != posts[20].ID {
 		t.Fatalf("%+v", got)
 	}
-	if err := w.Repair(t.Context(), got[0]); err != nil {
+	if err := w.Views().Repair(t.Context(), got[0]); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Differences(0); len(got) != 0 || len(w.FeedTitles("post")) != 130 {
@@ -144,15 +145,15 @@ func TestRepairedDeleteStaysDeleted(t *testing.T) {
 		t.Fatalf("found %+v", found)
 	}
 	for _, d := range found {
-		if err := w.Repair(t.Context(), d); err != nil {
+		if err := w.Views().Repair(t.Context(), d); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := w.ProjectCopies(t.Context(), p); err != nil {
+	if err := w.Views().ProjectSummaries(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	if posts, feed := w.AllUserPosts(ada), w.AllFeed(); len(posts) != 0 || len(feed) != 0 {
-		t.Errorf("it is back: %v, %v", titles(posts), titles(feed))
+		t.Errorf("it is back: %v, %v", storetest.Titles(posts), storetest.Titles(feed))
 	}
 }
 
@@ -162,7 +163,7 @@ func TestVerifyAndRepairOfWhatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	stop := w.Start()
 	ada, grace, mallory := w.AddUser("ada"), w.AddUser("grace"), w.AddUser("mallory")
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 6 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 	}
@@ -180,7 +181,7 @@ func TestVerifyAndRepairOfWhatCannotBeRead(t *testing.T) {
 	}
 	for _, d := range found {
 		t.Logf("%+v", d)
-		if err := w.Repair(t.Context(), d); err != nil {
+		if err := w.Views().Repair(t.Context(), d); err != nil {
 			t.Errorf("%+v: %v", d, err)
 		}
 	}
@@ -199,9 +200,9 @@ func TestVerifyAndRepairOfWhatCannotBeRead(t *testing.T) {
 	}
 	for _, d := range found {
 		t.Logf("%+v", d)
-		storetest.WantCode(t, w.Repair(t.Context(), d), store.Conflict, "")
+		storetest.WantCode(t, w.Views().Repair(t.Context(), d), blog.Conflict, "")
 	}
-	if err := w.Rebuild(t.Context()); err != nil {
+	if err := w.Views().Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Start()
@@ -224,7 +225,7 @@ func TestVerifyTellsHowFarItHasCome(t *testing.T) {
 	storetest.Eventually(t, w.CaughtUp)
 	type step struct{ done, total int }
 	var steps []step
-	err := w.Verify(t.Context(), 0, func(done, total int) { steps = append(steps, step{done, total}) }, func(store.Difference) {})
+	err := w.Views().Verify(t.Context(), 0, func(done, total int) { steps = append(steps, step{done, total}) }, func(projection.Difference) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ func TestVerifyBesideAPostThatNeverStandsStill(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return w.ProjectCopies(ctx, now)
+			return w.Views().ProjectSummaries(ctx, now)
 		}
 		var err error // which then becomes newer
 		if likes++; likes%2 == 1 {
@@ -298,10 +299,10 @@ func TestVerifyBesideAPostThatNeverStandsStill(t *testing.T) {
 		return err
 	})
 	found := w.Differences(200 * time.Millisecond)
-	if len(found) != 1 || found[0].Kind != store.FeedEntry {
+	if len(found) != 1 || found[0].Kind != projection.FeedEntry {
 		t.Fatalf("found %+v", found)
 	}
-	if err := w.Repair(t.Context(), found[0]); err != nil {
+	if err := w.Views().Repair(t.Context(), found[0]); err != nil {
 		t.Error(err)
 	}
 	if found := w.Differences(10 * time.Second); found != nil {
@@ -313,19 +314,19 @@ func TestRepairOfWhatIsWellDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
-	for _, d := range []store.Difference{
-		{Kind: store.CopyOfPost, Partition: ada.ID, ID: p.ID}, {Kind: store.FeedEntry, Partition: "post", ID: p.ID},
-		{Kind: store.Count, Partition: p.ID, ID: p.ID}, {Kind: store.Name, Partition: p.ID, ID: p.ID},
-		{Kind: store.Username, Partition: "username:ada", ID: ada.ID},
+	for _, d := range []projection.Difference{
+		{Kind: projection.Summary, Partition: ada.ID, ID: p.ID}, {Kind: projection.FeedEntry, Partition: "post", ID: p.ID},
+		{Kind: projection.Count, Partition: p.ID, ID: p.ID}, {Kind: projection.Name, Partition: p.ID, ID: p.ID},
+		{Kind: projection.Username, Partition: "username:ada", ID: ada.ID},
 	} {
-		if err := w.Repair(t.Context(), d); err != nil {
+		if err := w.Views().Repair(t.Context(), d); err != nil {
 			t.Error(err)
 		}
 	}
 	if got, err := w.Post(t.Context(), p.ID); err != nil || got.Revision != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := w.Repair(t.Context(), store.Difference{Kind: "nonsense", Partition: p.ID, ID: p.ID}); store.CodeOf(err) != store.Internal {
+	if err := w.Views().Repair(t.Context(), projection.Difference{Kind: "nonsense", Partition: p.ID, ID: p.ID}); blog.CodeOf(err) != blog.Internal {
 		t.Error(errors.New("an unknown kind is accepted"))
 	}
 }
@@ -346,7 +347,7 @@ func TestRepairLeavesAReservationThatIsMadeMeanwhile(t *testing.T) {
 			}
 			return nil
 		})
-		if err := w.Repair(t.Context(), store.Difference{Kind: store.Username, Partition: "username:ada", ID: ada.ID}); err != nil {
+		if err := w.Views().Repair(t.Context(), projection.Difference{Kind: projection.Username, Partition: "username:ada", ID: ada.ID}); err != nil {
 			t.Fatal(err)
 		}
 		w.Wire.Intercept(nil)

@@ -1,4 +1,4 @@
-package store
+package blog
 
 import (
 	"encoding/json"

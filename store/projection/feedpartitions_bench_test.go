@@ -1,4 +1,4 @@
-package store_test
+package projection_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 	"byline/store/emulator"
 )
 
@@ -69,7 +70,7 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 			_, err := w.Feed(ctx, store.Paging{First: 20})
 			if err == nil {
 				reads++
-			} else if store.CodeOf(err) != store.Throttled {
+			} else if blog.CodeOf(err) != blog.Throttled {
 				b.Fatal(err)
 			}
 		}
@@ -109,7 +110,7 @@ func BenchmarkFeedPartitionsWrites(b *testing.B) {
 					b.Fatal(err)
 				}
 				before = charge.Load()
-				if err := w.ProjectCopies(b.Context(), p); err != nil {
+				if err := w.Views().ProjectSummaries(b.Context(), p); err != nil {
 					b.Fatal(err)
 				}
 				projected += charge.Load() - before

@@ -1,4 +1,4 @@
-package store
+package projection
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"byline/store/blog"
 	"byline/store/changefeed"
 )
 
@@ -15,19 +16,19 @@ import (
 // what differs, whatever revision it claims. Rebuild returns as soon as they are
 // sent back: Run, here or elsewhere, does the work, and Projections tells what is
 // left of it (Replay). It may run beside anything; after an error, run it again.
-func (s *Store) Rebuild(ctx context.Context) error {
-	ctx = s.account.Begin(ctx, Repair)
+func (v *Views) Rebuild(ctx context.Context) error {
+	ctx = v.account.Begin(ctx, Repair)
 	// Entries of posts that never were do not pass by: the feed comes first.
-	feed, err := s.readFeed(ctx, s.background.feed)
+	feed, err := v.readFeed(ctx, v.feed)
 	if err != nil {
 		return err
 	}
-	if err := s.mend(ctx, feed.suspects()); err != nil {
+	if err := v.repairAll(ctx, feed.suspects()); err != nil {
 		return err
 	}
-	for _, p := range s.projections() {
-		if err := changefeed.Reset(ctx, p.source.ChangeFeed(), s.leases.ChangeFeed(), p.name); err != nil {
-			return cosmosError("rebuild", err)
+	for _, p := range v.projections() {
+		if err := changefeed.Reset(ctx, p.source.ChangeFeed(), v.leases.ChangeFeed(), p.name); err != nil {
+			return blog.CosmosError("rebuild", err)
 		}
 	}
 	return nil
@@ -35,14 +36,14 @@ func (s *Store) Rebuild(ctx context.Context) error {
 
 // mend repairs what is different. What cannot be mended, or does not stand still,
 // is left to verify and stops nothing.
-func (s *Store) mend(ctx context.Context, all []Difference) error {
+func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(projectionWorkers)
+	g.SetLimit(workers)
 	for _, d := range all {
 		g.Go(func() error {
-			err := s.Repair(ctx, d)
-			if CodeOf(err) == Conflict {
-				s.o.Logger.Warn("not mended", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError, err)
+			err := v.Repair(ctx, d)
+			if blog.CodeOf(err) == blog.Conflict {
+				v.o.Logger.Warn("not mended", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError, err)
 				return nil
 			}
 			return err
@@ -53,18 +54,18 @@ func (s *Store) mend(ctx context.Context, all []Difference) error {
 
 // remendPosts mends the counts of posts that pass by again, and their entries in
 // the feed if they belong there. Their copies pass by with the users, if they exist.
-func (s *Store) remendPosts(ctx context.Context, posts map[string]*Post) error {
+func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post) error {
 	if len(posts) == 0 {
 		return nil
 	}
 	var all []Difference
 	for _, p := range posts {
-		if !p.deleted {
+		if !p.Tombstone {
 			all = append(all, Difference{Kind: Count, Partition: p.ID, ID: p.ID})
 		}
 	}
-	for _, partition := range s.feedPartitions {
-		entries, err := s.feedEntries(ctx, partition)
+	for _, partition := range v.feedPartitions {
+		entries, err := v.feedEntries(ctx, partition)
 		if err != nil {
 			return err
 		}
@@ -74,19 +75,19 @@ func (s *Store) remendPosts(ctx context.Context, posts map[string]*Post) error {
 			}
 		}
 	}
-	return s.mend(ctx, all)
+	return v.repairAll(ctx, all)
 }
 
 // suspectOf is what could be different about a copy or a reservation.
-func suspectOf(e envelope, raw []byte) []Difference {
+func suspectOf(e blog.Envelope, raw []byte) []Difference {
 	switch e.Type {
-	case typePost:
-		var copy authored
-		if json.Unmarshal(raw, &copy) == nil && validID(copy.ID) && validID(copy.UserID) {
-			return []Difference{{Kind: CopyOfPost, Partition: copy.UserID, ID: copy.ID}}
+	case blog.TypePost:
+		var copy blog.Authored
+		if json.Unmarshal(raw, &copy) == nil && blog.ValidID(copy.ID) && blog.ValidID(copy.UserID) {
+			return []Difference{{Kind: Summary, Partition: copy.UserID, ID: copy.ID}}
 		}
-	case typeUsername:
-		if r, ok, err := decode[usernameItem]("rebuild", typeUsername, raw); ok && err == nil {
+	case blog.TypeUsername:
+		if r, ok, err := blog.Decode[blog.Reservation]("rebuild", blog.TypeUsername, raw); ok && err == nil {
 			return []Difference{{Kind: Username, Partition: r.ID, ID: r.OwnerID}}
 		}
 	}

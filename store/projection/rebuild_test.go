@@ -1,4 +1,4 @@
-package store_test
+package projection_test
 
 import (
 	"context"
@@ -13,11 +13,12 @@ import (
 
 	"byline/internal/storetest"
 	"byline/store"
+	"byline/store/blog"
 )
 
 // vandalize makes everything different that verify looks at, of posts by ada that
 // grace has liked, where there are 12 of them and a comment of hers on the first.
-func (w *world) vandalize(ada, grace *store.User, posts []*store.Post, c *store.Comment) {
+func (w *world) vandalize(ada, grace *blog.User, posts []*blog.Post, c *blog.Comment) {
 	w.T.Helper()
 	w.Corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
 	w.Corrupt("users", ada.ID, posts[2].ID, "/revision", 1_000)
@@ -41,7 +42,7 @@ func TestRebuild(t *testing.T) {
 		t.Run(fmt.Sprintf("beside an instance that serves: %v", serving), func(t *testing.T) {
 			w := newWorld(t)
 			ada, grace := w.AddUser("ada"), w.AddUser("grace")
-			var posts []*store.Post
+			var posts []*blog.Post
 			for i := range 12 {
 				p := w.AddPost(ada, fmt.Sprintf("post %d", i))
 				posts = append(posts, p)
@@ -84,7 +85,7 @@ func TestRebuild(t *testing.T) {
 			if serving {
 				w.Start()
 			}
-			if err := w.Rebuild(t.Context()); err != nil {
+			if err := w.Views().Rebuild(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if !serving {
@@ -109,7 +110,7 @@ func TestRebuildGoesOnAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir)
 	ada := w.AddUser("ada")
-	var posts []*store.Post
+	var posts []*blog.Post
 	for i := range 60 {
 		posts = append(posts, w.AddPost(ada, fmt.Sprint("post ", i)))
 	}
@@ -117,7 +118,7 @@ func TestRebuildGoesOnAfterARestart(t *testing.T) {
 	storetest.Eventually(t, w.CaughtUp)
 	stop()
 	w.Corrupt("users", ada.ID, posts[59].ID, "/title", "not the title")
-	if err := w.Rebuild(t.Context()); err != nil {
+	if err := w.Views().Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	total := w.toRebuild()
@@ -153,7 +154,7 @@ func TestRebuildGoesOnAfterARestart(t *testing.T) {
 
 func (w *world) toRebuild() (n int64) {
 	w.T.Helper()
-	status, err := w.Projections(w.T.Context())
+	status, err := w.Views().Status(w.T.Context())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestRebuildGoesOnPastWhatCannotBeMended(t *testing.T) {
 	p := w.AddPost(ada, "one")
 	w.Corrupt("users", grace.ID, grace.ID, "/username", "ada")
 	w.Corrupt("users", ada.ID, p.ID, "/title", "not the title")
-	if err := w.Rebuild(t.Context()); err != nil {
+	if err := w.Views().Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Start()
@@ -196,21 +197,21 @@ func TestRebuildMeetsAnotherWrite(t *testing.T) {
 	stop = w.Start()
 	storetest.Eventually(t, w.CaughtUp)
 	stop()
-	b := &busyTo{Transporter: w.Engine, meets: func(r *http.Request) bool {
+	b := &storetest.Busy{Transporter: w.Engine, Meets: func(r *http.Request) bool {
 		return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/")
 	}}
-	b.left.Store(1)
+	b.Left.Store(1)
 	v := *w.World
 	var err error
 	if v.Store, err = store.New(storetest.NewAccount(t, w.Engine, b), store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Rebuild(t.Context()); err != nil {
+	if err := v.Views().Rebuild(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer v.Start()()
 	v.Rebuilt()
-	if b.left.Load() > 0 {
+	if b.Left.Load() > 0 {
 		t.Fatal("it has written nothing")
 	}
 	storetest.Eventually(t, v.CaughtUp) // with what it has written

@@ -1,0 +1,41 @@
+package blog
+
+import (
+	"fmt"
+	"time"
+)
+
+// Date is a moment as items hold it: RFC 3339, UTC, with exactly three digits of
+// milliseconds, so that dates sort as text.
+type Date string
+
+const DateLayout = "2006-01-02T15:04:05.000Z"
+
+// NewDate returns t as a Date, cut to milliseconds.
+func NewDate(t time.Time) Date { return Date(t.UTC().Format(DateLayout)) }
+
+// UnmarshalJSON refuses whatever is not in the one form, since it would sort wrongly.
+func (d *Date) UnmarshalJSON(b []byte) error {
+	if len(b) != len(DateLayout)+2 || !ValidDate(string(b[1:len(b)-1])) {
+		return fmt.Errorf("%.40s is not a date in the form %s", b, DateLayout)
+	}
+	*d = Date(b[1 : len(b)-1])
+	return nil
+}
+
+func ValidDate(s string) bool {
+	const form = "0000-00-00T00:00:00.000Z"
+	if len(s) != len(form) {
+		return false
+	}
+	for i := range len(form) {
+		if d := s[i] - '0'; d != form[i]-'0' && (form[i] != '0' || d > 9) {
+			return false
+		}
+	}
+	if s[5:7] >= "01" && s[5:7] <= "12" && s[8:10] >= "01" && s[8:10] <= "28" && s[11:13] <= "23" && s[14:16] <= "59" && s[17:19] <= "59" {
+		return true
+	}
+	_, err := time.Parse(DateLayout, s) // knows how long months are
+	return err == nil
+}

@@ -1,0 +1,109 @@
+package blog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"byline/store/cosmos"
+)
+
+// Code says what kind of failure an Error is. The set is closed.
+type Code string
+
+// The codes. Internal is also the code of every error that is not an Error.
+const (
+	Invalid     Code = "INVALID"     // the caller's input breaks a rule; Field names it
+	Forbidden   Code = "FORBIDDEN"   // the target belongs to somebody else, or the acting user has no user yet
+	NotFound    Code = "NOT_FOUND"   // the target does not exist, or no longer
+	Conflict    Code = "CONFLICT"    // the state has moved on, or a unique name is taken
+	Throttled   Code = "THROTTLED"   // out of request units; RetryAfter says when to come back
+	Unavailable Code = "UNAVAILABLE" // Cosmos DB cannot be reached or cannot serve
+	Canceled    Code = "CANCELED"    // the caller has gone
+	Internal    Code = "INTERNAL"    // a bug, here or there
+)
+
+// Error is the only error type that leaves the package; input that breaks rules in several
+// fields is several of them, joined by errors.Join. Message may be shown to
+// the client; Op and Err are for the operator.
+type Error struct {
+	Code       Code
+	Op         string        // the operation, such as "create post"
+	Field      string        // the input that is at fault, if one is
+	Message    string        // safe for the client
+	RetryAfter time.Duration // with Throttled: when a retry makes sense; zero if unknown
+	Err        error         // the cause, never for the client
+}
+
+// Error returns the operator's view: operation, code, message and cause.
+func (e *Error) Error() string {
+	s := string(e.Code)
+	if e.Op != "" {
+		s = e.Op + ": " + s
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Err != nil {
+		s += fmt.Sprintf(": %v", e.Err)
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// CodeOf returns the code of the first Error in err's chain, Internal if there
+// is none, and "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return Internal
+}
+
+func Invalidf(op, field, format string, args ...any) error {
+	return &Error{Code: Invalid, Op: op, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// cosmosError turns what cosmos returned into an Error. Statuses that mean something to the
+// operation (404, 409, 412) are for the caller to handle first; what is left of them here is
+// a surprise.
+func CosmosError(op string, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	e, answer := &Error{Code: Internal, Op: op, Err: err}, cosmos.ErrorOf(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		e.Code = Canceled
+	case answer.Unavailable():
+		e.Code = Unavailable
+	default:
+		e.Code = CodeOfStatus(answer.Status)
+		if e.Code == Throttled {
+			e.RetryAfter = answer.RetryAfter
+		}
+	}
+	return e
+}
+
+// codeOfStatus is the meaning of a status that no operation expects.
+func CodeOfStatus(status int) Code {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return Throttled
+	case status == http.StatusConflict, status == http.StatusPreconditionFailed:
+		return Conflict
+	case (&cosmos.Error{Status: status}).Unavailable():
+		return Unavailable
+	}
+	return Internal
+}

@@ -1,0 +1,137 @@
+package blog
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Post is a post, whole or in its short form.
+type Post struct {
+	ID             string `json:"id"`
+	AuthorID       string `json:"userId"`
+	AuthorUsername string `json:"userUsername"`
+	Title          string `json:"title"`
+	Content        string `json:"content"` // if Truncated, the excerpt alone
+	CommentCount   int32  `json:"commentCount"`
+	LikeCount      int32  `json:"likeCount"`
+	CreatedAt      Date   `json:"creationDate"`
+	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
+	Version        int32  `json:"version"`            // raised by edits of title and content
+	Revision       int64  `json:"revision"`           // raised by every write; orders copies
+
+	Truncated bool `json:"-"` // a short form that is shorter than the post
+
+	Tombstone bool `json:"-"` // deleted; only DecodePostOrTombstone returns any
+}
+
+// postItem is a post in the posts container.
+type PostItem struct {
+	Envelope
+	PostID string `json:"postId"` // == id
+	Post
+	InputDigest string `json:"inputDigest,omitempty"`
+}
+
+func (i *PostItem) readProperty(p *fastReader, name string) bool {
+	switch name {
+	case "id":
+		i.ID = p.quoted()
+	case "postId":
+		i.PostID = p.quoted()
+	case "userId":
+		i.AuthorID = p.quoted()
+	case "userUsername":
+		i.AuthorUsername = p.quoted()
+	case "title":
+		i.Title = p.quoted()
+	case "content":
+		i.Content = p.quoted()
+	case "commentCount":
+		i.CommentCount = int32(p.integer(32))
+	case "likeCount":
+		i.LikeCount = int32(p.integer(32))
+	case "creationDate":
+		i.CreatedAt = p.day()
+	case "editDate":
+		d := p.day()
+		i.UpdatedAt = &d
+	case "version":
+		i.Version = int32(p.integer(32))
+	case "revision":
+		i.Revision = p.integer(64)
+	case "inputDigest":
+		i.InputDigest = p.quoted()
+	default:
+		return i.readEnvelope(p, name)
+	}
+	return true
+}
+
+// shortItem is the short form of a post in the users and feed containers.
+type SummaryItem struct {
+	PostItem
+	Truncated bool `json:"truncated"`
+}
+
+func (i *SummaryItem) readProperty(p *fastReader, name string) bool {
+	if name == "truncated" {
+		i.Truncated = p.truth()
+		return true
+	}
+	return i.PostItem.readProperty(p, name)
+}
+
+const excerptLength = 280 // characters
+
+// Excerpt returns the beginning of the content: at most 280 characters, cut
+// between words where there are any.
+func (p *Post) Excerpt() string {
+	excerpt, _ := excerpt(p.Content)
+	return excerpt
+}
+
+func excerpt(content string) (text string, truncated bool) {
+	if len(content) <= excerptLength || utf8.RuneCountInString(content) <= excerptLength {
+		return content, false
+	}
+	end, n := len(content), 0
+	for i := range content {
+		if n == excerptLength {
+			end = i
+			break
+		}
+		n++
+	}
+	cut := content[:end]
+	if next := content[end]; next != ' ' && next != '\n' && next != '\t' {
+		if space := strings.LastIndexAny(cut, " \n\t"); space > 0 {
+			cut = cut[:space]
+		}
+	}
+	return strings.TrimRight(cut, " \n\t"), true
+}
+
+// short returns the item that copies hold of the post.
+func (p *Post) Summary() SummaryItem {
+	item := SummaryItem{PostItem: PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}}
+	item.Content, item.Truncated = excerpt(p.Content)
+	if p.Tombstone {
+		item.Deleted, item.TTL = true, TombstoneTTL
+	}
+	return item
+}
+
+func DecodePost(op string, raw []byte) (*Post, error) {
+	item, ok, err := Decode[PostItem](op, TypePost, raw)
+	if !ok {
+		return nil, err
+	}
+	return &item.Post, nil
+}
+
+// decodeChangedPost is decodePost for those who must know of tombstones.
+func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
+	item, _, err := Decode[PostItem](op, TypePost, raw)
+	item.Post.Tombstone = item.Deleted
+	return &item.Post, err
+}

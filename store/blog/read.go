@@ -1,0 +1,87 @@
+package blog
+
+import (
+	"context"
+
+	"byline/store/cosmos"
+)
+
+func ReadPosts(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*Post, error)) ([]*Post, error) {
+	return ReadAll(ctx, "read posts", c, ids,
+		func(id string) cosmos.Key {
+			return Key(id, id)
+		},
+		decode, func(p *Post) string { return p.ID })
+}
+
+func ReadUser(ctx context.Context, op string, c *cosmos.Container, id string) (*User, error) {
+	item, err := ReadUserItem(ctx, op, c, id)
+	if item == nil {
+		return nil, err
+	}
+	return &item.User, nil
+}
+
+func ReadUserItem(ctx context.Context, op string, c *cosmos.Container, id string) (*UserItem, error) {
+	if !ValidID(id) {
+		return nil, nil
+	}
+	raw, err := ReadItem(ctx, op, c, Key(id, id))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	item, ok, err := Decode[UserItem](op, TypeUser, raw)
+	if !ok {
+		return nil, err
+	}
+	return &item, nil
+}
+
+func ReadUsers(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*User, error)) ([]*User, error) {
+	return ReadAll(ctx, "read users", c, ids,
+		func(id string) cosmos.Key {
+			return Key(id, id)
+		},
+		decode, func(u *User) string { return u.ID })
+}
+
+// key names an item.
+func Key(partition, id string) cosmos.Key { return cosmos.Key{Partition: partition, ID: id} }
+
+// readItem is a point read; nil if there is no such item.
+func ReadItem(ctx context.Context, op string, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
+	item, err := c.Read(ctx, k)
+	return item.Value, CosmosError(op, err)
+}
+
+// readAll reads items by id in one request and returns them in the order of ids,
+// nil where there is none. Repeated ids are read once.
+func ReadAll[T any](ctx context.Context, op string, c *cosmos.Container, ids []string,
+	identity func(string) cosmos.Key, decode func(string, []byte) (*T, error), idOf func(*T) string) ([]*T, error) {
+	found := make(map[string]*T, len(ids))
+	keys := make([]cosmos.Key, 0, len(ids))
+	for _, id := range ids {
+		if _, twice := found[id]; !twice && ValidID(id) {
+			found[id] = nil
+			keys = append(keys, identity(id))
+		}
+	}
+	items, err := c.ReadMany(ctx, keys)
+	if err != nil {
+		return nil, CosmosError(op, err)
+	}
+	for _, raw := range items {
+		v, err := decode(op, raw)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			found[idOf(v)] = v
+		}
+	}
+	result := make([]*T, len(ids))
+	for i, id := range ids {
+		result[i] = found[id]
+	}
+	return result, nil
+}

@@ -1,0 +1,46 @@
+package blog
+
+// User is somebody who writes, comments and likes.
+type User struct {
+	ID        string `json:"userId"`
+	Username  string `json:"username"`
+	CreatedAt Date   `json:"creationDate"` // "" in the copies that posts, comments and likes carry
+	Revision  int64  `json:"revision"`     // raised by every write
+}
+
+type UserItem struct {
+	Envelope
+	ItemID string `json:"id"` // == userId
+	User
+	InputDigest string `json:"inputDigest,omitempty"`
+
+	FormerUsernames []string `json:"formerUsernames,omitempty"` // that are kept for the user, the newest last
+}
+
+func (u *UserItem) readProperty(p *fastReader, name string) bool {
+	switch name {
+	case "id":
+		u.ItemID = p.quoted()
+	case "userId":
+		u.ID = p.quoted()
+	case "username":
+		u.Username = p.quoted()
+	case "creationDate":
+		u.CreatedAt = p.day()
+	case "revision":
+		u.Revision = p.integer(64)
+	case "inputDigest":
+		u.InputDigest = p.quoted()
+	default:
+		return u.readEnvelope(p, name)
+	}
+	return true
+}
+
+func DecodeUser(op string, raw []byte) (*User, error) {
+	item, ok, err := Decode[UserItem](op, TypeUser, raw)
+	if !ok {
+		return nil, err
+	}
+	return &item.User, nil
+}

@@ -1,0 +1,12 @@
+// Package projection maintains the denormalized views of the blog: summaries of posts in their
+// authors' partitions and in the feed, usernames on posts, comments and likes, and the
+// reservations of usernames.
+//
+// Run applies the changes of posts and users, which changefeed delivers at least once and in
+// order per feed range. Every write of a view is conditional on the revision, so that repeated
+// and late changes do no harm. Show is for writers: it updates the views of a post before its
+// author gets the response. Verify compares all views with their sources, Repair fixes one
+// difference, Rebuild replays the change feed.
+//
+// New does no I/O. Every error that leaves the package is a *blog.Error.
+package projection

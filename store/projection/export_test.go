@@ -1,0 +1,25 @@
+package projection
+
+import (
+	"context"
+
+	"byline/store/blog"
+)
+
+// ProjectSummaries projects posts as if they had just come from the change feed.
+func (v *Views) ProjectSummaries(ctx context.Context, posts ...*blog.Post) error {
+	changed := map[string]*blog.Post{}
+	for _, p := range posts {
+		changed[p.ID] = p
+	}
+	return v.projectSummaries(ctx, changed)
+}
+
+// RefillFeed refills the feed.
+func (v *Views) RefillFeed(ctx context.Context) error {
+	entries, err := v.feedEntries(ctx, blog.TypePost)
+	if err != nil {
+		return err
+	}
+	return v.refillFeed(ctx, blog.TypePost, entries)
+}

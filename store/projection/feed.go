@@ -1,0 +1,254 @@
+package projection
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/sync/errgroup"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// feedRefill is the number of entries below which the feed is refilled after deletes.
+const feedRefill = 125
+
+// feedEntry is an entry of the feed, as far as its place and its age are concerned.
+type feedEntry struct {
+	ID        string
+	CreatedAt blog.Date
+}
+
+// UnmarshalJSON takes whatever stands for the date: an entry that somebody has
+// spoilt has to be seen to be mended.
+func (e *feedEntry) UnmarshalJSON(b []byte) error {
+	values := gjson.GetManyBytes(b, "id", "creationDate")
+	*e = feedEntry{values[0].String(), blog.Date(fmt.Sprint(values[1].Value()))}
+	return nil
+}
+
+func entryOf(p *blog.Post) feedEntry { return feedEntry{p.ID, p.CreatedAt} }
+
+// newestFirst orders entries as the feed lists them.
+func newestFirst(a, b feedEntry) int {
+	return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
+}
+
+// feedEntries reads what is in a partition of the feed, newest first.
+func (v *Views) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
+	return readPages[feedEntry](ctx, "read feed", v.feed, cosmos.Query{Partition: partition,
+		Text: "SELECT c.id, c.creationDate FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC"})
+}
+
+// readPages reads all that a query yields.
+func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) ([]T, error) {
+	var all []T
+	for items, err := range c.Query(ctx, q) {
+		if err != nil {
+			return nil, blog.CosmosError(op, err)
+		}
+		for _, raw := range items {
+			var v T
+			if err := json.Unmarshal(raw, &v); err != nil {
+				return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
+			}
+			all = append(all, v)
+		}
+	}
+	return all, nil
+}
+
+// projectFeed brings the posts to every partition of the feed, also when it fails for
+// one of them.
+func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
+	entries, short := make([][]feedEntry, len(v.feedPartitions)), make([]bool, len(v.feedPartitions))
+	var g errgroup.Group
+	g.SetLimit(workers)
+	for i, partition := range v.feedPartitions {
+		g.Go(func() (err error) {
+			entries[i], short[i], err = v.projectFeedPartition(ctx, partition, posts)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, partition := range v.feedPartitions {
+		if short[i] {
+			if err := v.refillFeed(ctx, partition, entries[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// projectFeedPartition brings the posts that belong to the newest into a partition of
+// the feed and lets go what falls off its end. A change to a post that is older than
+// the last entry costs nothing. It returns what is in the partition then, and whether
+// that is too little: deletes have emptied it.
+func (v *Views) projectFeedPartition(ctx context.Context, partition string, posts []*blog.Post) (entries []feedEntry, short bool, err error) {
+	if entries, err = v.feedEntries(ctx, partition); err != nil {
+		return nil, false, err
+	}
+	older, deleted, changed := false, false, false
+	var newest []*blog.Post
+	for _, p := range posts {
+		if n := len(entries); n > 0 && newestFirst(entryOf(p), entries[min(n, blog.FeedKept)-1]) > 0 {
+			older = older || !p.Tombstone
+			continue
+		}
+		// A copy that was not there may be by now, whoever has created it.
+		_, there := slices.BinarySearchFunc(entries, entryOf(p), newestFirst)
+		newest, deleted, changed = append(newest, p), deleted || p.Tombstone, changed || p.Tombstone || !there
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, workers/len(v.feedPartitions)))
+	writeSummaries(gctx, g, v.feed, partition, newest)
+	if err := g.Wait(); err != nil {
+		return nil, false, err
+	}
+	if changed {
+		if entries, err = v.feedEntries(ctx, partition); err != nil {
+			return nil, false, err
+		}
+	}
+	// A feed that is not full has all posts there are, or lacks some by deletes.
+	if n := len(entries); n < blog.FeedKept && older || deleted && n < feedRefill {
+		return entries, true, nil
+	}
+	return entries, false, v.trimFeed(ctx, partition, entries)
+}
+
+func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEntry) error {
+	for i := blog.FeedKept; i < len(entries); i++ {
+		if !blog.Addressable(entries[i].ID) {
+			continue // somebody else's
+		}
+		err := v.feed.Delete(ctx, blog.Key(partition, entries[i].ID), "")
+		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
+			return blog.CosmosError("trim feed", err)
+		}
+	}
+	return nil
+}
+
+// refillFeed appends the newest posts that are older than the last entry of a
+// partition of the feed. The first partition's are looked for among all posts; the
+// others take over what is in the first.
+func (v *Views) refillFeed(ctx context.Context, partition string, entries []feedEntry) error {
+	const op = "refill feed"
+	missing := blog.FeedKept - len(entries)
+	var candidates []feedEntry
+	var err error
+	if first := v.feedPartitions[0]; partition == first {
+		candidates, err = v.olderPosts(ctx, op, entries, missing)
+	} else {
+		candidates, err = v.feedEntries(ctx, first)
+		candidates = slices.DeleteFunc(candidates, func(e feedEntry) bool { return slices.Contains(entries, e) })
+	}
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(candidates, newestFirst)
+	for chunk := range slices.Chunk(candidates[:min(missing, len(candidates))], 100) {
+		var ids []string
+		for _, e := range chunk {
+			ids = append(ids, e.ID)
+		}
+		posts, err := blog.ReadPosts(ctx, v.posts, ids, v.decodeAnyPost)
+		if err != nil {
+			return err
+		}
+		for _, p := range posts {
+			if p == nil {
+				continue // deleted meanwhile, or not to be read
+			}
+			if err := WriteSummary(ctx, v.feed, partition, p); err != nil {
+				return err
+			}
+		}
+		changed, err := v.changedSince(ctx, v.posts, posts)
+		if err != nil {
+			return err
+		}
+		for _, p := range changed {
+			if err := WriteSummary(ctx, v.feed, partition, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// changedSince reads posts again, nil ones aside, and returns those that have changed, deleted
+// ones too. Who has written copies of them writes these as well: the change may have been
+// handled, in another feed range, while the copy was not there yet, and so been passed over.
+func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*blog.Post) (changed []*blog.Post, err error) {
+	var ids []string
+	revisions := map[string]int64{}
+	for _, p := range posts {
+		if p != nil {
+			ids, revisions[p.ID] = append(ids, p.ID), p.Revision
+		}
+	}
+	now, err := blog.ReadPosts(ctx, c, ids, func(op string, raw []byte) (*blog.Post, error) {
+		p, err := blog.DecodePostOrTombstone(op, raw)
+		if err != nil {
+			v.skip(blog.PostsContainer, raw, err)
+			return nil, nil
+		}
+		return p, nil
+	})
+	for _, p := range now {
+		if p != nil && p.Revision != revisions[p.ID] {
+			changed = append(changed, p)
+		}
+	}
+	return changed, err
+}
+
+// olderPosts finds the newest posts that are older than the feed's last entry: as
+// many as are wanted if there are so many, and perhaps more. It looks in all
+// partitions, which is never for the request path. They cannot be asked for the
+// newest among them all, and what they return is paid for, so it looks only as far
+// back as it must.
+func (v *Views) olderPosts(ctx context.Context, op string, entries []feedEntry, wanted int) (found []feedEntry, err error) {
+	last := feedEntry{CreatedAt: "9"}
+	if n := len(entries); n > 0 {
+		last = entries[n-1]
+	}
+	for _, since := range lookBack(entries) {
+		found, err = readPages[feedEntry](ctx, op, v.posts, cosmos.Query{AllPartitions: true,
+			Text: "SELECT c.id, c.creationDate FROM c WHERE c.type = 'post' AND c.creationDate >= @since AND c.creationDate <= @last AND NOT IS_DEFINED(c.deleted)",
+		}.With("@since", since).With("@last", last.CreatedAt))
+		if err != nil {
+			return nil, err
+		}
+		found = slices.DeleteFunc(found, func(e feedEntry) bool { return newestFirst(e, last) <= 0 })
+		if len(found) >= wanted {
+			break
+		}
+	}
+	return found, nil
+}
+
+// lookBack says since when to look for posts that are older than the entries: not
+// much longer ago than these, then much longer, then ever.
+func lookBack(entries []feedEntry) []blog.Date {
+	if len(entries) > 0 {
+		newest, err := time.Parse(blog.DateLayout, string(entries[0].CreatedAt))
+		oldest, err2 := time.Parse(blog.DateLayout, string(entries[len(entries)-1].CreatedAt))
+		if err == nil && err2 == nil {
+			span := min(max(newest.Sub(oldest), time.Minute), 365*24*time.Hour)
+			return []blog.Date{blog.NewDate(oldest.Add(-4 * span)), blog.NewDate(oldest.Add(-64 * span)), ""}
+		}
+	}
+	return []blog.Date{""}
+}

@@ -1,0 +1,31 @@
+package projection_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"byline/internal/secrettest"
+	"byline/internal/storetest"
+	"byline/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+
+// world is a storetest.World with what only these tests need.
+type world struct{ *storetest.World }
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	return &world{storetest.New(t)}
+}
+
+func newWorldWith(t testing.TB, o store.Options) *world {
+	t.Helper()
+	return &world{storetest.NewWith(t, o)}
+}
+
+func openWorld(t testing.TB, dir string) *world {
+	t.Helper()
+	return &world{storetest.Open(t, dir)}
+}

@@ -1,0 +1,178 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// Repair mends one difference that Verify has found, as things are now: what has
+// become equal meanwhile is left alone. Every write is conditional on what was
+// read, so that it may run beside instances that serve, and be interrupted. What
+// cannot be mended is a Conflict: a name that two users carry, and what is derived
+// from an item that cannot be read.
+func (v *Views) Repair(ctx context.Context, d Difference) error {
+	const op = "repair"
+	ctx = v.account.Begin(ctx, Repair)
+	for range 10 {
+		now, err := v.compare(ctx, d)
+		if now == nil || err != nil {
+			return err
+		}
+		d = *now
+		if !d.addressable() {
+			return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("%s %q cannot be addressed", d.Kind, d.ID)}
+		}
+		switch d.Kind {
+		case Summary:
+			err = v.repairSummary(ctx, v.users, d)
+		case FeedEntry:
+			err = v.repairFeedEntry(ctx, d)
+		case Count:
+			err = v.repairCount(ctx, d)
+		case Name:
+			err = v.repairName(ctx, d)
+		case Username:
+			err = v.repairUsername(ctx, d)
+		}
+		if errors.Is(err, blog.ErrMalformed) {
+			return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
+		}
+		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusConflict, http.StatusNotFound) {
+			if err != nil {
+				return blog.CosmosError(op, err)
+			}
+			continue // and see whether it is equal now
+		}
+	}
+	return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("%s %s keeps changing", d.Kind, d.ID)}
+}
+
+// repairCopy makes a copy equal to its source, whatever revision it claims.
+func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Difference) error {
+	have, _, etag, err := readSummary(ctx, c, d.Partition, d.ID)
+	if err != nil {
+		return err
+	}
+	source, err := v.sourceOf(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	switch belongs := v.belongs(source, c, d.Partition); {
+	case belongs && etag != "": // a tombstone, too: it keeps changes that arrive late from bringing the post back
+		_, err = c.Replace(ctx, blog.Key(d.Partition, d.ID), blog.Encode(summaryIn(source, c, d.Partition)), etag)
+	case belongs && !source.Tombstone:
+		err = c.Create(ctx, d.Partition, blog.Encode(summaryIn(source, c, d.Partition)))
+	case have != absent:
+		err = c.Delete(ctx, blog.Key(d.Partition, d.ID), etag)
+	}
+	return err
+}
+
+func (v *Views) repairFeedEntry(ctx context.Context, d Difference) error {
+	if err := v.repairSummary(ctx, v.feed, d); err != nil {
+		return err
+	}
+	if !slices.Contains(v.feedPartitions, d.Partition) {
+		return nil
+	}
+	entries, err := v.feedEntries(ctx, d.Partition)
+	if err != nil {
+		return err
+	}
+	if len(entries) < feedRefill {
+		return v.refillFeed(ctx, d.Partition, entries)
+	}
+	return v.trimFeed(ctx, d.Partition, entries)
+}
+
+func (v *Views) repairCount(ctx context.Context, d Difference) error {
+	p, comments, likes, err := v.countOf(ctx, d.ID)
+	if p == nil || err != nil {
+		return err
+	}
+	if p.Tombstone {
+		return cascade(ctx, v.posts, d.ID, math.MaxInt)
+	}
+	var o cosmos.Patch
+	o.Condition = fmt.Sprintf("from c where c.revision = %d", p.Revision)
+	o.Set("/commentCount", comments)
+	o.Set("/likeCount", likes)
+	o.Increment("/revision", 1)
+	_, err = v.posts.Patch(ctx, blog.Key(d.ID, d.ID), o)
+	return err
+}
+
+func (v *Views) repairName(ctx context.Context, d Difference) error {
+	item, err := v.readAuthored(ctx, d)
+	if item == nil || err != nil {
+		return err
+	}
+	u, err := blog.ReadUser(ctx, "repair", v.users, item.UserID)
+	if u == nil || err != nil {
+		return err
+	}
+	return v.renameItem(ctx, *item, u.Username)
+}
+
+// repairUsername reserves the name that a user carries, or releases one that its
+// owner does not.
+func (v *Views) repairUsername(ctx context.Context, d Difference) error {
+	const op = "repair username"
+	// The reservation first: whoever reserves it before changing the user changes it.
+	r, err := v.users.Read(ctx, blog.Key(d.Partition, d.Partition))
+	if err != nil {
+		return err
+	}
+	var item blog.Reservation
+	if r.Value != nil {
+		var malformed error
+		if item, _, malformed = blog.Decode[blog.Reservation](op, blog.TypeUsername, r.Value); malformed != nil {
+			return v.users.Delete(ctx, blog.Key(d.Partition, d.Partition), r.ETag) // and look again
+		}
+	}
+	u, uerr := blog.ReadUser(ctx, op, v.users, d.ID)
+	if uerr != nil {
+		return uerr
+	}
+	if u != nil && blog.UsernameKey(u.Username) == d.Partition {
+		return v.repairReservation(ctx, op, u, &item, r.ETag)
+	}
+	if r.Value == nil {
+		return nil // nobody has it
+	}
+	if item.OwnerID != d.ID || item.TTL > 0 || item.Young(v.o.Clock()) {
+		return nil
+	}
+	_, err = item.Release(ctx, v.users, r.ETag, v.o.Clock())
+	return err
+}
+
+// repairReservation reserves the name that a user carries where there is no
+// reservation, or one that is going to expire, or one that another user has left
+// over. Another reservation of the user's own stays as it is, also one that is made
+// meanwhile.
+func (v *Views) repairReservation(ctx context.Context, op string, u *blog.User, have *blog.Reservation, etag cosmos.ETag) error {
+	mine := blog.Encode(blog.NewReservation(u.ID, u.Username, v.now()))
+	k := blog.UsernameKey(u.Username)
+	switch {
+	case etag == "":
+		return v.users.Create(ctx, k, mine)
+	case have.OwnerID == u.ID && have.TTL <= 0:
+		return nil
+	case have.OwnerID != u.ID:
+		if held, err := have.Held(ctx, v.users, v.o.Clock()); err != nil {
+			return err
+		} else if held {
+			return blog.ErrTaken(op)
+		}
+	}
+	_, err := v.users.Replace(ctx, blog.Key(k, k), mine, etag)
+	return err
+}

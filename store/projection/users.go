@@ -1,0 +1,134 @@
+package projection
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"byline/store/blog"
+	"byline/store/changefeed"
+	"byline/store/cosmos"
+)
+
+// projectUsers handles changes of the users container: a renamed user's new name
+// goes onto everything that the user has written, and the name is reserved if it is
+// not: a process that stood still in the middle of a rename may have been taken for
+// dead. In a rebuild, it mends whatever passes by.
+func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
+	const op = "project users"
+	renamed := map[string]bool{}
+	var suspects []Difference
+	for _, raw := range items {
+		var e blog.AnyItem
+		err := blog.Unmarshal(raw, &e, blog.Lenient)
+		if err == nil && e.Type == "" {
+			err = errors.New("no type")
+		}
+		if err != nil {
+			v.skip(blog.UsersContainer, raw, err)
+			continue
+		}
+		if e.Type != blog.TypeUser {
+			if changefeed.Replaying(ctx) {
+				suspects = append(suspects, suspectOf(e.Envelope, raw)...)
+			}
+			continue
+		}
+		u, err := blog.DecodeUser(op, raw)
+		if err != nil {
+			v.skip(blog.UsersContainer, raw, err)
+			continue
+		}
+		if u == nil {
+			continue
+		}
+		if u.Revision > 1 { // whoever is new has written nothing
+			renamed[u.ID] = true
+		}
+		suspects = append(suspects, Difference{Kind: Username, Partition: blog.UsernameKey(u.Username), ID: u.ID})
+	}
+	if err := v.repairAll(ctx, suspects); err != nil {
+		return err
+	}
+	for id := range renamed {
+		if err := v.renameItems(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepName puts the user's present name on everything the user has written. It
+// looks only for what differs, so that running it again goes on where it stopped.
+// It is done when a sweep finds nothing and the user has not been renamed since.
+func (v *Views) renameItems(ctx context.Context, userID string) error {
+	const op = "sweep name"
+	count, aside := 0, map[blog.Authored]bool{}
+	for {
+		u, err := blog.ReadUser(ctx, op, v.users, userID)
+		if u == nil || errors.Is(err, blog.ErrMalformed) {
+			return nil // a change that is in the feed, too
+		}
+		if err != nil {
+			return err
+		}
+		items, err := v.misnamed(ctx, u, aside)
+		if err != nil {
+			return err
+		}
+		if len(items) == 0 {
+			if count > 0 {
+				v.o.Logger.Info("renamed everything a user has written", logUser, userID, logCount, count)
+			}
+			return nil
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(workers)
+		refusals := make([]error, len(items))
+		for i, item := range items {
+			g.Go(func() error {
+				err := v.renameItem(gctx, item, u.Username)
+				if refused(err) {
+					refusals[i], err = err, nil
+				}
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		for i, item := range items {
+			if refusals[i] != nil {
+				aside[item] = true
+				v.skip(blog.PostsContainer, blog.Encode(item), refusals[i])
+			}
+		}
+		count += len(items)
+	}
+}
+
+// misnamed returns items of the user that carry another name, at most some
+// hundreds of them, without those that were set aside. It looks in all partitions:
+// never on the request path.
+func (v *Views) misnamed(ctx context.Context, u *blog.User, aside map[blog.Authored]bool) ([]blog.Authored, error) {
+	const op = "find misnamed items"
+	query := cosmos.Query{
+		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
+		AllPartitions: true, PageSize: 500}.With("@user", u.ID).With("@name", u.Username)
+	var items []blog.Authored
+	for page, err := range v.posts.Query(ctx, query) {
+		if err != nil {
+			return nil, blog.CosmosError(op, err)
+		}
+		for _, raw := range page {
+			if item, ok := v.decodeChange(blog.PostsContainer, raw); ok && !aside[item] {
+				items = append(items, item)
+			}
+		}
+		if len(items) > 0 { // pages may be empty
+			break
+		}
+	}
+	return items, nil
+}

@@ -1,0 +1,157 @@
+package projection
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"byline/store/blog"
+	"byline/store/changefeed"
+	"byline/store/cosmos"
+)
+
+// The patterns of the projections.
+const (
+	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, and the author's name
+	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: their names on all they wrote
+	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
+	Verify           cosmos.Pattern = "verify"           // and the status of the projections
+	Repair           cosmos.Pattern = "repair"           // and rebuild
+)
+
+// Patterns are all of them.
+var Patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Verify, Repair}
+
+// Names of log attributes.
+const (
+	logContainer = "container"
+	logItem      = "item"
+	logKind      = "kind"
+	logPartition = "partition"
+	logError     = "error"
+	logUser      = "user"
+	logPost      = "post"
+	logCount     = "count"
+	logWritten   = "written"
+)
+
+// Options of Views. The zero values are not defaults: store.New fills them in.
+type Options struct {
+	Database       string           // the Cosmos DB database
+	Instance       string           // owner of change feed leases
+	PollInterval   time.Duration    // of the change feeds, while they have nothing new
+	FeedPartitions int              // 0: one, and a feed with several is a Conflict
+	Clock          func() time.Time // dates items
+	Logger         *slog.Logger
+}
+
+// Views maintains the denormalized views. It is safe for concurrent use.
+type Views struct {
+	o       Options
+	account *cosmos.Account
+	metrics *metrics
+
+	users, posts, feed, leases *cosmos.Container // low priority, waiting while throttled
+	requests                   struct{ users, posts, feed *cosmos.Container }
+
+	feedPartitions []string // partition keys of the feed
+}
+
+// New returns the views of a database. It does no I/O. Invalid if the number of feed
+// partitions or the name of the database is.
+func New(account *cosmos.Account, o Options) (*Views, error) {
+	const op = "open views"
+	if o.FeedPartitions < 0 || o.FeedPartitions > blog.MaxFeedPartitions {
+		return nil, blog.Invalidf(op, "feedPartitions", "the feed can have 1 to %d partitions, not %d", blog.MaxFeedPartitions, o.FeedPartitions)
+	}
+	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions)}
+	account.Patterns(Patterns...)
+	var err error
+	if v.metrics, err = newMetrics(account.Registerer()); err != nil {
+		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
+	}
+	background := account.Background()
+	for _, c := range []struct {
+		account *cosmos.Account
+		name    string
+		to      **cosmos.Container
+	}{
+		{background, blog.UsersContainer, &v.users}, {background, blog.PostsContainer, &v.posts},
+		{background, blog.FeedContainer, &v.feed}, {background, blog.LeasesContainer, &v.leases},
+		{account, blog.UsersContainer, &v.requests.users}, {account, blog.PostsContainer, &v.requests.posts},
+		{account, blog.FeedContainer, &v.requests.feed},
+	} {
+		if *c.to, err = c.account.Container(o.Database, c.name); err != nil {
+			return nil, &blog.Error{Code: blog.Invalid, Op: op, Field: "database", Message: err.Error(), Err: err}
+		}
+	}
+	return v, nil
+}
+
+// Run applies the changes of posts and users to the views until ctx ends, from the last
+// checkpoint on, and releases abandoned usernames. Any number of processes may run it: they
+// divide the feed ranges by leases. It returns nil when ctx ends.
+//
+// Every write of a view is conditional and idempotent: a change that is handled twice, late,
+// or by two processes never makes a view older.
+func (v *Views) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	running := map[string]*changefeed.Processor{}
+	for _, p := range v.processors() {
+		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, changefeed.Options{
+			Name: p.name, Owner: v.o.Instance, PollInterval: p.poll, MaxItems: pageSize, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: v.o.Logger,
+			Observe: v.Observer(p.name)})
+		if err != nil {
+			return &blog.Error{Code: blog.Internal, Op: "run projections", Err: err}
+		}
+		running[p.name] = processor
+		g.Go(func() error { return processor.Run(cosmos.WithPattern(ctx, p.pattern)) })
+	}
+	v.metrics.running.Store(&running)
+	defer v.metrics.running.CompareAndSwap(&running, nil)
+	return blog.CosmosError("run projections", g.Wait())
+}
+
+// Observer returns a function that counts the progress of a reader of the change feed in
+// byline_projection_changes_total and byline_projection_failures_total.
+func (v *Views) Observer(name string) func(changefeed.Progress) { return v.metrics.observer(name) }
+
+func (v *Views) now() blog.Date { return blog.NewDate(v.o.Clock()) }
+
+// processor describes a change feed processor: its handler of one container's changes.
+type processor struct {
+	name    string
+	pattern cosmos.Pattern
+	source  *cosmos.Container
+	handle  changefeed.Handler
+	poll    time.Duration
+}
+
+func (v *Views) projections() []processor {
+	return []processor{
+		{"projections-posts", ProjectPosts, v.posts, v.projectPosts, v.o.PollInterval},
+		{"projections-users", ProjectUsers, v.users, v.projectUsers, v.o.PollInterval},
+	}
+}
+
+func (v *Views) processors() []processor {
+	return append(v.projections(), processor{"usernames", ProjectUsernames, v.users, v.sweepUsernames, sweepPolls * v.o.PollInterval})
+}
+
+// When a process is killed, its feed ranges are idle until its leases expire, which others
+// notice within 4/3 of that time. A lease costs three writes per expiry, so the expiry is
+// longer where polling is slower.
+const (
+	leaseExpiry = 3 * time.Second
+	leasePolls  = 15
+)
+
+// pageSize is the most changes in a page of the change feed. Changes of one post in a page
+// are coalesced.
+const pageSize = 1000
+
+// sweepPolls is how many poll intervals the sweep of usernames waits between polls: it acts
+// only on reservations older than blog.ReservationGrace.
+const sweepPolls = 10
