@@ -80,7 +80,7 @@ func classify(err error) failure {
 	}
 	e := &blog.Error{Code: blog.Internal}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		e.Code = blog.Canceled // unless it is a store.Error
+		e.Code = blog.Canceled // unless it is a blog.Error
 	}
 	errors.As(err, &e)
 	f := failure{op: e.Op, field: e.Field, message: e.Message}

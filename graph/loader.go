@@ -123,7 +123,7 @@ func (l *loader[K, V]) prime(key K, value V) {
 	}
 }
 
-// readOne returns the cached value of a key. If there is none it reads the key by itself,
+// readOne returns the cached value of a key. Otherwise it reads the key by itself,
 // rather than in a batch, and caches its value.
 func (l *loader[K, V]) readOne(key K, read func() (V, error)) (V, error) {
 	l.mu.Lock()

@@ -94,7 +94,7 @@ func TestSchema_OmitsWhatIsNotServed(t *testing.T) {
 }
 
 // DateTime has one form. It is that of the store, which makes dates and refuses others
-// (store.Date); nothing takes one from a client.
+// (blog.Date); nothing takes one from a client.
 func TestDateTime(t *testing.T) {
 	form := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
 	dates := 0

@@ -8,10 +8,10 @@ import (
 	"byline/store/cosmos"
 )
 
-// batch executes the operations that add puts into a transactional batch. Either
-// all of them took effect and failed is -1, or none did: then failed is the index
-// of the one that could not be applied, and status says why. It returns the items that
-// were read or written, nil for those that were deleted.
+// batch executes the operations that add adds, as a transactional batch. Either all were
+// applied and failed is -1, or none was: then failed is the index of the operation that
+// failed, with its status. It returns the items that were read or written, nil for deleted
+// ones.
 func batch(ctx context.Context, c *cosmos.Container, partition string, add func(*cosmos.Batch)) (items [][]byte, failed, status int, err error) {
 	var b cosmos.Batch
 	add(&b)
@@ -19,9 +19,9 @@ func batch(ctx context.Context, c *cosmos.Container, partition string, add func(
 	return r.Items, r.Failed, r.Status, err
 }
 
-// createCounted creates an item in a post's partition and counts it on the post,
-// in one transactional batch. It returns the post as it is afterwards; exists
-// says that the item is there already, and that nothing was changed.
+// createCounted creates an item in a post's partition and counts it on the post, in one
+// transactional batch. It returns the updated post. If the item exists, nothing changes and
+// exists is true.
 func (s *Store) createCounted(ctx context.Context, op, postID, counter string, item []byte) (post *blog.Post, exists bool, err error) {
 	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(postID, count(counter, 1))
@@ -41,8 +41,7 @@ func (s *Store) createCounted(ctx context.Context, op, postID, counter string, i
 	return post, false, err
 }
 
-// count is a patch of a post that exists: it moves a counter, and with it the
-// revision.
+// count is a patch that adds to a counter of a post and increments its revision.
 func count(path string, by int64) cosmos.Patch {
 	var p cosmos.Patch
 	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
@@ -51,7 +50,7 @@ func count(path string, by int64) cosmos.Patch {
 	return p
 }
 
-// readPair reads a post and another item of its partition, both as of one moment.
+// readPair reads a post and another item of its partition in one snapshot.
 func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, other []byte, err error) {
 	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Read(postID)

@@ -122,7 +122,7 @@ func TestCacheReadsOnce(t *testing.T) {
 		return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
 	})
 	a.stop()
-	untilTrue(t, "what is no longer followed is still taken from memory", func() bool {
+	untilTrue(t, "a container without a tail is still cached", func() bool {
 		return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 6
 	})
 }
@@ -295,7 +295,7 @@ func TestCacheReadsTogether(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(20 * time.Millisecond) // most of them have come by then
+	time.Sleep(20 * time.Millisecond) // so that most of them have started
 	cancel()                          // who asked first leaves
 	close(go_)
 	wg.Wait()
@@ -304,7 +304,7 @@ func TestCacheReadsTogether(t *testing.T) {
 	}
 }
 
-// Whoever asks with a token that no replica can serve waits, and is refused, alone.
+// A session token that no replica can serve delays and fails only the requests that send it.
 func TestCacheBesideAForgedSession(t *testing.T) {
 	engine, a, _, ada, _ := newCachedBlog(t)
 	genuine, err := a.NewSession("")

@@ -19,7 +19,7 @@ func TestCacheTellsTypesApart(t *testing.T) {
 	r := newRemembering(t, engine, 1<<20)
 	const p = "p"
 	odd := []string{p, "like-u1", "post", "like u1", "comment p", "whole list", "user"}
-	deadline := time.Now().Add(300 * time.Millisecond) // long enough for what is read to be remembered
+	deadline := time.Now().Add(300 * time.Millisecond) // long enough for items to be cached
 	for time.Now().Before(deadline) {
 		for _, id := range odd {
 			if _, err := r.Comment(t.Context(), p, id); err != nil {

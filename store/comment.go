@@ -10,13 +10,13 @@ import (
 	"byline/store/cosmos"
 )
 
-// Comment reads a comment: one point read. It returns nil if there is none.
+// Comment is one point read. It returns nil if the comment does not exist.
 func (s *Store) Comment(ctx context.Context, postID, id string) (*blog.Comment, error) {
 	ctx = s.account.Begin(ctx, OneComment)
 	return cached(ctx, s.posts, postID, "comment "+id, func(ctx context.Context) (*blog.Comment, error) { return s.readComment(ctx, postID, id) })
 }
 
-// readComment is Comment, never from memory.
+// readComment is Comment without the item cache.
 func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comment, error) {
 	const op = "read comment"
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
@@ -29,8 +29,8 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comme
 	return blog.DecodeComment(op, raw)
 }
 
-// Comments is Q4: a post's comments, by one query of the post's partition. A post
-// that does not exist has none.
+// Comments is Q4: a post's comments, by one query of the post's partition. An unknown post has
+// none.
 func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*blog.Comment], error) {
 	ctx = s.account.Begin(ctx, Q4)
 	switch p.Order {
@@ -54,17 +54,16 @@ type NewComment struct {
 	Key      string // the idempotency key, or ""
 }
 
-// Validate returns all that is wrong with the input, as Errors that are joined: one for
-// each field. What PostID names is not looked at.
+// Validate returns an Error for each invalid field, joined. It does not look at PostID.
 func (n NewComment) Validate() error {
 	const op = "create comment"
 	return errors.Join(checkComment(op, n.Content), checkKey(op, n.Key))
 }
 
-// CreateComment is C3: one transactional batch that counts the comment and
-// creates it, after a point read for the author's name. It returns the post as it
-// is afterwards. NotFound without such a post, Forbidden if the author has no user
-// yet, Conflict if the idempotency key was used for another comment on the post.
+// CreateComment is C3: one transactional batch that counts the comment and creates it, after a
+// point read of the author's name. It returns the comment and the updated post. NotFound if
+// the post does not exist, Forbidden if the author has no user yet, Conflict if the
+// idempotency key was used for another comment on the post.
 func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment, *blog.Post, error) {
 	const op = "create comment"
 	ctx = s.account.Begin(ctx, C3)
@@ -96,7 +95,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	return &item.Comment, post, nil
 }
 
-// firstComment returns the comment that an earlier attempt at creating item made.
+// firstComment returns the comment of an earlier attempt with the same idempotency key.
 func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentItem) (*blog.Comment, *blog.Post, error) {
 	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {
@@ -116,9 +115,8 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 	return &have.Comment, post, err
 }
 
-// EditComment changes the text of one of the user's own comments, by one
-// conditional patch. NotFound without such a comment, Forbidden if it is somebody
-// else's.
+// EditComment changes the text of a comment, by one conditional patch. NotFound if it does not
+// exist, Forbidden if it has another author.
 func (s *Store) EditComment(ctx context.Context, userID, postID, id, content string) (*blog.Comment, error) {
 	const op = "edit comment"
 	ctx = s.account.Begin(ctx, EditComment)
@@ -149,15 +147,14 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	return blog.DecodeComment(op, r.Value)
 }
 
-// DeleteComment deletes one of the user's own comments: one transactional batch
-// makes it a tombstone, without its text, and counts it off. It returns the post
-// as it is afterwards. NotFound without such a comment, Forbidden if it is
-// somebody else's.
+// DeleteComment deletes a comment: one transactional batch makes it a tombstone without text
+// and decrements the count. It returns the updated post. NotFound if the comment does not
+// exist, Forbidden if it has another author.
 func (s *Store) DeleteComment(ctx context.Context, userID, postID, id string) (*blog.Post, error) {
 	return s.deleteComment(ctx, "delete comment", by(userID), postID, id)
 }
 
-// RemoveComment is DeleteComment by a moderator, whoever wrote the comment.
+// RemoveComment is DeleteComment for moderators: it deletes the comments of all authors.
 func (s *Store) RemoveComment(ctx context.Context, postID, id string) (*blog.Post, error) {
 	return s.deleteComment(ctx, "remove comment", byAnybody, postID, id)
 }
@@ -194,14 +191,14 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	case failed == 0 && gone:
 		return nil, s.whyNotChanged(ctx, op, who, postID, id)
 	case failed == 1 && gone:
-		return nil, noComment(op) // the post is deleted, and its comments with it
+		return nil, noComment(op) // the post is deleted
 	case failed >= 0:
 		return nil, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
 	}
 	return blog.DecodePost(op, items[1])
 }
 
-// whyNotChanged finds the reason why a conditional change did not apply.
+// whyNotChanged returns the error of a conditional change whose condition failed.
 func (s *Store) whyNotChanged(ctx context.Context, op string, who authorship, postID, id string) error {
 	c, err := s.readComment(ctx, postID, id)
 	switch {

@@ -21,7 +21,7 @@ const (
 type Paging struct {
 	First int    // 1 to 100
 	After string // a cursor of the same list in the same order, or ""
-	Order Order  // NewestFirst if empty; only Comments knows another
+	Order Order  // NewestFirst if empty; only Comments supports both
 }
 
 // Page is one page of a list.
@@ -30,23 +30,22 @@ type Page[T any] struct {
 	More  bool // whether more follow; exact
 
 	list  string // the list's name
-	seen  int    // how many items come before the page
-	copy  int    // which of the list's copies the page is of
+	seen  int    // items before the page
+	copy  int    // index of the feed partition of the page
 	place func(T) (blog.Date, string)
 }
 
-// Cursor returns where Items[i] stands.
+// Cursor returns the cursor of Items[i].
 func (p *Page[T]) Cursor(i int) string { return string(p.AppendCursor(nil, i)) }
 
-// AppendCursor appends what Cursor returns.
+// AppendCursor appends the cursor of Items[i].
 func (p *Page[T]) AppendCursor(dst []byte, i int) []byte {
 	date, id := p.place(p.Items[i])
 	return cursor{Date: date, ID: id, Seen: p.seen + i + 1, Copy: p.copy}.appendTo(dst, p.list)
 }
 
-// cursor is a GraphQL connection cursor: the place of an item in a list that is
-// sorted by (date, id), how many items the reader has seen up to it, and in which of
-// the list's copies.
+// cursor is a GraphQL connection cursor: the sort key of an item, the number of items up to
+// it, and the index of the feed partition.
 type cursor struct {
 	Date blog.Date
 	ID   string
@@ -56,8 +55,8 @@ type cursor struct {
 
 const cursorVersion = "1"
 
-// appendTo appends the cursor as opaque text that is bound to the list: what was
-// changed on the way, or belongs to another list, no longer fits its digest.
+// appendTo appends the cursor as opaque text with a digest of it and the list, so that changed
+// cursors and those of other lists are rejected.
 func (c cursor) appendTo(dst []byte, list string) []byte {
 	seen := strconv.Itoa(c.Seen)
 	sum := blog.Digest(list, seen, string(c.Date), c.ID)
@@ -72,8 +71,7 @@ func (c cursor) appendTo(dst []byte, list string) []byte {
 	return base64.RawURLEncoding.AppendEncode(dst, b)
 }
 
-// decodeCursor reads a cursor of the list. A nil result without an error means:
-// from the start.
+// decodeCursor decodes a cursor of the list. It returns nil for "": from the start.
 func decodeCursor(op, list, text string) (*cursor, error) {
 	if text == "" {
 		return nil, nil

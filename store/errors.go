@@ -8,14 +8,14 @@ import (
 	"byline/store/cosmos"
 )
 
-// ambiguous reports whether a write ended with an error that does not tell if it was done.
+// ambiguous reports whether the outcome of a failed write is unknown.
 func ambiguous(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil {
-		return false // a caller that has gone is not told either way
+		return false // nobody reads the outcome
 	}
 	var known *blog.Error
 	if errors.As(err, &known) && known.Err == nil {
-		return false // what the Store says by itself rests on an answer
+		return false // an error that the store made from a response
 	}
 	return cosmos.ErrorOf(err).Ambiguous()
 }

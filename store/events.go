@@ -14,18 +14,18 @@ import (
 
 const (
 	streamBuffer   = 64               // events that wait for a stream's reader, at most
-	streamPatience = 10 * time.Second // for the place in the feed to be found
-	rememberedNew  = 1 << 14          // items that were published, to tell them from their later changes
-	newFor         = 10 * time.Minute // after its creation, an item that was not seen yet may be new
-	underWay       = time.Minute      // a write takes no longer, and clocks differ by no more
-	streamRest     = 100              // polls after which the reader looks whether anybody still listens
+	streamPatience = 10 * time.Second // for the tail to start
+	rememberedNew  = 1 << 14          // published items, to tell them from later changes
+	newFor         = 10 * time.Minute // age up to which an unseen item may be new
+	underWay       = time.Minute      // longest write, and largest difference of clocks
+	streamRest     = 100              // polls between checks for listeners
 )
 
-// ErrTooSlow ends a stream whose reader let more than 64 events wait.
+// ErrTooSlow ends a stream with more than 64 unread events.
 var ErrTooSlow = errors.New("the reader is too slow")
 
-// Stream is what happens to one subject from the moment it was opened, by any
-// process, in order, while Run runs. Who opens it must close it.
+// Stream delivers the events of one subject from the moment it was opened, caused by any
+// process, in order, while Run runs. Its reader must close it.
 type Stream[T any] struct {
 	events  chan T
 	topics  *topics[T]
@@ -36,24 +36,23 @@ type Stream[T any] struct {
 	wake func() // guarded by topics.mu; see Await
 }
 
-// Events delivers the events, which readers share and must not change. It is closed
-// when the stream ends: then Err tells why.
+// Events delivers the events, which readers share and must not change. It is closed when the
+// stream ends: see Err.
 func (s *Stream[T]) Events() <-chan T { return s.events }
 
-// Err returns ErrTooSlow if the reader has missed events, and nil if there will be
-// no more because the subject is gone. It must not be called before Events is closed.
+// Err returns ErrTooSlow if the reader has missed events, and nil if the subject was deleted.
+// Call it only after Events is closed.
 func (s *Stream[T]) Err() error { return s.err }
 
-// Close ends the stream. It may be called again.
+// Close ends the stream. It can be called again.
 func (s *Stream[T]) Close() {
 	s.topics.mu.Lock()
 	defer s.topics.mu.Unlock()
 	s.topics.removeLocked(s)
 }
 
-// Await is for a reader that occupies no goroutine while it waits. It reports whether
-// there is nothing to take from Events; then f is called, by a goroutine of its own,
-// once there is, or the stream has ended, or is closed.
+// Await is for readers without a goroutine of their own. If no event is waiting it returns
+// true, and calls f in a goroutine once there is one or the stream has ended.
 func (s *Stream[T]) Await(f func()) bool {
 	s.topics.mu.Lock()
 	defer s.topics.mu.Unlock()
@@ -83,7 +82,7 @@ func newSubscribers(r prometheus.Registerer) (prometheus.Gauge, error) {
 	return g, err
 }
 
-// topics distributes events to the streams that are open, by subject.
+// topics distributes events to the open streams of each subject.
 type topics[T any] struct {
 	subscribers prometheus.Gauge
 
@@ -125,8 +124,8 @@ func (t *topics[T]) followed(subject string) bool {
 	return len(t.streams[subject]) > 0
 }
 
-// publish hands event to every stream of the subject. It waits for no reader: one
-// that is too slow loses its stream.
+// publish sends event to every stream of the subject. It never blocks: a stream whose buffer
+// is full ends.
 func (t *topics[T]) publish(subject string, event T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,22 +154,22 @@ func (t *topics[T]) endLocked(s *Stream[T], err error) {
 	t.removeLocked(s)
 }
 
-// events turns the change feed of posts into streams: one reader of the feed,
-// however many there are of the streams.
+// events turns the change feed of posts into streams, with one reader of the change feed for
+// all streams.
 type events struct {
 	published topics[*blog.Post]
 	changed   topics[*blog.Post]    // by post
 	comments  topics[*blog.Comment] // by post
 
-	wanted chan struct{} // has one after somebody came to open a stream
+	wanted chan struct{} // signals a new listener
 
 	mu      sync.Mutex
-	ready   chan struct{} // guarded by mu; closed while the place in the feed is known
+	ready   chan struct{} // guarded by mu; closed while the tail runs
 	opening int           // guarded by mu; streams that are being opened
 
-	since     time.Time                         // guarded by mu; of what was created before, not all is new: see isNew
-	seen      *simplelru.LRU[string, blog.Date] // guarded by mu; what was new, and when
-	forgotten blog.Date                         // guarded by mu; the last that has fallen out of seen
+	since     time.Time                         // guarded by mu; see isNew
+	seen      *simplelru.LRU[string, blog.Date] // guarded by mu; published items and their dates
+	forgotten blog.Date                         // guarded by mu; the newest date evicted from seen
 }
 
 func newEvents(since time.Time, metrics prometheus.Registerer) (*events, error) {
@@ -184,14 +183,14 @@ func newEvents(since time.Time, metrics prometheus.Registerer) (*events, error) 
 	return e, err
 }
 
-// placeKnown returns a channel that is closed while the place in the feed is known.
+// placeKnown returns a channel that is closed while the tail runs.
 func (e *events) placeKnown() chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ready
 }
 
-// forgetPlace is for the end of the reader, which next has to find its place again.
+// forgetPlace is called when the tail ends.
 func (e *events) forgetPlace() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -202,11 +201,11 @@ func (e *events) forgetPlaceLocked() {
 	select {
 	case <-e.ready:
 		e.ready = make(chan struct{})
-	default: // somebody may be waiting for it
+	default: // awaitEvents may wait for it
 	}
 }
 
-// rest forgets the place if nobody listens, and reports whether it did.
+// rest reports whether nobody listens; then the tail must end.
 func (e *events) rest() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -217,7 +216,7 @@ func (e *events) rest() bool {
 	return true
 }
 
-// listeners counts the streams and those that are being opened.
+// listeners counts the streams, open and being opened.
 func (e *events) listeners() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -226,7 +225,7 @@ func (e *events) listeners() int {
 
 func (e *events) listenersLocked() int { return e.opening + e.streams() }
 
-// awaitListener waits until somebody listens. It reports false if ctx ends first.
+// awaitListener waits for a listener. It returns false if ctx ends first.
 func (e *events) awaitListener(ctx context.Context) bool {
 	for e.listeners() == 0 {
 		select {
@@ -238,8 +237,7 @@ func (e *events) awaitListener(ctx context.Context) bool {
 	return true
 }
 
-// open keeps the reader from resting, or wakes it, until the function that it returns is
-// called.
+// open starts the tail, or keeps it running, until the returned function is called.
 func (e *events) open() (opened func()) {
 	e.mu.Lock()
 	e.opening++
@@ -274,7 +272,7 @@ func (s *Store) NewComments(ctx context.Context, postID string) (*Stream[*blog.C
 	return openOfPost(ctx, s, &s.events.comments, postID)
 }
 
-// openStream opens a stream once the feed is being followed.
+// openStream opens a stream once the tail runs.
 func openStream[T any](ctx context.Context, s *Store, t *topics[T], subject string) (*Stream[T], error) {
 	defer s.events.open()()
 	if err := s.awaitEvents(ctx); err != nil {
@@ -283,11 +281,11 @@ func openStream[T any](ctx context.Context, s *Store, t *topics[T], subject stri
 	return t.open(subject), nil
 }
 
-// openOfPost opens a stream about a post, which must exist: one point read.
+// openOfPost opens a stream of a post, which must exist: one point read.
 func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID string) (*Stream[T], error) {
 	const op = "follow post"
 	ctx = s.account.Begin(ctx, Subscribe)
-	stream, err := openStream(ctx, s, t, postID) // before the read, so that a delete after it is noticed
+	stream, err := openStream(ctx, s, t, postID) // before the read, so that no delete is missed
 	if err != nil {
 		return nil, err
 	}
@@ -302,8 +300,8 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 	return stream, nil
 }
 
-// awaitEvents waits for the reader to have found its place, as it has soon after
-// the start, or after somebody came to listen.
+// awaitEvents waits for the tail to start, as it does soon after Run or after the first
+// listener.
 func (s *Store) awaitEvents(ctx context.Context) error {
 	const op = "follow changes"
 	timeout := time.NewTimer(streamPatience)
@@ -318,8 +316,8 @@ func (s *Store) awaitEvents(ctx context.Context) error {
 	}
 }
 
-// runEvents follows the change feed of posts until ctx ends, while there is a stream, or
-// a cache, that wants to hear of changes.
+// runEvents follows the change feed of posts until ctx ends, while there are streams or a
+// cache.
 func (s *Store) runEvents(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !s.posts.Caches() && !s.events.awaitListener(ctx) {
@@ -340,7 +338,7 @@ func (s *Store) followEvents(ctx context.Context) error {
 	watch.Go(func() {
 		select {
 		case <-tail.Ready():
-			if !s.posts.Caches() { // nobody has listened until now
+			if !s.posts.Caches() { // the tail has just started
 				s.events.listenSince(s.o.Clock())
 			}
 			close(s.events.placeKnown())
@@ -365,8 +363,8 @@ func (s *Store) followEvents(ctx context.Context) error {
 	return err
 }
 
-// distribute hands the changes of a page to the streams. What cannot be read is
-// left to the projections to report.
+// distribute sends the changes of a page to the streams. It skips malformed items, which the
+// projections report.
 func (s *Store) distribute(_ context.Context, items [][]byte) error {
 	const op = "distribute changes"
 	for _, raw := range items {
@@ -403,12 +401,11 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 	return nil
 }
 
-// isNew reports whether an item was created when it was written, at a moment of
-// Cosmos DB's clock in seconds, rather than written again: the feed shows the latest
-// state, which does not say. What has not been changed is new also if it was created
-// just before anybody listened: its write was still under way, or the clock of its
-// writer is behind. What has been changed is not new if it is so old that it may have
-// been seen and forgotten.
+// isNew reports whether a change is the creation of an item. The change feed has only the
+// latest version of an item, so dates decide. An item that was never changed is also new if it
+// was created just before the tail started: its write may have been under way, or the writer's
+// clock may be behind. A changed item is not new if it is so old that it may have been evicted
+// from seen.
 func (e *events) isNew(n *blog.Change) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -431,7 +428,7 @@ func (e *events) listenSince(t time.Time) {
 	e.since = t
 }
 
-// Streams returns how many streams are open.
+// Streams returns the number of open streams.
 func (s *Store) Streams() int { return s.events.streams() }
 
 func (e *events) streams() int { return e.published.count() + e.changed.count() + e.comments.count() }

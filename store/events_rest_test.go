@@ -59,7 +59,7 @@ func TestNewsAreToldOnce(t *testing.T) {
 		t.Error("the first is new again when it has changed")
 	}
 	if !e.isNew(item(2*rememberedNew, 2)) {
-		t.Error("what was changed as soon as it was made is not new")
+		t.Error("an item that was changed right after its creation is not new")
 	}
 }
 

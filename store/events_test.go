@@ -188,8 +188,8 @@ func TestStreamOfNothing(t *testing.T) {
 	}
 }
 
-// A reader that awaits is told of events, of the end, and of the closing, once, and of
-// what is there already at once.
+// Await calls its function once, for an event, the end or the closing of the stream, and
+// reports waiting events at once.
 func TestStreamAwaited(t *testing.T) {
 	w := newWorld(t)
 	w.Start()

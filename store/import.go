@@ -10,23 +10,21 @@ import (
 	"byline/store/projection"
 )
 
-// Thread is a post with all that was said about it. The counts and the names on its
-// items must be right already: nothing is looked up.
+// Thread is a post with its comments and likes. Counts and usernames must be correct: nothing
+// is looked up.
 type Thread struct {
 	Post     *blog.Post
 	Comments []*blog.Comment
 	Likes    []*blog.Like
 }
 
-// Import writes a user and everything under the user's posts as they are, ids and
-// dates included, with the copies of the posts in the user's partition: for bulk
-// loads. ImportFeed is the other half.
+// Import writes a user and the threads of the user's posts unchanged, with ids and dates, and
+// the posts' summaries in the user's partition: for bulk loads. Call ImportFeed afterwards.
 //
-// What belongs to one partition goes into as few transactional batches as possible,
-// and what is there already is left alone, so an import that was interrupted may be
-// repeated. The name's reservation comes last: it says that the rest is there, and
-// then Import does nothing. Conflict (Field is "username") says
-// that somebody else has the name.
+// The items of a partition go into as few transactional batches as possible. Items that exist
+// are kept, so an interrupted import can be repeated. The reservation of the name is written
+// last: once it exists, Import does nothing. Conflict (Field is "username") if another user
+// has the name.
 func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
 	const op = "import user"
 	reservation, _, err := s.reservation(ctx, op, u.Username)
@@ -46,7 +44,7 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 		if err != nil {
 			return blog.CosmosError("import post", err)
 		}
-		if (there || conflict) && len(below) > cosmos.MaxBatch { // somebody may have met the post between the batches
+		if (there || conflict) && len(below) > cosmos.MaxBatch { // the post may have been changed between the batches
 			err := s.views.Repair(ctx, projection.Difference{Kind: projection.Count, Partition: t.Post.ID, ID: t.Post.ID})
 			if err != nil && blog.CodeOf(err) != blog.Conflict { // a post that keeps changing is left to verify
 				return err
@@ -55,9 +53,9 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 		posts = append(posts, t.Post)
 		items = append(items, blog.Encode(t.Post.Summary()))
 	}
-	oneByOne := reservation != nil // the user was here before, without these posts
+	oneByOne := reservation != nil // the user exists without these posts
 	if !oneByOne {
-		if _, oneByOne, err = s.users.CreateAll(ctx, u.ID, items); err != nil { // the projections are at work, too
+		if _, oneByOne, err = s.users.CreateAll(ctx, u.ID, items); err != nil { // a projection was faster
 			return blog.CosmosError(op, err)
 		}
 	}
@@ -77,7 +75,7 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 	k := blog.UsernameKey(u.Username)
 	mine := blog.Encode(blog.NewReservation(u.ID, u.Username, u.CreatedAt))
 	err = s.users.Create(ctx, k, mine)
-	if cosmos.HasStatus(err, http.StatusConflict) { // the sweep has missed it, too
+	if cosmos.HasStatus(err, http.StatusConflict) { // reserved meanwhile
 		have, etag, readErr := s.reservation(ctx, op, u.Username)
 		if readErr != nil {
 			return readErr
@@ -92,7 +90,7 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 	return blog.CosmosError(op, err)
 }
 
-// items returns what the partition of the post holds.
+// items returns the items of the post's partition.
 func (t *Thread) items() [][]byte {
 	items := make([][]byte, 0, 1+len(t.Comments)+len(t.Likes))
 	items = append(items, blog.Encode(blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: t.Post.ID, Post: *t.Post}))
@@ -112,9 +110,9 @@ func checkOwner(op string, r *blog.Reservation, u *blog.User) error {
 	return nil
 }
 
-// ImportFeed brings posts that were imported into the feed, of which the newest stay. Of
-// everything imported, the newest FeedKept must have been among them. Where the feed is not
-// full and ends before them, what lies between comes along.
+// ImportFeed writes imported posts into the feed, which keeps the newest. The newest
+// blog.FeedKept of all imports must be among them. If the feed is not full, older posts are
+// added.
 func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
 	return s.views.ProjectFeed(ctx, posts)
 }

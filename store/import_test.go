@@ -18,7 +18,7 @@ import (
 // have met the post, leaves counts that are true.
 func TestImportRepeated(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, author *blog.User) error{
-		"somebody has liked": func(w *world, _ *blog.User) error {
+		"a post has a new like": func(w *world, _ *blog.User) error {
 			_, _, err := w.LikePost(t.Context(), w.AddUser("fan80").ID, "imported") // whose like is in the second batch
 			return err
 		},
@@ -89,7 +89,7 @@ func TestImportOfOlderPosts(t *testing.T) {
 		storetest.Eventually(t, w.CaughtUp)
 		stop()
 	}
-	deleteSome(posts[140:]) // as many as the feed bears without being filled up
+	deleteSome(posts[140:]) // as many as possible without a refill of the feed
 	date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
 	grace := &blog.User{ID: blog.UserID("test", "grace"), Username: "grace", CreatedAt: date, Revision: 1}
 	var older []*blog.Post

@@ -30,8 +30,8 @@ func checkUsername(op, name string) error {
 	return nil
 }
 
-// checkText accepts 1 to limit characters, at least one of them visible, and of
-// the control characters only newline and tab, where lines says so.
+// checkText accepts 1 to limit characters, at least one of them visible, without control
+// characters, except newlines and tabs if lines is true.
 func checkText(op, field, text string, limit int, lines bool) error {
 	if !utf8.ValidString(text) {
 		return blog.Invalidf(op, field, "%s is not valid UTF-8", field)
@@ -39,7 +39,7 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	if !strings.ContainsFunc(text, visible) {
 		return blog.Invalidf(op, field, "%s must not be empty", field)
 	}
-	// A character has at least one byte, so most texts need no counting.
+	// A character has at least one byte: most texts need no count.
 	if len(text) > limit && utf8.RuneCountInString(text) > limit {
 		return blog.Invalidf(op, field, "%s must have at most %d characters", field, limit)
 	}
@@ -51,10 +51,10 @@ func checkText(op, field, text string, limit int, lines bool) error {
 	return nil
 }
 
-// visible reports whether a character shows: it is neither space nor formatting.
+// visible reports whether a character is neither space nor formatting.
 func visible(c rune) bool { return unicode.IsGraphic(c) && !unicode.IsSpace(c) }
 
-// ValidateComment returns what is wrong with the new text of a comment.
+// ValidateComment returns the error of an invalid text of a comment.
 func ValidateComment(content string) error { return checkComment("edit comment", content) }
 
 func checkComment(op, content string) error {

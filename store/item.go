@@ -8,12 +8,12 @@ import (
 	"byline/store/blog"
 )
 
-// newID returns an id that nobody has yet.
+// newID returns a new id.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// createID returns the id of an item to create. With an idempotency key it is
-// derived from the key and from what the key is scoped to (what is created, by
-// whom, where), so that a repetition meets the item of the first attempt.
+// createID returns the id of an item to create. With an idempotency key it is derived from the
+// key and its scope (type, author, parent), so that a repetition conflicts with the first
+// attempt's item.
 func createID(key string, scope ...string) string {
 	if key == "" {
 		return newID()
@@ -25,8 +25,7 @@ func createID(key string, scope ...string) string {
 	return id.String()
 }
 
-// inputDigest identifies the input of a create that has an idempotency key; ""
-// without one.
+// inputDigest identifies the input of a create with an idempotency key; "" without one.
 func inputDigest(key string, input ...string) string {
 	if key == "" {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"byline/store/cosmos"
 )
 
-// Like reads a like: one point read. It returns nil if there is none.
+// Like is one point read. It returns nil if the like does not exist.
 func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, error) {
 	ctx = s.account.Begin(ctx, OneLike)
 	return cached(ctx, s.posts, postID, "like "+userID, func(ctx context.Context) (*blog.Like, error) {
@@ -24,7 +24,7 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, er
 	})
 }
 
-// Liked says for each of the posts whether the user likes it, in one request.
+// Liked reports for each post whether the user likes it, in one request.
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
 	ctx = s.account.Begin(ctx, ManyLikes)
 	what := func(string) string { return "like " + userID }
@@ -45,8 +45,8 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 	return liked, nil
 }
 
-// Likes is Q5: a post's likes, newest first, by one query of the post's
-// partition. A post that does not exist has none.
+// Likes is Q5: a post's likes, newest first, by one query of the post's partition. An unknown
+// post has none.
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
 	ctx = s.account.Begin(ctx, Q5)
 	l := list[blog.Like]{op: "list likes", container: s.posts, partition: postID, typ: blog.TypeLike,
@@ -56,10 +56,9 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog
 	return l.page(ctx, p)
 }
 
-// LikePost is C4: one transactional batch that counts the like and creates it,
-// after a point read for the user's name. A post that is liked already stays as
-// it is. It returns the post as it is afterwards. NotFound without such a post,
-// Forbidden if the acting user has no user yet.
+// LikePost is C4: one transactional batch that counts the like and creates it, after a point
+// read of the user's name. A repetition changes nothing. It returns the like and the updated
+// post. NotFound if the post does not exist, Forbidden if the caller has no user yet.
 func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
 	const op = "like post"
 	ctx = s.account.Begin(ctx, C4)
@@ -87,7 +86,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 	return &item.Like, post, nil
 }
 
-// firstLike returns the like that is there already.
+// firstLike returns the like that exists, and its post.
 func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*blog.Like, *blog.Post, error) {
 	postRaw, raw, err := s.readPair(ctx, op, item.PostID, item.ID)
 	if err != nil {
@@ -104,10 +103,9 @@ func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*
 	return like, post, err
 }
 
-// UnlikePost takes a like back: one transactional batch that deletes it and
-// counts it off. Without a like the post stays as it is. A like has no copies, so
-// that it needs no tombstone. It returns the post as it is afterwards. NotFound
-// without such a post.
+// UnlikePost removes a like: one transactional batch deletes it and decrements the count.
+// Without a like nothing changes. A like needs no tombstone, since no view has a copy of it.
+// It returns the updated post. NotFound if the post does not exist.
 func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Post, error) {
 	const op = "unlike post"
 	ctx = s.account.Begin(ctx, UnlikePost)

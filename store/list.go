@@ -16,11 +16,11 @@ type list[T any] struct {
 	op        string // the operation's name in errors
 	container *cosmos.Container
 	partition string
-	copies    []string // partitions that hold the list, if those are others
-	typ       string   // "" if the partition holds one type alone
-	limit     int      // how long the list is at most; 0: as long as it gets
+	copies    []string // partitions that each hold the whole list; nil: only partition
+	typ       string   // "" if the partition has one type
+	limit     int      // longest length of the list; 0: none
 	format    blog.Format[T]
-	blank     T // an item before its fields are read
+	blank     T // an item before it is decoded
 	place     func(*T) (blog.Date, string)
 }
 
@@ -40,7 +40,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	}
 	partition, copy := l.partition, 0
 	if n := len(l.copies); n > 0 {
-		// One may be behind another: whoever pages stays where it began.
+		// Partitions may differ for a moment: later pages are read from the first one's.
 		if copy = rand.IntN(n); after != nil {
 			copy = after.Copy % n
 		}
@@ -54,7 +54,7 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 		return page, nil
 	}
 
-	if l.limit > 0 && l.container.Caches() { // which has room for all of it
+	if l.limit > 0 && l.container.Caches() { // cache the whole list
 		whole, err := cached(ctx, l.container, partition, "whole list", func(ctx context.Context) (*Page[*T], error) {
 			whole := &Page[*T]{list: name, copy: copy, place: l.place}
 			return whole, l.read(ctx, whole, partition, p.Order, nil, l.limit)
@@ -68,13 +68,13 @@ func (l *list[T]) page(ctx context.Context, p Paging) (*Page[*T], error) {
 	}
 	what := fmt.Sprintf("list %s/%s/%d/%s", l.typ, p.Order, p.First, p.After)
 	return cached(ctx, l.container, partition, what, func(ctx context.Context) (*Page[*T], error) {
-		page := *page // this may be called again
+		page := *page // the function may run again
 		return &page, l.read(ctx, &page, partition, p.Order, after, first)
 	})
 }
 
-// cut makes the page that comes after the cursor out of the first items of the list. It
-// reports whether these are enough: a reader who pages may have come beyond.
+// cut makes the page after a cursor from the first items of the list. It returns false if
+// these do not suffice.
 func (l *list[T]) cut(page, whole *Page[*T], after *cursor, first int) bool {
 	begin := 0
 	if after != nil {
@@ -94,9 +94,8 @@ func (l *list[T]) cut(page, whole *Page[*T], after *cursor, first int) bool {
 	return true
 }
 
-// read reads one page by keyset: one query of one partition, answered by the
-// composite index of the sort. Only a Cosmos DB that cuts its answers short
-// makes it ask again.
+// read reads one page by keyset: one query of one partition, which the composite index of the
+// sort answers. A query needs a second request only if Cosmos DB ends a page early.
 func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, order Order, after *cursor, first int) error {
 	query := l.query(partition, order, after)
 	query.PageSize = int32(first + 1) // one more tells whether more follow
@@ -122,16 +121,15 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 	return nil
 }
 
-// weight is what a page takes in memory beside its text: so many items, pointers to them, and
-// up to an eighth by which Go rounds large allocations up.
+// weight is the memory of a page beside its text: the items, the pointers to them, and up to
+// an eighth by which Go rounds large allocations up.
 func weight[T any](items, text int) int {
 	took := items * int(reflect.TypeFor[T]().Size()+reflect.TypeFor[*T]().Size())
 	return took + (took+text)/8
 }
 
-// query returns the text and the parameters that select what comes after the
-// cursor. The first bound on creationDate is what the index seeks; the rest
-// decides among items of the same millisecond.
+// query selects the items after the cursor. The index seeks the first bound on creationDate;
+// the rest decides among items of the same millisecond.
 func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Query {
 	comparison, direction := "<", "DESC"
 	if order == OldestFirst {

@@ -158,7 +158,7 @@ func (silent) Do(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// What is not answered in time is an error, and what nobody waits for any more is none.
+// A timeout counts as an error, a canceled request does not.
 func TestMeterCountsWhatIsNotAnswered(t *testing.T) {
 	m := newMetered(t)
 	post := m.AddPost(m.AddUser("ada"), "t")

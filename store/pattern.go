@@ -2,8 +2,7 @@ package store
 
 import "byline/store/cosmos"
 
-// The patterns: the article's ten, what the edge reads beside them, and what happens
-// behind the requests.
+// The access patterns: the article's ten, and those that it leaves out. Projections have their own.
 const (
 	Q1 cosmos.Pattern = "Q1" // a user
 	Q2 cosmos.Pattern = "Q2" // a post
@@ -22,13 +21,13 @@ const (
 	ManyLikes     cosmos.Pattern = "manyLikes"  // whether a user likes each of several posts
 	OneComment    cosmos.Pattern = "oneComment" // a comment
 	OneLike       cosmos.Pattern = "oneLike"    // a like
-	DeletePost    cosmos.Pattern = "deletePost" // with what belongs to it
+	DeletePost    cosmos.Pattern = "deletePost" // with its comments and likes
 	EditComment   cosmos.Pattern = "editComment"
 	DeleteComment cosmos.Pattern = "deleteComment"
 	UnlikePost    cosmos.Pattern = "unlikePost"
 	Subscribe     cosmos.Pattern = "subscribe" // whether the post to follow exists
 
-	Readiness cosmos.Pattern = "readiness" // and whether there is anything at all
+	Readiness cosmos.Pattern = "readiness" // and whether there are users
 )
 
 // patterns are all of them.

@@ -12,16 +12,16 @@ import (
 
 func placeOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID }
 
-// wholePost is what a post is called in memory.
+// wholePost is the name of a post in the item cache.
 const wholePost = "post"
 
-// Post reads a whole post: Q2, one point read. It returns nil if there is none.
+// Post is Q2, one point read. It returns nil if the post does not exist.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
 	ctx = s.account.Begin(ctx, Q2)
 	return cached(ctx, s.posts, id, wholePost, func(ctx context.Context) (*blog.Post, error) { return s.readPost(ctx, id) })
 }
 
-// readPost is Post, never from memory.
+// readPost is Post without the item cache.
 func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
 	const op = "read post"
 	if !blog.ValidID(id) {
@@ -34,8 +34,7 @@ func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
 	return blog.DecodePost(op, raw)
 }
 
-// Posts reads many whole posts in one request: result[i] is nil if ids[i] does
-// not exist.
+// Posts reads posts in one request. result[i] is nil if ids[i] does not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 	ctx = s.account.Begin(ctx, ManyPosts)
 	return cachedMany(ctx, s.posts, ids, func(string) string { return wholePost }, func(ctx context.Context, ids []string) ([]*blog.Post, error) {
@@ -43,8 +42,8 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 	})
 }
 
-// UserPosts is Q3: a user's posts in short form, newest first, by one query of the
-// user's partition. A user that does not exist has none.
+// UserPosts is Q3: the summaries of a user's posts, newest first, by one query of the user's
+// partition. An unknown user has none.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
 	ctx = s.account.Begin(ctx, Q3)
 	l := list[blog.Post]{op: "list posts of user", container: s.users, partition: userID, typ: blog.TypePost,
@@ -61,17 +60,16 @@ type NewPost struct {
 	Key      string // the idempotency key, or ""
 }
 
-// Validate returns all that is wrong with the input, as Errors that are joined: one for
-// each field.
+// Validate returns an Error for each invalid field, joined.
 func (n NewPost) Validate() error {
 	const op = "create post"
 	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkKey(op, n.Key))
 }
 
-// CreatePost is C2: one create, after a point read for the author's name. It then
-// writes the copies itself, so that the author sees the post at once; should that
-// fail, the change feed catches up. Forbidden if the author has no user yet,
-// Conflict if the idempotency key was used for another post, or for one that was deleted.
+// CreatePost is C2: one create, after a point read of the author's name. It then writes the
+// summaries, so that the author sees the post at once; if that fails, the projections do it.
+// Forbidden if the author has no user yet, Conflict if the idempotency key was used for
+// another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	const op = "create post"
 	ctx = s.account.Begin(ctx, C2)
@@ -90,7 +88,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	if cosmos.HasStatus(err, http.StatusConflict) {
 		first, err := s.firstPost(ctx, op, item)
 		if first != nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-underWay)) {
-			s.views.Show(ctx, first) // who made it may not have come so far; what is old may not belong into the feed
+			s.views.Show(ctx, first) // the first attempt may not have come that far; an older post may not belong into the feed
 		}
 		return first, err
 	}
@@ -106,7 +104,7 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	return &item.Post, nil
 }
 
-// firstPost returns the post that an earlier attempt at creating item made.
+// firstPost returns the post of an earlier attempt with the same idempotency key.
 func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
 	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
 	if err != nil {
@@ -125,8 +123,8 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 	return &have.Post, nil
 }
 
-// keyUsed is the error where a key made another item than it should again, or, if that is not
-// there any more, one that was deleted.
+// keyUsed returns the Conflict of an idempotency key that was used for another item, or,
+// unless it still exists, for one that was deleted.
 func keyUsed(op string, there bool) error {
 	e := &blog.Error{Code: blog.Conflict, Op: op, Field: "idempotencyKey", Message: "this idempotencyKey was already used with a different input"}
 	if !there {
@@ -135,14 +133,13 @@ func keyUsed(op string, there bool) error {
 	return e
 }
 
-// PostEdit says how to change a post. Nil leaves things as they are.
+// PostEdit is a change of a post. Nil fields stay as they are.
 type PostEdit struct {
 	Title, Content *string
-	Version        *int32 // if given, the edit holds only for this version
+	Version        *int32 // if not nil, the version that the edit requires
 }
 
-// Validate returns all that is wrong with the input, as Errors that are joined: one for
-// each field.
+// Validate returns an Error for each invalid field, joined.
 func (e PostEdit) Validate() error {
 	const op = "edit post"
 	if e.Title == nil && e.Content == nil {
@@ -158,9 +155,9 @@ func (e PostEdit) Validate() error {
 	return errors.Join(title, content)
 }
 
-// EditPost is C2's edit: one conditional patch, so that it meets no conflict with
-// likes and comments. NotFound without such a post, Forbidden if it is somebody
-// else's, Conflict if Version is stale. The copies are written as in CreatePost.
+// EditPost is the edit of C2: one conditional patch, so that likes and comments do not
+// conflict with it. NotFound if the post does not exist, Forbidden if it has another author,
+// Conflict if Version is stale. The summaries are written as by CreatePost.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
 	ctx = s.account.Begin(ctx, C2)
@@ -206,13 +203,12 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	return post, err
 }
 
-// isEdited reports whether the post is as an edit of that date leaves it. A nil post
-// is not.
+// isEdited reports whether a post, which may be nil, has the fields of an edit.
 func isEdited(p *blog.Post, date blog.Date, e PostEdit) bool {
 	return p != nil && p.UpdatedAt != nil && *p.UpdatedAt == date && (e.Title == nil || *e.Title == p.Title) && (e.Content == nil || *e.Content == p.Content)
 }
 
-// whyNotEdited finds the reason why a conditional edit did not apply.
+// whyNotEdited returns the error of a conditional edit whose condition failed.
 func (s *Store) whyNotEdited(ctx context.Context, op string, who authorship, postID string) error {
 	post, err := s.readPost(ctx, postID)
 	switch {
@@ -226,15 +222,14 @@ func (s *Store) whyNotEdited(ctx context.Context, op string, who authorship, pos
 	return &blog.Error{Code: blog.Conflict, Op: op, Field: "version", Message: fmt.Sprintf("version is outdated: the post now has version %d", post.Version)}
 }
 
-// DeletePost deletes a post: a conditional patch makes it a tombstone, without its
-// text. Its copies, comments and likes go at once as far as that takes no longer
-// than a request should, and through the change feed otherwise. NotFound without
-// such a post, Forbidden if it is somebody else's.
+// DeletePost deletes a post: a conditional patch makes it a tombstone without text. It deletes
+// the summaries, and the first comments and likes, at once; the projections delete the rest.
+// NotFound if the post does not exist, Forbidden if it has another author.
 func (s *Store) DeletePost(ctx context.Context, userID, postID string) error {
 	return s.deletePost(ctx, "delete post", by(userID), postID)
 }
 
-// RemovePost is DeletePost by a moderator, whoever wrote the post.
+// RemovePost is DeletePost for moderators: it deletes the posts of all authors.
 func (s *Store) RemovePost(ctx context.Context, postID string) error {
 	return s.deletePost(ctx, "remove post", byAnybody, postID)
 }
@@ -273,7 +268,7 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	return nil
 }
 
-// authorship says whose items a change may reach: those of one author, or everybody's.
+// authorship is the author whose items a change may apply to, or any author.
 type authorship struct {
 	userID  string
 	anybody bool

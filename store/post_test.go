@@ -74,7 +74,7 @@ func TestCreatePost(t *testing.T) {
 		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
 		in.AuthorID = w.AddUser("grace").ID
 		if other, err := w.CreatePost(t.Context(), in); err != nil || other.ID == first.ID {
-			t.Fatalf("somebody else's key: %v, %v", other, err)
+			t.Fatalf("another user's key: %v, %v", other, err)
 		}
 	})
 	t.Run("shows at once, without the change feed", func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestRepeatedCreateOfAnOldPost(t *testing.T) {
 		storetest.Eventually(t, w.CaughtUp)
 	}
 	storetest.Eventually(t, w.CaughtUp)
-	deleteSome(posts[139:]) // as many as the feed bears without being filled up
+	deleteSome(posts[139:]) // as many as possible without a refill of the feed
 	w.Clock.Millis.Add(time.Hour.Milliseconds())
 	if _, err := w.CreatePost(t.Context(), n); err != nil {
 		t.Fatal(err)

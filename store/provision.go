@@ -9,29 +9,27 @@ import (
 	"byline/store/cosmos"
 )
 
-// Containers returns the names of the containers that hold the blog.
+// Containers returns the names of the blog's containers, without leases.
 func Containers() []string {
 	return []string{blog.UsersContainer, blog.PostsContainer, blog.FeedContainer}
 }
 
-// containerSpecs describes every container: its partition key and what it indexes.
-// Only what the queries use is indexed, because each path that is left out
-// lowers the price of every write.
+// containerSpecs returns every container's partition key and indexed paths: only those that
+// queries use, because each path makes every write more expensive.
 func containerSpecs() []cosmos.ContainerSpec {
 	sort := []string{"/type", "/creationDate", "/id"}
 	return []cosmos.ContainerSpec{
 		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/type"}, Composite: sort, TTL: true},
-		// userId serves the renames, which look for a user's items in all partitions.
+		// userId is for renames, which query all partitions for a user's items.
 		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/type", "/userId"}, Composite: sort, TTL: true},
 		{Name: blog.FeedContainer, PartitionKey: "/type", Composite: sort[1:], TTL: true},
 		{Name: blog.LeasesContainer, PartitionKey: "/id"},
 	}
 }
 
-// Provision creates the database and the containers that are missing. What
-// exists is left as it is, except that a container whose partition key is not
-// the expected one is refused with an Error of code Conflict. Safe to repeat,
-// and to run in several processes at once.
+// Provision creates the database and the containers that are missing, and keeps those that
+// exist. Conflict if a container has another partition key. It can be repeated, and run in
+// several processes at once.
 func (s *Store) Provision(ctx context.Context) error {
 	const op = "provision"
 	err := s.account.Provision(ctx, s.o.Database, containerSpecs()...)

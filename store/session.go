@@ -8,14 +8,14 @@ import (
 	"byline/store/cosmos"
 )
 
-// renameLag is how long copies may lag behind a rename: longer than projections take, unless
-// they are stopped.
+// renameLag is how long usernames on views may be stale after a rename: longer than
+// projections take, unless they are stopped.
 const renameLag = time.Hour
 
-// NewSession returns the session that resumes one whose Token is given, or a new one if that
-// is "". See cosmos.NewSession. Invalid if the token is malformed.
+// NewSession returns the session of a token, or a new one if the token is "". See
+// cosmos.NewSession. Invalid if the token is malformed.
 func (s *Store) NewSession(token string) (*cosmos.Session, error) {
-	session, err := cosmos.NewSession(token, s.users, s.posts, s.feed) // whose order is part of the tokens
+	session, err := cosmos.NewSession(token, s.users, s.posts, s.feed) // tokens depend on the order
 	if err == nil {
 		if user, _ := session.Note(); user != "" && !blog.ValidID(user) {
 			err = errors.New("malformed user id")

@@ -25,24 +25,24 @@ type Options struct {
 	// Database is the name of the Cosmos DB database. Default "blog".
 	Database string
 
-	// Instance names this process as an owner of change feed leases. A process
-	// that starts under the name of one that died goes on with its leases at
-	// once; two that live at the same time must differ. Default: a random name.
+	// Instance is the owner of this process's change feed leases. A process with the name of
+	// one that died takes over its leases at once; running processes need different names.
+	// Default: a random name.
 	Instance string
 
-	// PollInterval is how long the projections wait when the change feed has
-	// nothing new. Default 100 ms.
+	// PollInterval is the interval between polls of a change feed with nothing new. Default
+	// 100 ms.
 	PollInterval time.Duration
 
-	// FeedPartitions is over how many partitions the feed is spread, each of which
-	// holds all of it: at most MaxFeedPartitions. All that share a database have the
-	// same number. Default: 1, and a feed that has been spread is refused.
+	// FeedPartitions is the number of partitions that each hold the whole feed, at most
+	// blog.MaxFeedPartitions. All processes of a database need the same number. Default: 1,
+	// and a feed with several partitions is a Conflict.
 	FeedPartitions int
 
-	// Clock gives the time that items are dated with. Default time.Now.
+	// Clock dates items. Default time.Now.
 	Clock func() time.Time
 
-	// Logger receives what the projections have to say. Default: nowhere.
+	// Logger is the logger of the projections. Default: none.
 	Logger *slog.Logger
 }
 
@@ -124,7 +124,7 @@ func (s *Store) tail(name string, source *cosmos.Container, partition string, ha
 	return source.Tail(partition, handle, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger, Observe: s.views.Observer(name)})
 }
 
-// Ready reports whether Cosmos DB answers: nil, or an Error. It costs about 1 RU.
+// Ready returns nil if Cosmos DB can serve. It costs about 1 RU.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx = s.account.Begin(ctx, Readiness)
 	_, err := s.posts.Read(ctx, blog.Key("ready", "ready"))
@@ -137,7 +137,7 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// FeedPartitions is over how many partitions the feed is spread, at least 1.
+// FeedPartitions returns the number of partitions of the feed.
 func (s *Store) FeedPartitions() int { return len(s.feedPartitions) }
 
 func (s *Store) now() blog.Date { return blog.NewDate(s.o.Clock()) }

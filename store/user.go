@@ -9,10 +9,10 @@ import (
 	"byline/store/cosmos"
 )
 
-// wholeUser is what a user is called in memory.
+// wholeUser is the name of a user in the item cache.
 const wholeUser = "user"
 
-// User reads a user: Q1, one point read. It returns nil if there is none.
+// User is Q1, one point read. It returns nil if the user does not exist.
 func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
 	ctx = s.account.Begin(ctx, Q1)
 	return cached(ctx, s.users, id, wholeUser, func(ctx context.Context) (*blog.User, error) {
@@ -20,7 +20,7 @@ func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
 	})
 }
 
-// Users reads many users in one request: result[i] is nil if ids[i] does not exist.
+// Users reads users in one request. result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
 	ctx = s.account.Begin(ctx, ManyUsers)
 	return cachedMany(ctx, s.users, ids, func(string) string { return wholeUser }, func(ctx context.Context, ids []string) ([]*blog.User, error) {
@@ -28,24 +28,22 @@ func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
 	})
 }
 
-// NewUser is a user to create. ID comes from UserID.
+// NewUser is a user to create. ID comes from blog.UserID.
 type NewUser struct {
 	ID       string
 	Username string
 	Key      string // the idempotency key, or ""
 }
 
-// Validate returns all that is wrong with the input, as Errors that are joined: one for
-// each field.
+// Validate returns an Error for each invalid field, joined.
 func (n NewUser) Validate() error {
 	const op = "create user"
 	return errors.Join(checkUsername(op, n.Username), checkKey(op, n.Key))
 }
 
-// CreateUser is C1: it reserves the name, then makes the user. Conflict says
-// that the name is taken (Field is "username") or that the id has a user
-// already. A crash between the two steps leaves a reservation that the same
-// user can go on with.
+// CreateUser is C1: it reserves the name, then creates the user. Conflict if the name is taken
+// (Field is "username") or the id has a user already. After a crash between the two steps the
+// same user can try again.
 func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	const op = "create user"
 	ctx = s.account.Begin(ctx, C1)
@@ -56,7 +54,7 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	defer cancel()
 	item := blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: n.ID, InputDigest: inputDigest(n.Key, n.Key, n.Username),
 		User: blog.User{ID: n.ID, Username: n.Username, CreatedAt: s.now(), Revision: 1}}
-	// Look first: a name must not be reserved for somebody who cannot have it.
+	// First, because a name must not be reserved for a user that exists.
 	existing, err := s.existingUser(ctx, op, item)
 	if existing != nil || err != nil {
 		return existing, err
@@ -81,8 +79,8 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	return &item.User, nil
 }
 
-// existingUser returns the user if it is what an earlier attempt at creating
-// item made, nil if there is none, and Conflict if there is another.
+// existingUser returns the user of an earlier attempt with the same idempotency key, nil if
+// there is no user, and Conflict if there is another.
 func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem) (*blog.User, error) {
 	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(item.ID, item.ID))
 	if raw == nil || err != nil {
@@ -98,7 +96,7 @@ func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem)
 	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "you already have a user; rename it with updateUser"}
 }
 
-// author reads the user who acts. Without one, nothing may be written: Forbidden.
+// author reads the acting user. Forbidden if there is none.
 func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, error) {
 	u, err := blog.ReadUser(ctx, op, s.users, userID)
 	if u == nil && err == nil {
@@ -107,8 +105,8 @@ func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, erro
 	return u, err
 }
 
-// Empty reports whether there is no user. It looks in all partitions:
-// for the start of a process, never for the request path.
+// Empty reports whether there are no users. It queries all partitions: for the start of a
+// process, never on the request path.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
 	ctx = s.account.Begin(ctx, Readiness)
 	c, err := s.background(blog.UsersContainer)

@@ -10,32 +10,32 @@ import (
 	"byline/store/cosmos"
 )
 
-// A username is unique because it is reserved by an item of its own, and a user
-// carries a name only while holding its reservation. User and reservation are in
-// different partitions, so that creating and renaming take several steps: reserve
-// the new name, mark the old one as leaving, change the user, release the old name.
+// A username is unique because an item of its own reserves it (blog.Reservation), and a user
+// has a name only while owning its reservation. User and reservation are in different
+// partitions, so creating and renaming take several steps: reserve the new name, mark the old
+// reservation as leaving, change the user, release the old name.
 //
-// A released name keeps its reservation for releasedFor, by a TTL: until then only
-// its former owner can take it again, and is found by it. A reservation has a TTL
-// only after its owner was seen without the name.
+// A released name keeps its reservation for blog.ReleasedFor, by a TTL: until then only its
+// former owner can take it again, and is found by it. A reservation gets a TTL only after its
+// owner was seen with another name.
 //
-// A crash in between leaves a reservation whose owner does not carry the name. The
-// owner may resume at any time. Once it is older than reservationGrace, the sweep
-// releases it if it is leaving; if it was never carried, the sweep removes it, and
-// anybody else may take it over. The sweep follows the changes of the reservations;
-// the mark is one, so that whatever is left was written a moment before.
+// A crash between the steps leaves a reservation whose owner does not have the name. The owner
+// may resume at any time. After blog.ReservationGrace the projections' sweep releases it if it
+// is leaving, and deletes it otherwise; then anybody else may take the name. The sweep follows
+// the change feed, which has every reservation: the mark is a change.
 //
-// Concurrent writers are kept apart by the reservation's ETag: reserving a name
-// again changes it, and a name is released or removed only at the ETag that the
-// reservation had before its owner was seen without the name.
+// ETags separate concurrent writers: reserving a name again changes the ETag, and a name is
+// released or deleted only at the ETag that the reservation had before its owner was seen with
+// another name.
 
+// sagaTimeout bounds the steps of creating or renaming a user.
 const sagaTimeout = blog.ReservationGrace / 2
 
+// maxFormer is how many released names are kept for a user, so that nobody can hold many.
 const maxFormer = 5
 
-// UserByUsername finds a user by name, without regard to case, or by a name that the
-// user has released and nobody may take yet: two point reads. It returns nil if there
-// is none.
+// UserByUsername finds a user by name, ignoring case, or by a released name that is still kept
+// for them: two point reads. It returns nil if there is none.
 func (s *Store) UserByUsername(ctx context.Context, username string) (*blog.User, error) {
 	const op = "read user by username"
 	ctx = s.account.Begin(ctx, ByUsername)
@@ -52,12 +52,12 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*blog.User
 	}
 	u, err := s.User(ctx, reservation.OwnerID)
 	if u == nil || err != nil || blog.UsernameKey(u.Username) != reservation.ID && !reservation.Kept(s.o.Clock()) {
-		return nil, err // reserved, but never carried, or not yet
+		return nil, err // reserved for a create or rename that has not ended
 	}
 	return u, nil
 }
 
-// reservation reads the reservation of a name; nil if there is none.
+// reservation reads the reservation of a name. It returns nil if there is none.
 func (s *Store) reservation(ctx context.Context, op, name string) (*blog.Reservation, cosmos.ETag, error) {
 	k := blog.UsernameKey(name)
 	r, err := s.users.Read(ctx, blog.Key(k, k))
@@ -71,8 +71,8 @@ func (s *Store) reservation(ctx context.Context, op, name string) (*blog.Reserva
 	return &item, r.ETag, nil
 }
 
-// reserveUsername makes the user the holder of the name's reservation. Conflict
-// if somebody else is.
+// reserveUsername makes the user the owner of the name's reservation. Conflict if another user
+// owns it.
 func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) error {
 	k := blog.UsernameKey(name)
 	date := s.now()
@@ -93,7 +93,7 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 			return blog.CosmosError(op, failed)
 		}
 		if have == nil {
-			continue // removed a moment ago
+			continue // deleted meanwhile
 		}
 		if have.OwnerID != ownerID {
 			held, err := have.Held(ctx, s.users, s.o.Clock())
@@ -104,7 +104,7 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 				break
 			}
 		}
-		mine.Leaving = have.Leaving && have.OwnerID == ownerID // should this be interrupted, it is released again
+		mine.Leaving = have.Leaving && have.OwnerID == ownerID // after a crash, it is released again
 		_, err = s.users.Replace(ctx, blog.Key(k, k), blog.Encode(mine), etag)
 		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 			return blog.CosmosError(op, err)
@@ -113,9 +113,9 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 	return blog.ErrTaken(op)
 }
 
-// RenameUser gives a user another name: it reserves the name, changes the user,
-// and releases the old name. The copies follow through the change feed. NotFound
-// if the user does not exist, Conflict (Field is "username") if the name is taken.
+// RenameUser gives a user another name: it reserves the name, changes the user, and releases
+// the old name. The projections rename everything the user wrote. NotFound if the user does
+// not exist, Conflict (Field is "username") if the name is taken.
 func (s *Store) RenameUser(ctx context.Context, userID, username string) (*blog.User, error) {
 	const op = "rename user"
 	ctx = s.account.Begin(ctx, C1)
@@ -125,7 +125,7 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*blog.
 	ctx, cancel := context.WithTimeout(ctx, sagaTimeout)
 	defer cancel()
 	session := cosmos.SessionFrom(ctx)
-	session.NoteWrite() // a repetition may find that nothing is left to write
+	session.NoteWrite() // also if a repetition has nothing to write
 	for range 3 {
 		u, err := blog.ReadUserItem(ctx, op, s.users, userID)
 		if err != nil {
@@ -146,8 +146,7 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*blog.
 	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is renaming the user; try again"}
 }
 
-// rename takes the steps from one name to another. It returns nil if the user was
-// changed meanwhile.
+// rename does the steps of a rename. It returns nil if the user was changed meanwhile.
 func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, u *blog.UserItem, username string) (*blog.User, error) {
 	var old *blog.Reservation
 	var etag cosmos.ETag
@@ -163,7 +162,7 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 			old.Leaving, old.CreatedAt = true, s.now()
 			marked, err := s.users.Replace(ctx, blog.Key(old.ID, old.ID), blog.Encode(old), etag)
 			if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || ambiguous(ctx, err) {
-				return nil, nil // look again
+				return nil, nil // try again
 			}
 			if err != nil {
 				return nil, blog.CosmosError(op, err)
@@ -195,12 +194,12 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 	}
 	if old != nil && old.OwnerID == u.ID {
 		if _, err := old.Release(ctx, s.users, etag, s.o.Clock()); err != nil {
-			// The user has the new name all the same; the sweep releases the old one.
+			// The user has the new name; the sweep releases the old one.
 			s.o.Logger.Warn("old username not released", logUser, u.ID, logError, err)
 		}
 	}
 	for _, name := range freed {
-		if err := s.free(ctx, op, u.ID, name); err != nil { // it expires all the same
+		if err := s.free(ctx, op, u.ID, name); err != nil { // it expires anyway
 			s.o.Logger.Warn("former username not freed", logUser, u.ID, logError, err)
 		}
 	}
@@ -210,8 +209,8 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 	return blog.DecodeUser(op, r.Value)
 }
 
-// formerUsernames returns the names to keep for a user who takes another name, and those
-// that are too many.
+// formerUsernames returns the former names to keep for a user who takes another name, and
+// those to free.
 func formerUsernames(u *blog.UserItem, username string) (kept, freed []string) {
 	taken := blog.UsernameKey(username)
 	if blog.UsernameKey(u.Username) == taken {
@@ -226,7 +225,7 @@ func formerUsernames(u *blog.UserItem, username string) (kept, freed []string) {
 	return kept[extra:], kept[:extra]
 }
 
-// free removes the reservation of a name that is kept for a user.
+// free deletes the reservation of a name that is kept for a user.
 func (s *Store) free(ctx context.Context, op, userID, name string) error {
 	r, etag, err := s.reservation(ctx, op, name)
 	if r == nil || err != nil || r.OwnerID != userID || r.TTL == 0 {

@@ -54,7 +54,7 @@ func TestNameTakenBackIsNotReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u, err := w.UserByUsername(t.Context(), "ada"); !taken || err != nil || u == nil {
-		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
+		t.Fatalf("no user is found by a current name: %v, %v", u, err)
 	}
 	if diff := cmp.Diff(map[string]string{"ada": ada.ID, "countess": ada.ID + storetest.Released}, w.Reservations()); diff != "" {
 		t.Error(diff)
@@ -117,7 +117,7 @@ func TestNameOfAUserThatCannotBeRead(t *testing.T) {
 				return err
 			}
 		}
-		return errors.Join(err, errors.New("the sweep has not come by"))
+		return errors.Join(err, errors.New("the sweep has not run"))
 	})
 	if got := w.Reservations()["ada"]; got != ada.ID {
 		t.Errorf("the name is reserved for %q", got)
@@ -229,7 +229,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	stop := w.Start()
 	storetest.Eventually(t, func() error {
 		if w.Checkpoints() != 2 {
-			return errors.New("the sweep has not come by the name that the user has")
+			return errors.New("the sweep has not handled the current name")
 		}
 		return nil
 	})
@@ -324,16 +324,16 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	check(before, "wanted")
 	err = change()
 	if u, _ := w.User(t.Context(), owner); err != nil && (what != "create" || u == nil) {
-		t.Fatal(err) // whoever has been created cannot be created again
+		t.Fatal(err) // a user cannot be created again
 	}
 	check("wanted")
 	swept()
 	return finished
 }
 
-// Before the grace has passed, what is left over is left in peace, and so is what
+// In the grace period abandoned reservations stay, and so does what
 // verify finds.
-func TestYoungReservationsAreLeftInPeace(t *testing.T) {
+func TestYoungReservationsStay(t *testing.T) {
 	w := newWorld(t)
 	w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
 		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) && r.Method == http.MethodPost {
@@ -402,13 +402,13 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 		return nil
 	})
 	if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil {
-		t.Fatalf("nobody is found under a name that is carried: %v, %v", u, err)
+		t.Fatalf("no user is found by a current name: %v, %v", u, err)
 	}
 	_, err = w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "WANTED"})
 	storetest.WantCode(t, err, blog.Conflict, "username")
 }
 
-// The sweep comes by while a name is being changed, just before the user is: what
+// The sweep runs in the middle of a rename, just before the user is changed: what
 // it sees then is not how it stays.
 func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 	for what, want := range map[string]map[string]string{

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Node is any object with a global id: *store.User, *store.Post, *store.Comment
-// or *store.Like. The store's types do not know GraphQL and have no marker
-// method, so the interface is empty.
+// Node is any object with a global id: *blog.User, *blog.Post, *blog.Comment
+// or *blog.Like, which have no marker method, so the interface is empty.
 type Node any
 
 // Kind is a type of the schema that implements Node.

@@ -98,7 +98,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, name := range []string{"byline_access_total", "byline_cosmos_requests_total", "byline_cosmos_errors_total", "byline_cosmos_throttles_total",
 		"byline_cosmos_request_seconds_bucket", "byline_cosmos_range_request_units_total", "byline_projection_lag_transactions",
-		"byline_projection_changes_total", "byline_projection_failures_total", "byline_projection_set_aside_total",
+		"byline_projection_changes_total", "byline_projection_failures_total", "byline_projection_skipped_total",
 		"byline_subscribers", "byline_graphql_seconds_bucket", "byline_graphql_predicted_request_units_total", "go_goroutines", "process_cpu_seconds_total"} {
 		if _, there := total(all, name, nil); !there {
 			t.Errorf("there is no %s", name)

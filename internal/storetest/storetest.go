@@ -436,7 +436,7 @@ func (c *Clock) Now() time.Time {
 }
 
 // Epoch is the moment at which the stores of these tests begin, and at which the
-// clock of their engines stands still.
+// clock of their engines is stopped.
 func Epoch() time.Time { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC) }
 
 // Eventually waits until check returns nil, for at most a minute.

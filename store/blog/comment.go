@@ -1,6 +1,6 @@
 package blog
 
-// Comment is what somebody says under a post.
+// Comment is a comment on a post.
 type Comment struct {
 	ID             string `json:"id"`
 	PostID         string `json:"postId"`
@@ -11,12 +11,14 @@ type Comment struct {
 	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
 }
 
+// CommentItem is a comment in the posts container.
 type CommentItem struct {
 	Envelope
 	Comment
 	InputDigest string `json:"inputDigest,omitempty"`
 }
 
+// DecodeComment decodes a comment. It returns nil for a tombstone.
 func DecodeComment(op string, raw []byte) (*Comment, error) {
 	item, ok, err := Decode[CommentItem](op, TypeComment, raw)
 	if !ok {

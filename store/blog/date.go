@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// Date is a moment as items hold it: RFC 3339, UTC, with exactly three digits of
-// milliseconds, so that dates sort as text.
+// Date is a time in the form of the items: RFC 3339, UTC, exactly three digits of
+// milliseconds, so that dates sort as strings.
 type Date string
 
+// DateLayout is the layout of Date for package time.
 const DateLayout = "2006-01-02T15:04:05.000Z"
 
-// NewDate returns t as a Date, cut to milliseconds.
+// NewDate returns t as a Date, truncated to milliseconds.
 func NewDate(t time.Time) Date { return Date(t.UTC().Format(DateLayout)) }
 
-// UnmarshalJSON refuses whatever is not in the one form, since it would sort wrongly.
+// UnmarshalJSON rejects any other form, which would sort wrongly.
 func (d *Date) UnmarshalJSON(b []byte) error {
 	if len(b) != len(DateLayout)+2 || !ValidDate(string(b[1:len(b)-1])) {
 		return fmt.Errorf("%.40s is not a date in the form %s", b, DateLayout)
@@ -23,6 +24,7 @@ func (d *Date) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// ValidDate reports whether s is a valid Date.
 func ValidDate(s string) bool {
 	const form = "0000-00-00T00:00:00.000Z"
 	if len(s) != len(form) {

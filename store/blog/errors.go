@@ -15,19 +15,19 @@ type Code string
 
 // The codes. Internal is also the code of every error that is not an Error.
 const (
-	Invalid     Code = "INVALID"     // the caller's input breaks a rule; Field names it
-	Forbidden   Code = "FORBIDDEN"   // the target belongs to somebody else, or the acting user has no user yet
+	Invalid     Code = "INVALID"     // the input is invalid; Field names the part
+	Forbidden   Code = "FORBIDDEN"   // the target has another owner, or the caller has no user yet
 	NotFound    Code = "NOT_FOUND"   // the target does not exist, or no longer
 	Conflict    Code = "CONFLICT"    // the state has moved on, or a unique name is taken
-	Throttled   Code = "THROTTLED"   // out of request units; RetryAfter says when to come back
+	Throttled   Code = "THROTTLED"   // out of request units; RetryAfter says when to retry
 	Unavailable Code = "UNAVAILABLE" // Cosmos DB cannot be reached or cannot serve
 	Canceled    Code = "CANCELED"    // the caller has gone
 	Internal    Code = "INTERNAL"    // a bug, here or there
 )
 
-// Error is the only error type that leaves the package; input that breaks rules in several
-// fields is several of them, joined by errors.Join. Message may be shown to
-// the client; Op and Err are for the operator.
+// Error is the only error type of store and projection. Input with several invalid fields has
+// several, joined by errors.Join. Message may be shown to the client; Op and Err are for the
+// operator.
 type Error struct {
 	Code       Code
 	Op         string        // the operation, such as "create post"
@@ -55,8 +55,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// CodeOf returns the code of the first Error in err's chain, Internal if there
-// is none, and "" for nil.
+// CodeOf returns the code of the first Error in err's chain, Internal for other errors, and ""
+// for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -68,13 +68,13 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
+// Invalidf returns an Error of code Invalid.
 func Invalidf(op, field, format string, args ...any) error {
 	return &Error{Code: Invalid, Op: op, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// cosmosError turns what cosmos returned into an Error. Statuses that mean something to the
-// operation (404, 409, 412) are for the caller to handle first; what is left of them here is
-// a surprise.
+// CosmosError converts an error of package cosmos. Callers handle the statuses that they
+// expect (404, 409, 412) first.
 func CosmosError(op string, err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) {
@@ -95,7 +95,7 @@ func CosmosError(op string, err error) error {
 	return e
 }
 
-// codeOfStatus is the meaning of a status that no operation expects.
+// CodeOfStatus returns the code of an unexpected status.
 func CodeOfStatus(status int) Code {
 	switch {
 	case status == http.StatusTooManyRequests:

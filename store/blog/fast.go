@@ -10,12 +10,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plain reads items as Cosmos DB writes them: a page of a list, with the properties in the
-// order in which they are selected, or a whole item, with them in any order; both without
-// white space. Whatever else there is, and what is not as it should be, is odd. Nothing that
-// was read counts then, and it is all read as any JSON, which takes several times as long.
-// Texts are parts of one copy of what is read; but short ones of whole items are copies of
-// their own, since who keeps an id should not keep the item.
+// fastReader is the fast path for JSON as Cosmos DB writes it: a page of a query, with the
+// properties in the order of the SELECT clause, or a whole item, with them in any order; both
+// without white space. Any other input sets fallback: the result is then invalid, and the
+// input is decoded as any JSON, which takes several times as long. Strings share one copy of
+// the input; short strings of whole items are cloned, so that keeping an id does not keep the
+// item.
 type fastReader struct {
 	rest     string
 	whole    bool // an item is read, not a page
@@ -23,8 +23,8 @@ type fastReader struct {
 	fallback bool
 }
 
-// plainItems returns the items of a page, if nothing is odd. read reads the properties
-// of one, which begins as blank is.
+// fastItems decodes the items of a page, each of which starts as a copy of blank. It returns
+// false for the fallback.
 func fastItems[T any](body []byte, blank T, read func(*fastReader, *T)) (items []T, ok bool) {
 	if !utf8.Valid(body) || hasControls(body) {
 		return nil, false
@@ -48,14 +48,15 @@ func fastItems[T any](body []byte, blank T, read func(*fastReader, *T)) (items [
 	return items, !p.fallback && p.rest == ""
 }
 
-// wholeItem is an item of which all properties are read, in whatever order they come. What
-// embeds one needs a plain of its own.
+// fastReadable is an item whose properties are decoded in any order. A type that embeds one
+// needs its own method.
 type fastReadable interface {
 	// readProperty reads the value of a property, and reports whether the item has it.
 	readProperty(p *fastReader, name string) bool
 }
 
-// plainWhole reads an item, if nothing is odd. Of properties with one name the last counts.
+// fastItem decodes an item. It returns false for the fallback. Of repeated properties the last
+// counts.
 func fastItem(raw []byte, item fastReadable) bool {
 	if !utf8.Valid(raw) || hasControls(raw) {
 		return false
@@ -75,7 +76,7 @@ func fastItem(raw []byte, item fastReadable) bool {
 	return !p.fallback
 }
 
-// hasControls reports whether there are control characters.
+// hasControls reports whether b has control characters.
 func hasControls(b []byte) bool {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {
@@ -91,7 +92,7 @@ func (p *fastReader) take(next string) {
 	p.rest, p.fallback = rest, p.fallback || !ok
 }
 
-// has takes the name of the next property, if it is this.
+// has consumes the name of the next property, if it is this one.
 func (p *fastReader) has(name string) bool {
 	s, n := p.rest, len(name)+4
 	if len(s) < n || s[0] != p.before || s[1] != '"' || s[2:n-2] != name || s[n-2:n] != `":` {
@@ -116,10 +117,11 @@ func (p *fastReader) quoted() string {
 	return text
 }
 
-// ownText is how long a short text is at most, in bytes: an id, a name or a date.
+// ownText is the length of the longest string that is cloned, in bytes: an id, a name or a
+// date.
 const ownText = 64
 
-// part is a text without what encloses it.
+// part consumes a string, and returns it without quotes.
 func (p *fastReader) part() string {
 	p.take(`"`)
 	end := strings.IndexByte(p.rest, '"')
@@ -135,7 +137,7 @@ func (p *fastReader) part() string {
 	return text
 }
 
-// escaped is a text with escapes, after its first quote.
+// escaped consumes a string with escapes, after its first quote.
 func (p *fastReader) escaped() string {
 	end := 0
 	for end < len(p.rest) && p.rest[end] != '"' {
@@ -156,7 +158,7 @@ func (p *fastReader) date(name string) Date {
 	return p.day()
 }
 
-// dateOrNil is a date that not every item has.
+// dateOrNil consumes an optional date.
 func (p *fastReader) dateOrNil(name string) *Date {
 	if !p.has(name) {
 		return nil
@@ -214,7 +216,7 @@ func (p *fastReader) skipText() {
 	p.take(`"`)
 }
 
-// skip passes over a text, a number or a truth value.
+// skip consumes a string, a number or a boolean.
 func (p *fastReader) skip() {
 	switch {
 	case strings.HasPrefix(p.rest, `"`):

@@ -2,23 +2,22 @@ package blog
 
 import "fmt"
 
-// The feed container holds short forms of the newest posts in one partition, or in
-// each of several.
-const FeedServed = 100 // what readers see
+// FeedServed is the length of the feed for readers. The feed container has the summaries of
+// the newest posts, in one partition or in each of several.
+const FeedServed = 100
 
-// FeedKept is how many posts the feed keeps: more than it serves, so that deletes leave
-// no gap.
+// FeedKept is how many posts the feed keeps, so that deletes leave no gap.
 const FeedKept = 150
 
-// MaxFeedPartitions is over how many partitions the feed can be spread: whoever
-// publishes a post waits for a write in each of them.
+// MaxFeedPartitions is the most partitions that the feed can have: publishing a post writes to
+// each of them.
 const MaxFeedPartitions = 64
 
-// spreadPrefix begins the synthetic keys of a feed that is spread.
+// FeedPartitionPrefix is the prefix of the partition keys of a feed with several partitions.
 const FeedPartitionPrefix = TypePost + "."
 
-// FeedPartitionKeys returns the partition keys of a feed of n partitions: the type that
-// everything in it has or, if it is spread, that type and a suffix.
+// FeedPartitionKeys returns the partition keys of a feed with n partitions: the items' type,
+// with a suffix if n is more than 1.
 func FeedPartitionKeys(n int) []string {
 	if n <= 1 {
 		return []string{TypePost}

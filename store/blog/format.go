@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// format says which fields of an item a list selects, and how a page of them is decoded.
+// Format is the fields that a list selects of an item, and how a page of them is decoded.
 type Format[T any] struct {
 	Fields string // of the SELECT clause
 	fast   func(*fastReader, *T)
@@ -23,8 +23,8 @@ var (
 	Likes     = Format[Like]{likeFields, readLike, nil}
 )
 
-// decode decodes the items of a query response, each of which starts as a copy of blank.
-// Of item number most, if there are that many, only the existence counts.
+// Decode decodes the items of a query response, each of which starts as a copy of blank. Item
+// number most, and no later one, may be left undecoded.
 func (f Format[T]) Decode(body []byte, blank T, most int) (items []T, err error) {
 	items, ok := fastItems(body, blank, f.fast)
 	if !ok {
@@ -56,7 +56,7 @@ var errEnough = errors.New("enough")
 
 var errNotPage = errors.New("not a page of a list")
 
-// eachItem calls f with a decoder that is at an item of a page, for all of them: f reads it.
+// eachItem calls f with a decoder at each item of a page; f must consume the item.
 func eachItem(body []byte, f func(*jsontext.Decoder) error) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -96,14 +96,14 @@ func eachItem(body []byte, f func(*jsontext.Decoder) error) error {
 	return nil
 }
 
-// likeFields are what a list needs of a like.
+// likeFields are the fields of a like in a list.
 const likeFields = "c.userId, c.userUsername, c.creationDate"
 
 func readLike(p *fastReader, l *Like) {
 	l.UserID, l.Username, l.CreatedAt = p.text("userId"), p.text("userUsername"), p.date("creationDate")
 }
 
-// shortFields are what a list needs of a short form.
+// summaryFields are the fields of a summary in a list.
 const summaryFields = "c.id, c.userId, c.userUsername, c.title, c.content, c.truncated, c.commentCount, c.likeCount, c.creationDate, c.editDate, c.version, c.revision"
 
 func readSummary(r *fastReader, p *Post) {
@@ -114,7 +114,7 @@ func readSummary(r *fastReader, p *Post) {
 	p.Version, p.Revision = int32(r.number("version", 32)), r.number("revision", 64)
 }
 
-// intoShort is what a short form is decoded into.
+// summaryTarget returns what a summary is decoded into.
 func summaryTarget(p *Post) any {
 	return &struct {
 		*Post
@@ -122,7 +122,7 @@ func summaryTarget(p *Post) any {
 	}{p, &p.Truncated}
 }
 
-// commentFields are what a list needs of a comment.
+// commentFields are the fields of a comment in a list.
 const commentFields = "c.id, c.userId, c.userUsername, c.content, c.creationDate, c.editDate"
 
 func readComment(p *fastReader, c *Comment) {

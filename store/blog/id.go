@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// UserID returns the id of the user that a subject of an identity provider acts
-// as. It is a digest, so that no look-up is needed and the subject stays private.
+// UserID returns the id of the user for a subject of an identity provider. It is a digest: no
+// lookup is needed, and the subject stays private.
 func UserID(issuer, subject string) string {
 	sum := Digest(issuer, subject)
 	return hex.EncodeToString(sum[:16])
 }
 
-// digest hashes the parts so that no two lists of parts collide.
+// Digest hashes the parts unambiguously.
 func Digest(parts ...string) [sha256.Size]byte {
 	b := make([]byte, 0, 256)
 	for _, p := range parts {
@@ -24,8 +24,8 @@ func Digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// validID reports whether id could be one of ours. Anything else, and so
-// anything that means something in a URL, in SQL or to Cosmos DB, is absent.
+// ValidID reports whether id has the form of our ids. Others, among them everything with a
+// meaning in URLs or SQL, are treated as unknown.
 func ValidID(id string) bool {
 	if id == "" || len(id) > 64 {
 		return false
@@ -38,14 +38,14 @@ func ValidID(id string) bool {
 	return true
 }
 
+// IsIDByte reports whether ids and usernames may contain c.
 func IsIDByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// addressable reports whether an item can be asked for that others may have written: by id or
-// partition key, which may be one of ours, or as "post.2" or "username:ada". Many others Cosmos
-// DB, or azcosmos, does not take in a request for one item; an empty one, or one of dots, is
-// none in its path.
+// Addressable reports whether an id or partition key can be used in a request: one of ours,
+// "post.2" or "username:ada". Cosmos DB and azcosmos do not accept all ids that other programs
+// may have written.
 func Addressable(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; !IsIDByte(c) && c != '.' && c != ':' {

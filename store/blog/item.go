@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// authored is what every item of the posts container says of its author.
+// Authored is what all items of the posts container share.
 type Authored struct {
 	Envelope
 	ID       string `json:"id"`
@@ -41,11 +41,11 @@ func (a *Authored) readProperty(p *fastReader, name string) bool {
 	return true
 }
 
-// lenient is for what is read of items that others may have written: what is wrong
-// elsewhere in them is no matter.
+// Lenient are the options for items that other programs may have written: only the fields that
+// are decoded have to be valid.
 var Lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// ofAnyType is what every item has.
+// AnyItem is what all items share.
 type AnyItem struct{ Envelope }
 
 func (e *AnyItem) readProperty(p *fastReader, name string) bool { return e.readEnvelope(p, name) }
@@ -59,15 +59,15 @@ const (
 	TypeLike     = "like"
 )
 
-// envelope is what every item of the blog has beside its own properties.
+// Envelope is the properties that every item has beside those of its type.
 type Envelope struct {
 	Type    string `json:"type"`
 	Deleted bool   `json:"deleted,omitempty"` // a tombstone: absent to every reader
-	TTL     int    `json:"ttl,omitempty"`     // of a tombstone or a released username: seconds until it goes
+	TTL     int    `json:"ttl,omitempty"`     // of a tombstone or a released username: seconds
 }
 
-// tombstoneLife is how long a tombstone stays, in seconds: longer than anything
-// that follows the change feed may stand still.
+// TombstoneTTL is the TTL of a tombstone in seconds: longer than any reader of the change feed
+// may be stopped.
 const TombstoneTTL = 30 * 24 * 60 * 60
 
 func (e Envelope) envelopeOf() Envelope { return e }
@@ -86,12 +86,12 @@ func (e *Envelope) readEnvelope(p *fastReader, name string) bool {
 	return true
 }
 
-// errMalformed says that an item is not what its type has to be: somebody else has
+// ErrMalformed says that an item does not have the form of its type: another program has
 // written it.
 var ErrMalformed = errors.New("malformed")
 
-// decode reads an item of the given type. It reports false for an item of another
-// type and for a tombstone, and an Error if the item is malformed.
+// Decode decodes an item of a type. It returns false for an item of another type and for a
+// tombstone, and an Error if the item is malformed.
 func Decode[T interface{ envelopeOf() Envelope }](op, wantType string, raw []byte) (item T, ok bool, err error) {
 	if err := Unmarshal(raw, &item); err != nil {
 		return item, false, Malformed(op, wantType, err)
@@ -100,7 +100,7 @@ func Decode[T interface{ envelopeOf() Envelope }](op, wantType string, raw []byt
 	return item, e.Type == wantType && !e.Deleted, nil
 }
 
-// unmarshal reads an item.
+// Unmarshal decodes an item, by the fast path if it can.
 func Unmarshal[T any](raw []byte, item *T, o ...jsonv2.Options) error {
 	if whole, ok := any(item).(fastReadable); ok {
 		if fastItem(raw, whole) {
@@ -111,11 +111,12 @@ func Unmarshal[T any](raw []byte, item *T, o ...jsonv2.Options) error {
 	return jsonv2.Unmarshal(raw, item, o...)
 }
 
+// Malformed returns the Error of a malformed item.
 func Malformed(op, kind string, err error) error {
 	return &Error{Code: Internal, Op: op, Err: fmt.Errorf("%w %s item: %w", ErrMalformed, kind, err)}
 }
 
-// encode writes an item. Items are made of texts, numbers and flags: it cannot fail.
+// Encode encodes an item. It cannot fail: items consist of strings, numbers and booleans.
 func Encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -124,11 +125,11 @@ func Encode(v any) []byte {
 	return b
 }
 
-// news is what an item of the change feed says of itself.
+// Change is an item of the change feed, without its text.
 type Change struct {
 	Authored
 	CreatedAt Date  `json:"creationDate"`
-	EditedAt  Date  `json:"editDate"` // of those that were edited
+	EditedAt  Date  `json:"editDate"` // "" if never edited
 	Revision  int64 `json:"revision"` // of posts
 }
 
@@ -146,7 +147,7 @@ func (n *Change) readProperty(p *fastReader, name string) bool {
 	return true
 }
 
-// The containers of the article's V3, and the one that the change feed needs.
+// The containers of the article's V3, and the one for the leases of the change feed.
 const (
 	UsersContainer  = "users"
 	PostsContainer  = "posts"

@@ -1,7 +1,7 @@
 package blog
 
-// Like says that a user likes a post. A user likes a post at most once, so the
-// two ids identify it.
+// Like is a user's like of a post. A user likes a post at most once, so the two ids identify
+// it.
 type Like struct {
 	PostID    string `json:"postId"`
 	UserID    string `json:"userId"`
@@ -9,15 +9,17 @@ type Like struct {
 	CreatedAt Date   `json:"creationDate"`
 }
 
+// LikeItem is a like in the posts container.
 type LikeItem struct {
 	Envelope
 	ID string `json:"id"` // likeID(userId)
 	Like
 }
 
-// likeID is the id of a user's like in the partition of a post.
+// LikeID returns the id of a user's like, in the partition of the post.
 func LikeID(userID string) string { return "like-" + userID }
 
+// DecodeLike decodes a like. It returns nil for a tombstone.
 func DecodeLike(op string, raw []byte) (*Like, error) {
 	item, ok, err := Decode[LikeItem](op, TypeLike, raw)
 	if !ok {

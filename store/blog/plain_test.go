@@ -139,7 +139,7 @@ func plainMembers(t *rapid.T, fields string) (members []string) {
 	return members
 }
 
-// fault is a page that somebody has tampered with.
+// fault returns a corrupted page.
 func fault(t *rapid.T, page string) string {
 	if page == "" {
 		return page
@@ -213,7 +213,7 @@ func TestKeptIDs(t *testing.T) {
 	runtime.KeepAlive(ids)
 }
 
-// What a user's item has besides is no matter to who asks for its type.
+// AnyItem ignores all properties but the envelope's.
 func TestOfAnyType(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"id":"u","type":"user","postId":["x"],"_ts":1.5}`: "user",

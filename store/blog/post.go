@@ -5,26 +5,26 @@ import (
 	"unicode/utf8"
 )
 
-// Post is a post, whole or in its short form.
+// Post is a post, or its summary.
 type Post struct {
 	ID             string `json:"id"`
 	AuthorID       string `json:"userId"`
 	AuthorUsername string `json:"userUsername"`
 	Title          string `json:"title"`
-	Content        string `json:"content"` // if Truncated, the excerpt alone
+	Content        string `json:"content"` // if Truncated, the excerpt
 	CommentCount   int32  `json:"commentCount"`
 	LikeCount      int32  `json:"likeCount"`
 	CreatedAt      Date   `json:"creationDate"`
 	UpdatedAt      *Date  `json:"editDate,omitempty"` // nil: never edited
 	Version        int32  `json:"version"`            // raised by edits of title and content
-	Revision       int64  `json:"revision"`           // raised by every write; orders copies
+	Revision       int64  `json:"revision"`           // raised by every write; orders views
 
-	Truncated bool `json:"-"` // a short form that is shorter than the post
+	Truncated bool `json:"-"` // a summary whose Content is shorter than the post's
 
 	Tombstone bool `json:"-"` // deleted; only DecodePostOrTombstone returns any
 }
 
-// postItem is a post in the posts container.
+// PostItem is a post in the posts container.
 type PostItem struct {
 	Envelope
 	PostID string `json:"postId"` // == id
@@ -67,7 +67,7 @@ func (i *PostItem) readProperty(p *fastReader, name string) bool {
 	return true
 }
 
-// shortItem is the short form of a post in the users and feed containers.
+// SummaryItem is the summary of a post in the users and feed containers.
 type SummaryItem struct {
 	PostItem
 	Truncated bool `json:"truncated"`
@@ -83,8 +83,7 @@ func (i *SummaryItem) readProperty(p *fastReader, name string) bool {
 
 const excerptLength = 280 // characters
 
-// Excerpt returns the beginning of the content: at most 280 characters, cut
-// between words where there are any.
+// Excerpt returns the first 280 characters of the content, cut at a space if there is one.
 func (p *Post) Excerpt() string {
 	excerpt, _ := excerpt(p.Content)
 	return excerpt
@@ -111,7 +110,7 @@ func excerpt(content string) (text string, truncated bool) {
 	return strings.TrimRight(cut, " \n\t"), true
 }
 
-// short returns the item that copies hold of the post.
+// Summary returns the summary of the post as an item of its author's partition.
 func (p *Post) Summary() SummaryItem {
 	item := SummaryItem{PostItem: PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}}
 	item.Content, item.Truncated = excerpt(p.Content)
@@ -121,6 +120,7 @@ func (p *Post) Summary() SummaryItem {
 	return item
 }
 
+// DecodePost decodes a post. It returns nil for a tombstone.
 func DecodePost(op string, raw []byte) (*Post, error) {
 	item, ok, err := Decode[PostItem](op, TypePost, raw)
 	if !ok {
@@ -129,7 +129,7 @@ func DecodePost(op string, raw []byte) (*Post, error) {
 	return &item.Post, nil
 }
 
-// decodeChangedPost is decodePost for those who must know of tombstones.
+// DecodePostOrTombstone decodes a post, deleted or not.
 func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 	item, _, err := Decode[PostItem](op, TypePost, raw)
 	item.Post.Tombstone = item.Deleted

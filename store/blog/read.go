@@ -6,6 +6,7 @@ import (
 	"byline/store/cosmos"
 )
 
+// ReadPosts is ReadAll for posts.
 func ReadPosts(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*Post, error)) ([]*Post, error) {
 	return ReadAll(ctx, "read posts", c, ids,
 		func(id string) cosmos.Key {
@@ -14,6 +15,7 @@ func ReadPosts(ctx context.Context, c *cosmos.Container, ids []string, decode fu
 		decode, func(p *Post) string { return p.ID })
 }
 
+// ReadUser reads a user. It returns nil if it does not exist.
 func ReadUser(ctx context.Context, op string, c *cosmos.Container, id string) (*User, error) {
 	item, err := ReadUserItem(ctx, op, c, id)
 	if item == nil {
@@ -22,6 +24,7 @@ func ReadUser(ctx context.Context, op string, c *cosmos.Container, id string) (*
 	return &item.User, nil
 }
 
+// ReadUserItem is ReadUser with the properties that only the container has.
 func ReadUserItem(ctx context.Context, op string, c *cosmos.Container, id string) (*UserItem, error) {
 	if !ValidID(id) {
 		return nil, nil
@@ -37,6 +40,7 @@ func ReadUserItem(ctx context.Context, op string, c *cosmos.Container, id string
 	return &item, nil
 }
 
+// ReadUsers is ReadAll for users.
 func ReadUsers(ctx context.Context, c *cosmos.Container, ids []string, decode func(string, []byte) (*User, error)) ([]*User, error) {
 	return ReadAll(ctx, "read users", c, ids,
 		func(id string) cosmos.Key {
@@ -45,17 +49,17 @@ func ReadUsers(ctx context.Context, c *cosmos.Container, ids []string, decode fu
 		decode, func(u *User) string { return u.ID })
 }
 
-// key names an item.
+// Key returns the key of an item.
 func Key(partition, id string) cosmos.Key { return cosmos.Key{Partition: partition, ID: id} }
 
-// readItem is a point read; nil if there is no such item.
+// ReadItem is a point read. It returns nil if the item does not exist.
 func ReadItem(ctx context.Context, op string, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
 	item, err := c.Read(ctx, k)
 	return item.Value, CosmosError(op, err)
 }
 
-// readAll reads items by id in one request and returns them in the order of ids,
-// nil where there is none. Repeated ids are read once.
+// ReadAll reads items in one request and returns them in the order of ids, nil for those that
+// do not exist. Repeated ids are read once.
 func ReadAll[T any](ctx context.Context, op string, c *cosmos.Container, ids []string,
 	identity func(string) cosmos.Key, decode func(string, []byte) (*T, error), idOf func(*T) string) ([]*T, error) {
 	found := make(map[string]*T, len(ids))

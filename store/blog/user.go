@@ -1,20 +1,21 @@
 package blog
 
-// User is somebody who writes, comments and likes.
+// User is a registered author.
 type User struct {
 	ID        string `json:"userId"`
 	Username  string `json:"username"`
-	CreatedAt Date   `json:"creationDate"` // "" in the copies that posts, comments and likes carry
+	CreatedAt Date   `json:"creationDate"` // "" where only the id and the name are known
 	Revision  int64  `json:"revision"`     // raised by every write
 }
 
+// UserItem is a user in the users container.
 type UserItem struct {
 	Envelope
 	ItemID string `json:"id"` // == userId
 	User
 	InputDigest string `json:"inputDigest,omitempty"`
 
-	FormerUsernames []string `json:"formerUsernames,omitempty"` // that are kept for the user, the newest last
+	FormerUsernames []string `json:"formerUsernames,omitempty"` // kept for the user, oldest first
 }
 
 func (u *UserItem) readProperty(p *fastReader, name string) bool {
@@ -37,6 +38,7 @@ func (u *UserItem) readProperty(p *fastReader, name string) bool {
 	return true
 }
 
+// DecodeUser decodes a user. It returns nil for another type.
 func DecodeUser(op string, raw []byte) (*User, error) {
 	item, ok, err := Decode[UserItem](op, TypeUser, raw)
 	if !ok {

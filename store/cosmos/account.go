@@ -95,7 +95,7 @@ func Open(o Options) (*Account, error) {
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
 	}
-	calls := []policy.Policy{propertiesUntil(o.Done), undiagnosed{}}
+	calls := []policy.Policy{propertiesUntil(o.Done), noDiagnostics{}}
 	if o.CacheBytes > 0 {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
 		calls = append(calls, s.cache)
@@ -301,12 +301,12 @@ func propertiesUntil(done <-chan struct{}) policyFunc {
 	}
 }
 
-// undiagnosed is a policy, per call, for clients whose Diagnostics nobody reads. To keep them
+// noDiagnostics is a policy, per call, for clients whose Diagnostics nobody reads. To keep them
 // takes azcosmos a tenth of what it allocates, and of its time: it finds no place for them.
-type undiagnosed struct{}
+type noDiagnostics struct{}
 
 // Do implements policy.Policy.
-func (undiagnosed) Do(req *policy.Request) (*http.Response, error) {
+func (noDiagnostics) Do(req *policy.Request) (*http.Response, error) {
 	return req.WithContext(withoutDiagnostics{req.Raw().Context()}).Next()
 }
 

@@ -115,9 +115,8 @@ func resultOf(r azcosmos.TransactionalBatchResponse) BatchResult {
 }
 
 // CreateAll creates the items of one partition, which are JSON objects, in transactional
-// batches. A batch whose first item is there already was executed before, and is passed
-// over, which there tells; conflict says that another of its items is, and that nothing of
-// the batch was done.
+// batches. A batch whose first item exists was executed before: it is skipped, and there is
+// true. conflict is true if another of its items exists, and nothing of the batch was created.
 func (c *Container) CreateAll(ctx context.Context, partition string, items [][]byte) (there, conflict bool, err error) {
 	for some := range slices.Chunk(items, MaxBatch) {
 		b := Batch{NoItems: true}

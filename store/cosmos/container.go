@@ -21,7 +21,7 @@ type Container struct {
 // ETag is the version of an item.
 type ETag = azcore.ETag
 
-// Item is an item as it was read or written. The zero value means that there is no item.
+// Item is an item as it was read or written. The zero value means that it does not exist.
 type Item struct {
 	Value []byte // JSON; nil if there is no item, or if it was not asked for
 	ETag  ETag

@@ -69,7 +69,7 @@ func (p progress) append(dst []byte) []byte {
 	return dst
 }
 
-// covers reports whether whoever has come as far as p has also come as far as o.
+// covers reports whether p is as far as o in every region.
 func (p progress) covers(o progress) bool {
 	if p.version != o.version {
 		return p.version > o.version && p.lsn >= o.lsn

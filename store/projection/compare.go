@@ -11,10 +11,10 @@ import (
 	"byline/store/cosmos"
 )
 
-// compare looks at one suspect as things are now. It returns nil if all is well.
+// compare compares a suspect with its source again. It returns nil if they match.
 func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) {
 	if !d.addressable() {
-		d.Have, d.Want = "", "unknown: such an id cannot be read"
+		d.Have, d.Want = "", "unknown: the id cannot be used in a request"
 		return &d, nil
 	}
 	wrong, err := v.compareAs(ctx, d)
@@ -23,7 +23,7 @@ func (v *Views) compare(ctx context.Context, d Difference) (*Difference, error) 
 		d.Have, d.Want = "", "unknown: the source is malformed"
 		return &d, nil
 	case blog.CodeOf(err) == blog.Conflict:
-		d.Have, d.Want = "", "unknown: the post does not stand still"
+		d.Have, d.Want = "", "unknown: the post keeps changing"
 		return &d, nil
 	}
 	return wrong, err
@@ -45,7 +45,7 @@ func (v *Views) compareAs(ctx context.Context, d Difference) (*Difference, error
 	return nil, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", d.Kind)}
 }
 
-// sourceOf reads a post, also a tombstone; nil if there is none.
+// sourceOf reads a post or its tombstone. It returns nil if there is neither.
 func (v *Views) sourceOf(ctx context.Context, id string) (*blog.Post, error) {
 	raw, err := blog.ReadItem(ctx, "verify", v.posts, blog.Key(id, id))
 	if raw == nil || err != nil {
@@ -54,14 +54,14 @@ func (v *Views) sourceOf(ctx context.Context, id string) (*blog.Post, error) {
 	return blog.DecodePostOrTombstone("verify", raw)
 }
 
-// What there is in the place of something, if it is not there or cannot be read.
+// Values of Difference.Have for a missing and a malformed item.
 const (
 	absent     = "absent"
 	unreadable = "malformed"
 )
 
-// readCopy describes a copy, and returns its revision and the ETag of what is in its
-// place, "" if that is nothing.
+// readSummary returns a digest of a summary, its revision, and the ETag of the item, "" if
+// there is none.
 func readSummary(ctx context.Context, c *cosmos.Container, partition, id string) (have string, revision int64, etag cosmos.ETag, err error) {
 	r, err := c.Read(ctx, blog.Key(partition, id))
 	if err != nil {
@@ -80,7 +80,7 @@ func readSummary(ctx context.Context, c *cosmos.Container, partition, id string)
 	return describe(item), item.Revision, r.ETag, nil
 }
 
-// belongs reports whether a post's copy, or its tombstone, may be in a partition.
+// belongs reports whether a post has a summary, or its tombstone, in a partition.
 func (v *Views) belongs(source *blog.Post, c *cosmos.Container, partition string) bool {
 	if c == v.feed {
 		return source != nil && slices.Contains(v.feedPartitions, partition)
@@ -103,7 +103,7 @@ func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Diffe
 		if d.revision == 0 {
 			d.revision = source.Revision
 		} else if d.revision <= revision && revision < source.Revision {
-			return nil, nil // written since, and on its way again
+			return nil, nil // updated since, and the next update is under way
 		}
 	}
 	if d.Have == d.Want {
@@ -112,15 +112,15 @@ func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Diffe
 	return &d, nil
 }
 
-// describe is all of a copy that comes from its source, in short.
+// describe returns a digest of a summary.
 func describe(item blog.SummaryItem) string {
 	item.InputDigest = ""
 	sum := blog.Digest(string(blog.Encode(item)))
 	return fmt.Sprintf("revision %d, %x", item.Revision, sum[:4])
 }
 
-// compareFeedEntry compares an entry with its post. A post that is not among the newest need
-// not be there unless older ones are, but what is there must be true.
+// compareFeedEntry compares an entry with its post. A post that is not among the newest may be
+// missing unless older ones are there.
 func (v *Views) compareFeedEntry(ctx context.Context, d Difference) (*Difference, error) {
 	wrong, err := v.compareSummary(ctx, v.feed, d)
 	if wrong == nil || err != nil || wrong.Have != absent {
@@ -140,8 +140,8 @@ func (v *Views) compareFeedEntry(ctx context.Context, d Difference) (*Difference
 	return wrong, nil
 }
 
-// countOf counts what is in a post's partition while the post, or its tombstone,
-// does not change.
+// countOf counts the comments and likes of a post or tombstone, while its revision does not
+// change.
 func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, comments, likes int32, err error) {
 	const op = "count comments and likes"
 	for range 10 {
@@ -170,7 +170,7 @@ func (v *Views) countOf(ctx context.Context, id string) (post *blog.Post, commen
 			return after, comments, likes, nil
 		}
 	}
-	return nil, 0, 0, &blog.Error{Code: blog.Conflict, Op: op, Err: errors.New("the post does not stand still")}
+	return nil, 0, 0, &blog.Error{Code: blog.Conflict, Op: op, Err: errors.New("the post keeps changing")}
 }
 
 func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, error) {
@@ -188,7 +188,8 @@ func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, er
 	return &d, nil
 }
 
-// readAuthored reads an item of a post's partition; nil if it is not there.
+// readAuthored reads an item of a post's partition. It returns nil if it does not exist or is
+// deleted.
 func (v *Views) readAuthored(ctx context.Context, d Difference) (*blog.Authored, error) {
 	raw, err := blog.ReadItem(ctx, "verify", v.posts, blog.Key(d.Partition, d.ID))
 	if raw == nil || err != nil {
@@ -217,12 +218,11 @@ func (v *Views) compareName(ctx context.Context, d Difference) (*Difference, err
 	return &d, nil
 }
 
-// released says of a reservation that it is going to expire.
+// released marks a reservation that expires.
 const released = ", released"
 
-// compareUsername compares a reservation with its owner, whose id is the
-// difference's ID. One that somebody may be about to use is left alone, and so is
-// one that was released.
+// compareUsername compares a reservation with its owner, whose id is the difference's ID.
+// Young and released reservations are correct.
 func (v *Views) compareUsername(ctx context.Context, d Difference) (*Difference, error) {
 	raw, err := blog.ReadItem(ctx, "verify", v.users, blog.Key(d.Partition, d.Partition))
 	if err != nil {

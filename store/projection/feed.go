@@ -19,14 +19,13 @@ import (
 // feedRefill is the number of entries below which the feed is refilled after deletes.
 const feedRefill = 125
 
-// feedEntry is an entry of the feed, as far as its place and its age are concerned.
+// feedEntry is the id and the sort key of an entry of the feed.
 type feedEntry struct {
 	ID        string
 	CreatedAt blog.Date
 }
 
-// UnmarshalJSON takes whatever stands for the date: an entry that somebody has
-// spoilt has to be seen to be mended.
+// UnmarshalJSON accepts any JSON value as the date: verify has to see malformed entries.
 func (e *feedEntry) UnmarshalJSON(b []byte) error {
 	values := gjson.GetManyBytes(b, "id", "creationDate")
 	*e = feedEntry{values[0].String(), blog.Date(fmt.Sprint(values[1].Value()))}
@@ -35,18 +34,18 @@ func (e *feedEntry) UnmarshalJSON(b []byte) error {
 
 func entryOf(p *blog.Post) feedEntry { return feedEntry{p.ID, p.CreatedAt} }
 
-// newestFirst orders entries as the feed lists them.
+// newestFirst compares entries in the order of the feed.
 func newestFirst(a, b feedEntry) int {
 	return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// feedEntries reads what is in a partition of the feed, newest first.
+// feedEntries reads the entries of a partition of the feed, newest first.
 func (v *Views) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
 	return readPages[feedEntry](ctx, "read feed", v.feed, cosmos.Query{Partition: partition,
 		Text: "SELECT c.id, c.creationDate FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC"})
 }
 
-// readPages reads all that a query yields.
+// readPages reads all pages of a query.
 func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) ([]T, error) {
 	var all []T
 	for items, err := range c.Query(ctx, q) {
@@ -64,8 +63,8 @@ func readPages[T any](ctx context.Context, op string, c *cosmos.Container, q cos
 	return all, nil
 }
 
-// projectFeed brings the posts to every partition of the feed, also when it fails for
-// one of them.
+// ProjectFeed writes the posts into every partition of the feed, also if one of them fails,
+// and trims or refills it.
 func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
 	entries, short := make([][]feedEntry, len(v.feedPartitions)), make([]bool, len(v.feedPartitions))
 	var g errgroup.Group
@@ -89,10 +88,9 @@ func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
 	return nil
 }
 
-// projectFeedPartition brings the posts that belong to the newest into a partition of
-// the feed and lets go what falls off its end. A change to a post that is older than
-// the last entry costs nothing. It returns what is in the partition then, and whether
-// that is too little: deletes have emptied it.
+// projectFeedPartition writes the posts that are among the newest into a partition of the
+// feed, and trims it to blog.FeedKept entries. Posts older than the last entry cost no
+// request. It returns the entries, and whether deletes have left too few of them.
 func (v *Views) projectFeedPartition(ctx context.Context, partition string, posts []*blog.Post) (entries []feedEntry, short bool, err error) {
 	if entries, err = v.feedEntries(ctx, partition); err != nil {
 		return nil, false, err
@@ -104,7 +102,7 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 			older = older || !p.Tombstone
 			continue
 		}
-		// A copy that was not there may be by now, whoever has created it.
+		// A missing summary may have been created since, by another process.
 		_, there := slices.BinarySearchFunc(entries, entryOf(p), newestFirst)
 		newest, deleted, changed = append(newest, p), deleted || p.Tombstone, changed || p.Tombstone || !there
 	}
@@ -119,17 +117,18 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 			return nil, false, err
 		}
 	}
-	// A feed that is not full has all posts there are, or lacks some by deletes.
+	// A feed that is not full has all posts, or has lost some by deletes.
 	if n := len(entries); n < blog.FeedKept && older || deleted && n < feedRefill {
 		return entries, true, nil
 	}
 	return entries, false, v.trimFeed(ctx, partition, entries)
 }
 
+// trimFeed deletes the entries of a partition after the first blog.FeedKept.
 func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEntry) error {
 	for i := blog.FeedKept; i < len(entries); i++ {
 		if !blog.Addressable(entries[i].ID) {
-			continue // somebody else's
+			continue // not written by Byline
 		}
 		err := v.feed.Delete(ctx, blog.Key(partition, entries[i].ID), "")
 		if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
@@ -139,9 +138,8 @@ func (v *Views) trimFeed(ctx context.Context, partition string, entries []feedEn
 	return nil
 }
 
-// refillFeed appends the newest posts that are older than the last entry of a
-// partition of the feed. The first partition's are looked for among all posts; the
-// others take over what is in the first.
+// refillFeed appends the newest posts that are older than the last entry of a partition. The
+// first partition is refilled from all posts, the others from the first.
 func (v *Views) refillFeed(ctx context.Context, partition string, entries []feedEntry) error {
 	const op = "refill feed"
 	missing := blog.FeedKept - len(entries)
@@ -168,7 +166,7 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 		}
 		for _, p := range posts {
 			if p == nil {
-				continue // deleted meanwhile, or not to be read
+				continue // deleted meanwhile, or malformed
 			}
 			if err := WriteSummary(ctx, v.feed, partition, p); err != nil {
 				return err
@@ -187,9 +185,9 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 	return nil
 }
 
-// changedSince reads posts again, nil ones aside, and returns those that have changed, deleted
-// ones too. Who has written copies of them writes these as well: the change may have been
-// handled, in another feed range, while the copy was not there yet, and so been passed over.
+// changedSince reads posts again, and returns those that have changed, tombstones included.
+// Whoever wrote their summaries must write them again: the change may have been handled, in
+// another feed range, before the summary existed.
 func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*blog.Post) (changed []*blog.Post, err error) {
 	var ids []string
 	revisions := map[string]int64{}
@@ -214,11 +212,9 @@ func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*
 	return changed, err
 }
 
-// olderPosts finds the newest posts that are older than the feed's last entry: as
-// many as are wanted if there are so many, and perhaps more. It looks in all
-// partitions, which is never for the request path. They cannot be asked for the
-// newest among them all, and what they return is paid for, so it looks only as far
-// back as it must.
+// olderPosts finds the newest posts that are older than the feed's last entry: as many as are
+// wanted, if there are, and maybe more. It queries all partitions, where ORDER BY is not
+// possible, so it widens the range of dates step by step. Never on the request path.
 func (v *Views) olderPosts(ctx context.Context, op string, entries []feedEntry, wanted int) (found []feedEntry, err error) {
 	last := feedEntry{CreatedAt: "9"}
 	if n := len(entries); n > 0 {
@@ -239,8 +235,8 @@ func (v *Views) olderPosts(ctx context.Context, op string, entries []feedEntry, 
 	return found, nil
 }
 
-// lookBack says since when to look for posts that are older than the entries: not
-// much longer ago than these, then much longer, then ever.
+// lookBack returns the starts of the ranges of dates that olderPosts searches, the latest
+// first.
 func lookBack(entries []feedEntry) []blog.Date {
 	if len(entries) > 0 {
 		newest, err := time.Parse(blog.DateLayout, string(entries[0].CreatedAt))

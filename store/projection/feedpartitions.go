@@ -14,10 +14,10 @@ import (
 	"byline/store/cosmos"
 )
 
-// feedContent is all that is in the feed, by partition and id.
+// feedContent is the feed's entries by partition and id.
 type feedContent map[string]map[string]placedEntry
 
-// placedEntry is an entry of the feed in its place. What cannot be read of it is zero.
+// placedEntry is an entry of the feed with its partition. Malformed fields are zero.
 type placedEntry struct {
 	Partition string `json:"type"`
 	ID        string `json:"id"`
@@ -25,9 +25,8 @@ type placedEntry struct {
 	Revision  any    `json:"revision"`
 }
 
-// readFeed reads the entries of all partitions, also of those that the feed had when
-// it was spread over another number of them. It refuses to take a feed that is spread
-// for one that is not, unless that is asked for: Conflict.
+// readFeed reads the entries of all partitions, also of those that are not in use any more.
+// Conflict if the feed has several partitions and Options.FeedPartitions is 0.
 func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent, error) {
 	const op = "read feed"
 	entries, err := readPages[placedEntry](ctx, op, c, cosmos.Query{AllPartitions: true,
@@ -59,7 +58,7 @@ func (f feedContent) spread() (n int) {
 	return n
 }
 
-// suspects lists all entries: each could differ from its post, or have none.
+// suspects returns a difference for each entry, to be compared with its post.
 func (f feedContent) suspects() (all []Difference) {
 	for partition, entries := range f {
 		for id := range entries {
@@ -69,7 +68,7 @@ func (f feedContent) suspects() (all []Difference) {
 	return all
 }
 
-// newest lists the posts that belong into the feed, by what is in any partition.
+// newest returns the ids of the newest posts in any partition, as many as the feed keeps.
 func (f feedContent) newest() (ids []string) {
 	var all []feedEntry
 	for _, entries := range f {
@@ -84,7 +83,7 @@ func (f feedContent) newest() (ids []string) {
 	return ids[:min(len(ids), blog.FeedKept)]
 }
 
-// last is the oldest entry of a partition; if there is none, one that is older than all.
+// last returns the oldest entry of a partition, the zero entry if it is empty.
 func (f feedContent) last(partition string) (last feedEntry) {
 	for _, e := range f[partition] {
 		if e := e.entry(); last.ID == "" || newestFirst(e, last) > 0 {
@@ -94,11 +93,11 @@ func (f feedContent) last(partition string) (last feedEntry) {
 	return last
 }
 
-// entry is the entry as far as its place is concerned.
+// entry returns the entry without its partition.
 func (e placedEntry) entry() feedEntry { return feedEntry{e.ID, blog.Date(fmt.Sprint(e.CreatedAt))} }
 
-// fills reports whether there are just these partitions, and the same in all of them. An
-// interrupted FillFeed, or a number from before that was gone back to, leaves them unlike.
+// fills reports whether the feed has exactly these partitions with the same entries in each.
+// An interrupted FillFeed, or a return to an earlier number, leaves different ones.
 func (f feedContent) fills(partitions []string) bool {
 	for _, partition := range partitions {
 		if f[partition] == nil || !maps.EqualFunc(f[partition], f[partitions[0]], placedEntry.alike) {
@@ -112,19 +111,18 @@ func (e placedEntry) alike(o placedEntry) bool {
 	return fmt.Sprint(e.CreatedAt, e.Revision) == fmt.Sprint(o.CreatedAt, o.Revision)
 }
 
-// CheckFeed returns Conflict if the feed is spread and Options.FeedPartitions does not say
-// so: who runs the projections, or reads everything, asks first, as FillFeed does.
+// CheckFeed returns Conflict if the feed has several partitions and Options.FeedPartitions is
+// 0. Call it before running the projections without FillFeed.
 func (v *Views) CheckFeed(ctx context.Context) error {
 	_, err := v.readFeed(ctx, v.feed)
 	return err
 }
 
-// FillFeed brings what is in any of the feed's partitions into all of them, if their
-// number was changed: it comes before serving, so that nobody reads one that is empty.
-// If it was not changed, that costs a query. Partitions that are not needed any more
-// are left to those who may still read them; Repair removes their entries. FillFeed
-// waits as long as it is throttled, and may be interrupted and repeated. Conflict if
-// the feed is spread and Options.FeedPartitions does not say so.
+// FillFeed copies the feed into all its partitions after their number has changed. Call it
+// before serving, so that no reader meets an empty partition; if nothing has changed it costs
+// one query. Partitions that are no longer used stay for instances that still read them;
+// Repair deletes their entries. FillFeed waits while throttled, and can be interrupted and
+// repeated. Conflict if the feed has several partitions and Options.FeedPartitions is 0.
 func (v *Views) FillFeed(ctx context.Context) error {
 	const op = "fill feed"
 	ctx = cosmos.WithPatience(ctx)

@@ -125,7 +125,7 @@ func TestSpreadFeed(t *testing.T) {
 	}
 }
 
-// Readers pick any partition; whoever pages stays in the one where it began.
+// Readers pick any partition; later pages are read from the partition of the first.
 func TestReadersOfASpreadFeed(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -174,7 +174,7 @@ func TestReadersOfASpreadFeed(t *testing.T) {
 }
 
 // A change of the number of partitions is filled in before anybody reads, found by
-// verify and mended by repair; a feed that is spread is never taken for another.
+// verify and fixed by repair; a feed with several partitions needs the option.
 func TestFeedPartitionsAreChanged(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
@@ -298,7 +298,7 @@ func TestImportOfASpreadFeed(t *testing.T) {
 	}
 }
 
-// What differs in any partition is found, and mended by repair and by rebuild.
+// What differs in any partition is found, and fixed by repair and by rebuild.
 func TestMendingASpreadFeed(t *testing.T) {
 	const k = 4
 	for _, how := range []string{"repair", "rebuild"} {

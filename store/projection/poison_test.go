@@ -12,7 +12,7 @@ import (
 	"byline/store/blog"
 )
 
-func TestWhatCannotBeReadIsSetAside(t *testing.T) {
+func TestPoisonItems_AreSkipped(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	posts, err := w.Client.NewContainer("blog", "posts")
@@ -112,7 +112,7 @@ func TestRenameBesideWhatCannotBeRenamed(t *testing.T) {
 	}
 }
 
-// Nor does a post that cannot be renamed keep anything from being projected when it comes by.
+// A post that cannot be renamed does not stop the projections.
 func TestMisnamedPostThatCannotBeRenamed(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")

@@ -11,12 +11,12 @@ import (
 	"byline/store/cosmos"
 )
 
-// projectPosts handles changes of the posts container: it brings the short forms
-// of changed posts to their author's partition and to the feed, and mends names
-// that were written just as their owner was renamed.
+// projectPosts handles changes of the posts container: it writes the summaries of changed
+// posts, deletes the comments and likes of deleted ones, and corrects usernames that were
+// written during a rename.
 func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
-	posts := map[string]*blog.Post{} // of many changes to one post the last counts
+	posts := map[string]*blog.Post{} // the last change of each post
 	var changed []blog.Authored
 	for _, raw := range items {
 		item, ok := v.decodeChange(blog.PostsContainer, raw)
@@ -51,8 +51,8 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	return v.repairReplayed(ctx, posts)
 }
 
-// decodeChange reads what every item of the posts container has. An item that
-// cannot be read is set aside: it would stop the projections for ever.
+// decodeChange decodes the fields that all items of the posts container share. It skips a
+// malformed item, which would otherwise stop the projections.
 func (v *Views) decodeChange(container string, raw []byte) (blog.Authored, bool) {
 	var item blog.Authored
 	err := blog.Unmarshal(raw, &item, blog.Lenient)
@@ -69,8 +69,8 @@ func (v *Views) decodeChange(container string, raw []byte) (blog.Authored, bool)
 	return item, true
 }
 
-// cascade deletes what belongs to a deleted post, in batches of at most 100, so
-// that it may stop anywhere and go on later.
+// cascade deletes the comments and likes of a deleted post, in at most so many batches of up
+// to 100. It can be interrupted and repeated.
 func cascade(ctx context.Context, c *cosmos.Container, postID string, batches int) error {
 	const op = "delete what belonged to a post"
 	for range batches {
@@ -93,9 +93,8 @@ func cascade(ctx context.Context, c *cosmos.Container, postID string, batches in
 	return nil
 }
 
-// mendNames compares the author's name on every changed item with the name that
-// the author has now. They differ on what was written just before a rename and
-// arrived just after its sweep.
+// repairNames compares the username on every changed item with the author's current one. They
+// differ on items that were written before a rename and arrived after its sweep.
 func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 	var ids []string
 	seen := map[string]bool{}
@@ -131,12 +130,12 @@ func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 	return nil
 }
 
-// refused reports whether an item cannot be renamed: its revision, say, is no number.
+// refused reports whether Cosmos DB refuses to patch an item: its revision is not a number,
+// say.
 func refused(err error) bool { return cosmos.HasStatus(err, http.StatusBadRequest) }
 
-// renameItem puts the author's name on a post, comment or like, if the item is
-// still what was read. An item that has changed meanwhile comes by again: its
-// change is in the feed.
+// renameItem sets the username on a post, comment or like, unless the item has changed since
+// it was read: then its change is in the feed, too.
 func (v *Views) renameItem(ctx context.Context, item blog.Authored, name string) error {
 	p := cosmos.Patch{IfMatch: cosmos.ETag(item.ETag)}
 	p.Set("/userUsername", name)

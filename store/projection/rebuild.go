@@ -10,15 +10,14 @@ import (
 	"byline/store/changefeed"
 )
 
-// Rebuild sends the projections of all instances back to the beginning of the
-// change feeds. Until they have come to where the feeds end now, they compare
-// whatever passes by with all that is derived from it, as Verify does, and mend
-// what differs, whatever revision it claims. Rebuild returns as soon as they are
-// sent back: Run, here or elsewhere, does the work, and Projections tells what is
-// left of it (Replay). It may run beside anything; after an error, run it again.
+// Rebuild resets the checkpoints of the projections, in all instances, to the beginning of the
+// change feeds. Until they reach the present end of the feeds, they compare and repair
+// everything that is derived from the changes, as Verify and Repair do. Rebuild returns at
+// once: Run, here or elsewhere, does the work, and Status tells how much is left (Replay). It
+// can run beside anything; after an error, call it again.
 func (v *Views) Rebuild(ctx context.Context) error {
 	ctx = v.account.Begin(ctx, Repair)
-	// Entries of posts that never were do not pass by: the feed comes first.
+	// No change reports a feed entry without a post: compare the feed first.
 	feed, err := v.readFeed(ctx, v.feed)
 	if err != nil {
 		return err
@@ -34,8 +33,8 @@ func (v *Views) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// mend repairs what is different. What cannot be mended, or does not stand still,
-// is left to verify and stops nothing.
+// repairAll repairs differences, several at a time. It logs a Conflict, which Verify reports,
+// and goes on.
 func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
@@ -43,7 +42,7 @@ func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 		g.Go(func() error {
 			err := v.Repair(ctx, d)
 			if blog.CodeOf(err) == blog.Conflict {
-				v.o.Logger.Warn("not mended", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError, err)
+				v.o.Logger.Warn("not repaired", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError, err)
 				return nil
 			}
 			return err
@@ -52,8 +51,8 @@ func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	return g.Wait()
 }
 
-// remendPosts mends the counts of posts that pass by again, and their entries in
-// the feed if they belong there. Their copies pass by with the users, if they exist.
+// repairReplayed repairs the counts of replayed posts, and their feed entries if they are
+// among the newest. Their summaries are replayed with the users container.
 func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post) error {
 	if len(posts) == 0 {
 		return nil
@@ -78,7 +77,7 @@ func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post)
 	return v.repairAll(ctx, all)
 }
 
-// suspectOf is what could be different about a copy or a reservation.
+// suspectOf returns the difference that a replayed summary or reservation may have.
 func suspectOf(e blog.Envelope, raw []byte) []Difference {
 	switch e.Type {
 	case blog.TypePost:

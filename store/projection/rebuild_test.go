@@ -104,8 +104,8 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// A rebuild is remembered where the leases are: who begins it may go at once, and
-// whoever works on it may be interrupted.
+// A rebuild is stored in the leases: the process that starts it may end at once, and those
+// that work on it may be interrupted.
 func TestRebuildGoesOnAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir)
@@ -164,7 +164,7 @@ func (w *world) toRebuild() (n int64) {
 	return n
 }
 
-// Names that two users carry are beyond mending. That stops nothing.
+// A name of two users cannot be repaired, and does not stop the rebuild.
 func TestRebuildGoesOnPastWhatCannotBeMended(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -178,7 +178,7 @@ func TestRebuildGoesOnPastWhatCannotBeMended(t *testing.T) {
 	w.Rebuilt()
 	storetest.Eventually(t, func() error {
 		if got := w.AllUserPosts(ada); len(got) != 1 || got[0].Title != "one" {
-			return errors.New("not mended")
+			return errors.New("not repaired")
 		}
 		return nil
 	})

@@ -12,11 +12,10 @@ import (
 	"byline/store/cosmos"
 )
 
-// Repair mends one difference that Verify has found, as things are now: what has
-// become equal meanwhile is left alone. Every write is conditional on what was
-// read, so that it may run beside instances that serve, and be interrupted. What
-// cannot be mended is a Conflict: a name that two users carry, and what is derived
-// from an item that cannot be read.
+// Repair fixes one difference that Verify has found, if it still exists. Every write is
+// conditional on the ETag or revision that was read, so Repair can run beside instances that
+// serve, and be interrupted. Conflict if it cannot be fixed: two users have the name, or the
+// source is malformed.
 func (v *Views) Repair(ctx context.Context, d Difference) error {
 	const op = "repair"
 	ctx = v.account.Begin(ctx, Repair)
@@ -48,13 +47,13 @@ func (v *Views) Repair(ctx context.Context, d Difference) error {
 			if err != nil {
 				return blog.CosmosError(op, err)
 			}
-			continue // and see whether it is equal now
+			continue // and compare again
 		}
 	}
 	return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("%s %s keeps changing", d.Kind, d.ID)}
 }
 
-// repairCopy makes a copy equal to its source, whatever revision it claims.
+// repairSummary writes the summary of the source, whatever revision the old one has.
 func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Difference) error {
 	have, _, etag, err := readSummary(ctx, c, d.Partition, d.ID)
 	if err != nil {
@@ -65,7 +64,7 @@ func (v *Views) repairSummary(ctx context.Context, c *cosmos.Container, d Differ
 		return err
 	}
 	switch belongs := v.belongs(source, c, d.Partition); {
-	case belongs && etag != "": // a tombstone, too: it keeps changes that arrive late from bringing the post back
+	case belongs && etag != "": // also a tombstone, so that late changes do not restore the post
 		_, err = c.Replace(ctx, blog.Key(d.Partition, d.ID), blog.Encode(summaryIn(source, c, d.Partition)), etag)
 	case belongs && !source.Tombstone:
 		err = c.Create(ctx, d.Partition, blog.Encode(summaryIn(source, c, d.Partition)))
@@ -121,11 +120,10 @@ func (v *Views) repairName(ctx context.Context, d Difference) error {
 	return v.renameItem(ctx, *item, u.Username)
 }
 
-// repairUsername reserves the name that a user carries, or releases one that its
-// owner does not.
+// repairUsername reserves the name of a user, or releases one whose owner has another.
 func (v *Views) repairUsername(ctx context.Context, d Difference) error {
 	const op = "repair username"
-	// The reservation first: whoever reserves it before changing the user changes it.
+	// The reservation first: a rename writes it before it changes the user.
 	r, err := v.users.Read(ctx, blog.Key(d.Partition, d.Partition))
 	if err != nil {
 		return err
@@ -134,7 +132,7 @@ func (v *Views) repairUsername(ctx context.Context, d Difference) error {
 	if r.Value != nil {
 		var malformed error
 		if item, _, malformed = blog.Decode[blog.Reservation](op, blog.TypeUsername, r.Value); malformed != nil {
-			return v.users.Delete(ctx, blog.Key(d.Partition, d.Partition), r.ETag) // and look again
+			return v.users.Delete(ctx, blog.Key(d.Partition, d.Partition), r.ETag) // and compare again
 		}
 	}
 	u, uerr := blog.ReadUser(ctx, op, v.users, d.ID)
@@ -145,7 +143,7 @@ func (v *Views) repairUsername(ctx context.Context, d Difference) error {
 		return v.repairReservation(ctx, op, u, &item, r.ETag)
 	}
 	if r.Value == nil {
-		return nil // nobody has it
+		return nil
 	}
 	if item.OwnerID != d.ID || item.TTL > 0 || item.Young(v.o.Clock()) {
 		return nil
@@ -154,10 +152,8 @@ func (v *Views) repairUsername(ctx context.Context, d Difference) error {
 	return err
 }
 
-// repairReservation reserves the name that a user carries where there is no
-// reservation, or one that is going to expire, or one that another user has left
-// over. Another reservation of the user's own stays as it is, also one that is made
-// meanwhile.
+// repairReservation reserves the user's name if the reservation is missing, expires, or is
+// abandoned by another user. A valid reservation of the user's own stays as it is.
 func (v *Views) repairReservation(ctx context.Context, op string, u *blog.User, have *blog.Reservation, etag cosmos.ETag) error {
 	mine := blog.Encode(blog.NewReservation(u.ID, u.Username, v.now()))
 	k := blog.UsernameKey(u.Username)

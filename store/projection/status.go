@@ -7,17 +7,15 @@ import (
 	"byline/store/changefeed"
 )
 
-// ProjectionStatus is how far a processor has come with one feed range of a
-// container.
+// Status is how far a processor has come with one feed range of a container.
 type Status struct {
 	Processor string // "projections-posts", "projections-users", or "usernames", the sweep
 	Container string
 	changefeed.RangeStatus
 }
 
-// Projections tells how far the projections and the sweep of usernames have come,
-// and who is at work. It takes part in nothing. Before they have ever run it
-// returns nothing.
+// Status returns the progress and the owner of every feed range, of the projections and of the
+// sweep of usernames. It takes no lease. It returns nothing before the first Run.
 func (v *Views) Status(ctx context.Context) ([]Status, error) {
 	ctx = v.account.Begin(ctx, Verify)
 	var all []Status

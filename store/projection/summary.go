@@ -13,32 +13,32 @@ import (
 	"byline/store/cosmos"
 )
 
-// writeCopy writes the short form of a post into a partition of copies, unless a
-// newer revision is there.
+// WriteSummary creates or updates the summary of a post in a partition of the users or feed
+// container, unless it has the same or a newer revision.
 func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post) (err error) {
-	absent := p.Revision == 1 // what is likely; the answer tells
+	absent := p.Revision == 1 // a guess; the response corrects it
 	for range 10 {
 		if absent {
 			err = c.Create(ctx, partition, blog.Encode(summaryIn(p, c, partition)))
 			if !cosmos.HasStatus(err, http.StatusConflict) {
-				return blog.CosmosError("create copy", err)
+				return blog.CosmosError("create summary", err)
 			}
 		} else {
 			err = updateSummary(ctx, c, partition, p)
 			if !cosmos.HasStatus(err, http.StatusNotFound) {
-				return blog.CosmosError("update copy", err)
+				return blog.CosmosError("update summary", err)
 			}
 		}
 		absent = !absent
 	}
-	return &blog.Error{Code: blog.Conflict, Op: "write copy", Err: err}
+	return &blog.Error{Code: blog.Conflict, Op: "write summary", Err: err}
 }
 
-// copiesAtOnce bounds how many copies are brought up to date in one batch, and so how
-// many are tried again if one of them is not as expected.
+// summariesPerBatch is the most summaries in one transactional batch, which is retried one by
+// one if an operation fails.
 const summariesPerBatch = 25
 
-// writeCopies is writeCopy for several posts, by g.
+// writeSummaries is WriteSummary for several posts, in goroutines of g.
 func writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post) {
 	write := func(posts ...*blog.Post) error {
 		for _, p := range posts {
@@ -68,19 +68,19 @@ func writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container,
 	}
 }
 
-// updateCounts brings copies whose counts alone are old up to date, in one transactional
-// batch. It reports false, and has done nothing, if one of them is not such a copy.
+// updateCounts updates the counts of summaries in one transactional batch. It reports false,
+// and has changed nothing, if one of them is missing, has another text, or is not older.
 func updateCounts(ctx context.Context, c *cosmos.Container, partition string, posts []*blog.Post) (bool, error) {
 	b := cosmos.Batch{NoItems: true}
 	for _, p := range posts {
 		b.Patch(p.ID, patchCounts(p))
 	}
 	r, err := c.Batch(ctx, partition, &b)
-	return err == nil && r.Failed < 0, blog.CosmosError("update copies", err)
+	return err == nil && r.Failed < 0, blog.CosmosError("update summaries", err)
 }
 
-// updateCopy brings a copy to the post's revision if it is older. A copy that is
-// not there is a 404.
+// updateSummary updates a summary if it is older than the post. The error of a missing summary
+// has status 404.
 func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p *blog.Post) error {
 	if countsOnly(ctx, p) {
 		_, err := c.Patch(ctx, blog.Key(partition, p.ID), patchCounts(p))
@@ -95,20 +95,20 @@ func updateSummary(ctx context.Context, c *cosmos.Container, partition string, p
 	return err
 }
 
-// countsOnly reports whether it is likely that an older copy differs in its counts alone:
-// edits raise the version, too.
+// countsOnly reports whether an older summary probably differs in its counts alone: edits
+// raise the version, too.
 func countsOnly(ctx context.Context, p *blog.Post) bool {
 	return !p.Tombstone && p.Revision > int64(p.Version) && !changefeed.Replaying(ctx)
 }
 
-// patchCounts is a patch of an older copy with the same text.
+// patchCounts is the patch of an older summary with the same text.
 func patchCounts(p *blog.Post) cosmos.Patch {
 	o := patchIfOlder(p, " AND c.version = "+strconv.Itoa(int(p.Version)))
 	setCounts(&o, p)
 	return o
 }
 
-// patchAll is a patch of an older copy.
+// patchAll is the patch of an older summary.
 func patchAll(p *blog.Post) cosmos.Patch {
 	o := patchIfOlder(p, "")
 	short := p.Summary()
@@ -134,14 +134,14 @@ func patchIfOlder(p *blog.Post, and string) (o cosmos.Patch) {
 	return o
 }
 
-// setCounts sets what changes of a post whose text does not.
+// setCounts sets the fields that change without an edit.
 func setCounts(o *cosmos.Patch, p *blog.Post) {
 	o.Set("/userUsername", p.AuthorUsername)
 	o.Set("/commentCount", p.CommentCount)
 	o.Set("/likeCount", p.LikeCount)
 }
 
-// projectCopies writes the copies of the posts.
+// projectSummaries writes the summaries of posts in their authors' partitions and in the feed.
 func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Post) error {
 	if len(posts) == 0 {
 		return nil
@@ -163,12 +163,11 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 	return v.ProjectFeed(ctx, all)
 }
 
-// projectionWorkers bounds how many copies are written at a time.
+// workers is the most requests that a projection has in flight.
 const workers = 8
 
-// showNow writes the copies of a post that was just written, so that its author
-// sees it at once. Failing is no error of the request: the change feed does the
-// same a moment later.
+// Show updates the summaries of a post that was just written, so that its author sees the
+// change at once. It only logs errors: the change feed has the change, too.
 func (v *Views) Show(ctx context.Context, p *blog.Post) {
 	var g errgroup.Group
 	g.Go(func() error {
@@ -176,7 +175,7 @@ func (v *Views) Show(ctx context.Context, p *blog.Post) {
 	})
 	for _, partition := range v.feedPartitions {
 		g.Go(func() error {
-			if p.Revision == 1 { // nothing is newer: it belongs into the feed
+			if p.Revision == 1 { // a new post is always among the newest
 				return WriteSummary(ctx, v.requests.feed, partition, p)
 			}
 			err := updateSummary(ctx, v.requests.feed, partition, p)
@@ -190,19 +189,19 @@ func (v *Views) Show(ctx context.Context, p *blog.Post) {
 		g.Go(func() error { return cascade(ctx, v.requests.posts, p.ID, 1) })
 	}
 	if err := g.Wait(); err != nil {
-		v.o.Logger.Warn("copies are late", logPost, p.ID, logError, err)
+		v.o.Logger.Warn("summaries not updated yet", logPost, p.ID, logError, err)
 	}
 }
 
-// summaryIn returns the summary of a post as a partition of a container holds it.
+// summaryIn returns the summary of a post as an item of a partition.
 func summaryIn(p *blog.Post, c *cosmos.Container, partition string) blog.SummaryItem {
 	item := p.Summary()
 	item.Type = typeIn(c, partition)
 	return item
 }
 
-// typeOfCopies is the type of the copies in a partition. In the feed, that is the
-// partition key.
+// typeIn returns the type of the summaries in a partition. In the feed it is the partition
+// key.
 func typeIn(c *cosmos.Container, partition string) string {
 	if c.Name() == blog.FeedContainer {
 		return partition

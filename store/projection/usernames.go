@@ -12,15 +12,15 @@ import (
 	"byline/store/cosmos"
 )
 
-// sweepUsernames handles changes of the users container: it releases or removes
-// reservations that are older than the grace and whose owners do not carry the names.
-// What changes meanwhile is handled again.
+// sweepUsernames handles changes of the users container: it releases or deletes reservations
+// that are older than the grace period and whose owners have another name. A reservation that
+// changes meanwhile is handled again.
 func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	var all []reservedName
 	for _, raw := range items {
 		var e blog.Envelope
 		if err := json.Unmarshal(raw, &e); err != nil || e.Type != blog.TypeUsername || e.Deleted {
-			continue // projectUsers sets aside what cannot be read
+			continue // projectUsers skips malformed items
 		}
 		var r reservedName
 		if err := json.Unmarshal(raw, &r); err != nil {
@@ -40,13 +40,13 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	if err != nil {
 		return err
 	}
-	// Those that are carried stay so until they are written again.
+	// The others are used, and stay so until they are written again.
 	all = slices.DeleteFunc(all, func(r reservedName) bool { return !r.Leaving && !slices.Contains(unused, r) })
 	if len(all) == 0 {
 		return nil
 	}
 	newest := slices.MaxFunc(all, func(a, b reservedName) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) }).CreatedAt
-	// However wrong a date may be, what was seen as long ago as the grace is old enough.
+	// Dates may be wrong: a reservation that this process saw a grace period ago is old enough.
 	for seen := v.now(); newest > blog.GraceBegan(v.o.Clock()) && seen > blog.GraceBegan(v.o.Clock()); {
 		select {
 		case <-ctx.Done():
@@ -69,14 +69,13 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	return nil
 }
 
-// reservedName is a reservation as the change feed shows it.
+// reservedName is a reservation with its ETag.
 type reservedName struct {
 	blog.Reservation
 	ETag cosmos.ETag `json:"_etag"`
 }
 
-// unused returns the reservations whose owners do not carry the names, as far as
-// that can be known.
+// unused returns the reservations whose owners have another name or do not exist.
 func (v *Views) unused(ctx context.Context, all []reservedName) ([]reservedName, error) {
 	var owners []string
 	for _, r := range all {

@@ -11,10 +11,10 @@ import (
 	"byline/store/cosmos"
 )
 
-// projectUsers handles changes of the users container: a renamed user's new name
-// goes onto everything that the user has written, and the name is reserved if it is
-// not: a process that stood still in the middle of a rename may have been taken for
-// dead. In a rebuild, it mends whatever passes by.
+// projectUsers handles changes of the users container. It sets a renamed user's new name on
+// everything they wrote, and reserves the name if its reservation is missing: the sweep may
+// have released it while a process paused in the middle of a rename. In a rebuild it also
+// repairs summaries and reservations.
 func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	const op = "project users"
 	renamed := map[string]bool{}
@@ -43,7 +43,7 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 		if u == nil {
 			continue
 		}
-		if u.Revision > 1 { // whoever is new has written nothing
+		if u.Revision > 1 { // a new user has written nothing
 			renamed[u.ID] = true
 		}
 		suspects = append(suspects, Difference{Kind: Username, Partition: blog.UsernameKey(u.Username), ID: u.ID})
@@ -59,21 +59,21 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	return nil
 }
 
-// sweepName puts the user's present name on everything the user has written. It
-// looks only for what differs, so that running it again goes on where it stopped.
-// It is done when a sweep finds nothing and the user has not been renamed since.
+// renameItems sets the user's current name on everything the user wrote. It queries only for
+// items with another name, so a repetition resumes where the last one stopped. It ends when
+// the query finds nothing.
 func (v *Views) renameItems(ctx context.Context, userID string) error {
 	const op = "sweep name"
-	count, aside := 0, map[blog.Authored]bool{}
+	count, skipped := 0, map[blog.Authored]bool{}
 	for {
 		u, err := blog.ReadUser(ctx, op, v.users, userID)
 		if u == nil || errors.Is(err, blog.ErrMalformed) {
-			return nil // a change that is in the feed, too
+			return nil // the feed has a later change
 		}
 		if err != nil {
 			return err
 		}
-		items, err := v.misnamed(ctx, u, aside)
+		items, err := v.misnamed(ctx, u, skipped)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (v *Views) renameItems(ctx context.Context, userID string) error {
 		}
 		for i, item := range items {
 			if refusals[i] != nil {
-				aside[item] = true
+				skipped[item] = true
 				v.skip(blog.PostsContainer, blog.Encode(item), refusals[i])
 			}
 		}
@@ -108,10 +108,9 @@ func (v *Views) renameItems(ctx context.Context, userID string) error {
 	}
 }
 
-// misnamed returns items of the user that carry another name, at most some
-// hundreds of them, without those that were set aside. It looks in all partitions:
-// never on the request path.
-func (v *Views) misnamed(ctx context.Context, u *blog.User, aside map[blog.Authored]bool) ([]blog.Authored, error) {
+// misnamed returns the first page with items of the user that have another name and are not in
+// skipped. It queries all partitions: never on the request path.
+func (v *Views) misnamed(ctx context.Context, u *blog.User, skipped map[blog.Authored]bool) ([]blog.Authored, error) {
 	const op = "find misnamed items"
 	query := cosmos.Query{
 		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
@@ -122,7 +121,7 @@ func (v *Views) misnamed(ctx context.Context, u *blog.User, aside map[blog.Autho
 			return nil, blog.CosmosError(op, err)
 		}
 		for _, raw := range page {
-			if item, ok := v.decodeChange(blog.PostsContainer, raw); ok && !aside[item] {
+			if item, ok := v.decodeChange(blog.PostsContainer, raw); ok && !skipped[item] {
 				items = append(items, item)
 			}
 		}

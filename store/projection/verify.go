@@ -13,24 +13,24 @@ import (
 	"byline/store/cosmos"
 )
 
-// addressable reports whether what differs can be asked for.
+// addressable reports whether the item can be read by id and partition key.
 func (d *Difference) addressable() bool {
 	return blog.Addressable(d.Partition) && (d.Kind == Username || blog.Addressable(d.ID)) // a name's ID is its owner
 }
 
-// Kind says what about a copy is not equal to its source.
+// Kind is what differs from its source.
 type Kind string
 
 // The kinds of differences.
 const (
-	Summary   Kind = "copy of post" // in the author's partition
+	Summary   Kind = "summary" // of a post, in the author's partition
 	FeedEntry Kind = "feed entry"
-	Count     Kind = "count"    // of comments or likes, on a post; or of those that a deleted post has left
+	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
 	Name      Kind = "name"     // of the author, on a post, comment or like
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
 )
 
-// Difference is something that is not equal to what it is derived from.
+// Difference is a view, a count or a reservation that does not match its source.
 type Difference struct {
 	Kind      Kind   `json:"kind"`
 	Partition string `json:"partition"` // the value of the partition key
@@ -38,25 +38,23 @@ type Difference struct {
 	Have      string `json:"have"`
 	Want      string `json:"want"`
 
-	revision int64 // of the source of a copy, when the two were first compared
+	revision int64 // of the source of a copy, at the first comparison
 }
 
-// Verify compares every copy, every count, every name and the feed with what they
-// are derived from, and calls report with each difference. It may run beside
-// instances that serve: copies that are on their way are not wrong, so what looks
-// different is looked at again until it is equal, or the settle time has passed. A
-// copy of a post that changes all the time is well if it has become as new as the
-// post was at first.
-// It reads everything, and keeps some hundred bytes for each post in memory.
-// progress, if set, is called with the number of items read so far, and of how
-// many: 0 until the users container has been read, whose copies tell it well enough.
+// Verify compares all summaries, counts, usernames, reservations and the feed with their
+// sources, and calls report with each difference. It can run beside instances that serve: it
+// compares again until a difference is gone or the settle time is over. A summary of a post
+// that changes all the time is correct once it has the revision that the post had first.
+// Verify reads everything, and keeps some hundred bytes of memory per post. progress, if not
+// nil, gets the number of items read and the estimated total, which is 0 until the users
+// container has been read.
 func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(done, total int), report func(Difference)) error {
 	ctx = v.account.Begin(ctx, Verify)
 	if err := v.CheckFeed(ctx); err != nil {
 		return err
 	}
 	r := verifier{Views: v, progress: progress, users: map[string]string{}, reservations: map[string]string{},
-		posts: map[string]*postSummary{}, copies: map[summaryKey]string{}}
+		posts: map[string]*postSummary{}, summaries: map[summaryKey]string{}}
 	if err := r.readUsers(ctx); err != nil {
 		return err
 	}
@@ -96,8 +94,8 @@ func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(
 	}
 }
 
-// stillDifferent looks at the suspects as things are now, several at a time:
-// during a rename there are thousands.
+// stillDifferent compares suspects again, several at a time: during a rename there are
+// thousands.
 func (v *Views) stillDifferent(ctx context.Context, suspects []Difference) ([]Difference, error) {
 	found := make([]*Difference, len(suspects))
 	g, ctx := errgroup.WithContext(ctx)
@@ -120,25 +118,25 @@ func (v *Views) stillDifferent(ctx context.Context, suspects []Difference) ([]Di
 	return still, nil
 }
 
-// verifier holds what one run of Verify has read.
+// verifier is the state of one Verify.
 type verifier struct {
 	*Views
 	progress     func(done, total int)
 	items        int               // read so far
-	expected     int               // of posts: what the copies of posts count
-	total        int               // about; 0: not known yet
+	expected     int               // in the posts container, by the counts of the summaries
+	total        int               // estimated; 0: unknown
 	users        map[string]string // name by id
-	reservations map[string]string // owner by key, but for names that were released
+	reservations map[string]string // owner by key, without released names
 	posts        map[string]*postSummary
-	copies       map[summaryKey]string // described
+	summaries    map[summaryKey]string // digests
 	wrongNames   []Difference
 }
 
 type postSummary struct {
 	entry          feedEntry
 	author         string
-	short          string // described
-	comments       int32  // as counted on the post, if it is not deleted, less what is there
+	short          string // a digest
+	comments       int32  // as counted on the post, if it is not deleted, minus the items found
 	likes          int32
 	there, deleted bool
 }
@@ -165,7 +163,7 @@ func (v *verifier) scan(ctx context.Context, c *cosmos.Container, each func(raw 
 	return nil
 }
 
-// show tells how far the reading has come.
+// show reports progress.
 func (v *verifier) show() {
 	if v.progress != nil {
 		v.progress(v.items, v.total)
@@ -177,7 +175,7 @@ func (v *verifier) readUsers(ctx context.Context) error {
 	return v.scan(ctx, v.Views.users, func(raw []byte) error {
 		var e blog.Envelope
 		if err := json.Unmarshal(raw, &e); err != nil || e.Deleted {
-			return nil // what cannot be read has been set aside by the projections
+			return nil // the projections skip malformed items
 		}
 		switch e.Type {
 		case blog.TypeUser:
@@ -190,7 +188,7 @@ func (v *verifier) readUsers(ctx context.Context) error {
 			}
 		case blog.TypePost:
 			if item, _, err := blog.Decode[blog.SummaryItem](op, blog.TypePost, raw); err == nil {
-				v.copies[summaryKey{item.AuthorID, item.ID}] = describe(item)
+				v.summaries[summaryKey{item.AuthorID, item.ID}] = describe(item)
 				v.expected += 1 + int(item.CommentCount) + int(item.LikeCount)
 			}
 		}
@@ -249,11 +247,11 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 		if p.deleted {
 			continue
 		}
-		if v.copies[summaryKey{p.author, id}] != p.short {
+		if v.summaries[summaryKey{p.author, id}] != p.short {
 			found = append(found, Difference{Kind: Summary, Partition: p.author, ID: id})
 		}
 	}
-	for place := range v.copies {
+	for place := range v.summaries {
 		if p := v.posts[place.post]; p == nil || !p.there || p.deleted || p.author != place.author {
 			found = append(found, Difference{Kind: Summary, Partition: place.author, ID: place.post})
 		}
@@ -288,7 +286,7 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	return found, nil
 }
 
-// newest lists the posts that may belong into the feed, newest first.
+// newest returns the newest posts, as many as the feed keeps.
 func (v *verifier) newest() []feedEntry {
 	var all []feedEntry
 	for _, p := range v.posts {

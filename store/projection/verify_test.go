@@ -40,7 +40,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		}
 		return nil
 	})
-	stop() // from here on nobody mends anything
+	stop() // from here on nothing is repaired
 	w.Clock.Millis.Add(61_000)
 
 	w.Corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
@@ -72,8 +72,8 @@ func TestVerifyAndRepair(t *testing.T) {
 		kinds = append(kinds, string(d.Kind))
 		t.Logf("%+v", d)
 	}
-	want := []string{"copy of post", "copy of post", "copy of post", "copy of post", "count", "count",
-		"feed entry", "feed entry", "feed entry", "feed entry", "name", "username", "username"}
+	want := []string{"count", "count", "feed entry", "feed entry", "feed entry", "feed entry", "name",
+		"summary", "summary", "summary", "summary", "username", "username"}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Fatal(diff)
 	}
@@ -82,7 +82,7 @@ func TestVerifyAndRepair(t *testing.T) {
 			t.Errorf("%+v: %v", d, err)
 		}
 	}
-	w.Start() // the mended count has a new revision
+	w.Start() // the repaired count has a new revision
 	storetest.Eventually(t, func() error {
 		if found := w.Differences(0); found != nil {
 			return fmt.Errorf("%+v", found)
@@ -127,7 +127,7 @@ func TestVerifyBehindWhatIsServed(t *testing.T) {
 	}
 }
 
-// A copy of a deleted post is mended into a tombstone, so that a change that arrives
+// The summary of a deleted post is repaired into a tombstone, so that a change that arrives
 // late cannot bring it back.
 func TestRepairedDeleteStaysDeleted(t *testing.T) {
 	w := newWorld(t)
@@ -157,7 +157,7 @@ func TestRepairedDeleteStaysDeleted(t *testing.T) {
 	}
 }
 
-// Copies and reservations that nobody can read are mended like others. What is
+// Malformed summaries and reservations are repaired like others. What is
 // derived from a post that nobody can read is shown, and cannot be.
 func TestVerifyAndRepairOfWhatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
@@ -332,7 +332,7 @@ func TestRepairOfWhatIsWellDoesNothing(t *testing.T) {
 }
 
 // A name is reserved while it is looked at: whatever Repair has seen before, the
-// reservation stays as it was made.
+// reservation does not change.
 func TestRepairLeavesAReservationThatIsMadeMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
