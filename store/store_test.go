@@ -28,16 +28,6 @@ func newWorld(t testing.TB) *world {
 	return &world{storetest.New(t)}
 }
 
-func newWorldWith(t testing.TB, o store.Options) *world {
-	t.Helper()
-	return &world{storetest.NewWith(t, o)}
-}
-
-func openWorld(t testing.TB, dir string) *world {
-	t.Helper()
-	return &world{storetest.Open(t, dir)}
-}
-
 func openWorldWith(t testing.TB, dir string, c *storetest.Clock, ofEngine func() time.Time) *world {
 	t.Helper()
 	return &world{storetest.OpenWith(t, dir, c, ofEngine)}

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -16,7 +17,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/maypok86/otter/v2"
-	"github.com/tidwall/gjson"
 	"golang.org/x/sync/singleflight"
 
 	"byline/store/changefeed"
@@ -135,7 +135,9 @@ func (c *itemCache) Do(req *policy.Request) (*http.Response, error) {
 		read.saw(resp)
 	}
 	if isWrite(r) {
-		c.changes.changed(path, gjson.Get(r.Header.Get(partitionHeader), "0").Str)
+		var partition [1]string // of a query of all partitions there is none
+		_ = json.Unmarshal([]byte(r.Header.Get(partitionHeader)), &partition)
+		c.changes.changed(path, partition[0])
 	}
 	return resp, err
 }

@@ -2,10 +2,11 @@ package cosmos
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"github.com/tidwall/gjson"
 
+	"byline/internal/jsonpart"
 	"byline/store/changefeed"
 )
 
@@ -50,13 +51,24 @@ func (c *Container) Tail(property string, handle changefeed.Handler, o changefee
 	}
 	return &Tail{changefeed.NewTail(c.ChangeFeed(), func(ctx context.Context, items [][]byte) error {
 		for _, raw := range items {
-			c.cache.changes.changed(c.path, gjson.GetBytes(raw, property).Str)
+			c.cache.changes.changed(c.path, stringOf(raw, property))
 		}
 		if handle == nil {
 			return nil
 		}
 		return handle(ctx, items)
 	}, o), c.following}
+}
+
+// stringOf returns a string property of an item, "" if it is missing or of another type.
+func stringOf(item []byte, property string) (value string) {
+	for p := range jsonpart.Children(item) {
+		if string(p.Name) == property {
+			_ = json.Unmarshal(p.Value, &value)
+			return value
+		}
+	}
+	return ""
 }
 
 // Run is changefeed.Tail's. When it ends, changes are not known any more.

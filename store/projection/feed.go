@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
 
 	"byline/store/blog"
@@ -25,13 +23,6 @@ type feedEntry struct {
 	CreatedAt blog.Date
 }
 
-// UnmarshalJSON accepts any JSON value as the date: verify has to see malformed entries.
-func (e *feedEntry) UnmarshalJSON(b []byte) error {
-	values := gjson.GetManyBytes(b, "id", "creationDate")
-	*e = feedEntry{values[0].String(), blog.Date(fmt.Sprint(values[1].Value()))}
-	return nil
-}
-
 func entryOf(p *blog.Post) feedEntry { return feedEntry{p.ID, p.CreatedAt} }
 
 // newestFirst compares entries in the order of the feed.
@@ -41,8 +32,17 @@ func newestFirst(a, b feedEntry) int {
 
 // feedEntries reads the entries of a partition of the feed, newest first.
 func (v *Views) feedEntries(ctx context.Context, partition string) ([]feedEntry, error) {
-	return readPages[feedEntry](ctx, "read feed", v.feed, cosmos.Query{Partition: partition,
+	return readEntries(ctx, "read feed", v.feed, cosmos.Query{Partition: partition,
 		Text: "SELECT c.id, c.creationDate FROM c WHERE NOT IS_DEFINED(c.deleted) ORDER BY c.creationDate DESC, c.id DESC"})
+}
+
+// readEntries reads all entries that a query yields, malformed ones included.
+func readEntries(ctx context.Context, op string, c *cosmos.Container, q cosmos.Query) (entries []feedEntry, err error) {
+	placed, err := readPages[placedEntry](ctx, op, c, q)
+	for _, e := range placed {
+		entries = append(entries, e.entry())
+	}
+	return entries, err
 }
 
 // readPages reads all pages of a query.
@@ -221,7 +221,7 @@ func (v *Views) olderPosts(ctx context.Context, op string, entries []feedEntry, 
 		last = entries[n-1]
 	}
 	for _, since := range lookBack(entries) {
-		found, err = readPages[feedEntry](ctx, op, v.posts, cosmos.Query{AllPartitions: true,
+		found, err = readEntries(ctx, op, v.posts, cosmos.Query{AllPartitions: true,
 			Text: "SELECT c.id, c.creationDate FROM c WHERE c.type = 'post' AND c.creationDate >= @since AND c.creationDate <= @last AND NOT IS_DEFINED(c.deleted)",
 		}.With("@since", since).With("@last", last.CreatedAt))
 		if err != nil {

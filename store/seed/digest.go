@@ -1,6 +1,7 @@
 package seed
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -9,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tidwall/gjson"
 	"golang.org/x/sync/errgroup"
 
+	"byline/internal/jsonpart"
 	"byline/store/cosmos"
 )
 
@@ -39,12 +40,11 @@ func (d *Digest) add(other Digest) {
 // addItem adds an item of a container.
 func (d *Digest) addItem(container string, raw []byte) {
 	var properties []string
-	gjson.ParseBytes(raw).ForEach(func(name, value gjson.Result) bool {
-		if !strings.HasPrefix(name.Str, "_") {
-			properties = append(properties, name.Raw+":"+value.Raw)
+	for p := range jsonpart.Children(raw) {
+		if !bytes.HasPrefix(p.Name, []byte("_")) {
+			properties = append(properties, fmt.Sprintf("%q:%s", p.Name, p.Value))
 		}
-		return true
-	})
+	}
 	slices.Sort(properties)
 	sum := sha256.Sum256([]byte(container + "\n" + strings.Join(properties, "\n")))
 	d.add(Digest{1, binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])})
