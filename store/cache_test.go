@@ -114,7 +114,7 @@ func newCachedBlog(t testing.TB) (engine *emulator.Engine, a, b *remembering, ad
 }
 
 // What has not changed is not read again.
-func TestCacheReadsOnce(t *testing.T) {
+func TestCache_ReadsOnce(t *testing.T) {
 	_, a, _, ada, post := newCachedBlog(t)
 	// Until the projections have come to rest, partitions change.
 	untilTrue(t, "everything is read again", func() bool {
@@ -128,7 +128,7 @@ func TestCacheReadsOnce(t *testing.T) {
 }
 
 // An instance's own writes show at once, those of others within moments.
-func TestCacheAndWrites(t *testing.T) {
+func TestCache_Writes(t *testing.T) {
 	_, a, b, ada, post := newCachedBlog(t)
 	ctx := t.Context()
 	for i := range 20 {
@@ -179,7 +179,7 @@ func TestCacheAndWrites(t *testing.T) {
 
 // A session that another instance's write belongs to is not served from a memory that
 // does not know of it.
-func TestCacheAndSessions(t *testing.T) {
+func TestCache_Sessions(t *testing.T) {
 	_, a, b, ada, post := newCachedBlog(t)
 	for i := range 50 {
 		b.reads(t, t.Context(), ada.ID, post.ID)
@@ -202,7 +202,7 @@ func TestCacheAndSessions(t *testing.T) {
 }
 
 // While Cosmos DB throttles, what is still good is returned, and nothing else is.
-func TestCacheWhileThrottled(t *testing.T) {
+func TestCache_Throttled(t *testing.T) {
 	engine, a, _, ada, post := newCachedBlog(t)
 	ctx := t.Context()
 	untilTrue(t, "everything is read again", func() bool {
@@ -226,7 +226,7 @@ func TestCacheWhileThrottled(t *testing.T) {
 }
 
 // What changes while Cosmos DB is asked is not returned if it throttles.
-func TestCacheAndAChangeWhileThrottled(t *testing.T) {
+func TestCache_ChangeWhileThrottled(t *testing.T) {
 	for name, read := range map[string]func(context.Context, *remembering, string) error{
 		"one": func(ctx context.Context, a *remembering, id string) error {
 			_, err := a.Post(ctx, id)
@@ -269,7 +269,7 @@ func TestCacheAndAChangeWhileThrottled(t *testing.T) {
 }
 
 // Many who ask for the same at once are one read.
-func TestCacheReadsTogether(t *testing.T) {
+func TestCache_ConcurrentReads(t *testing.T) {
 	engine, a, _, ada, post := newCachedBlog(t)
 	untilTrue(t, "everything is read again", func() bool {
 		a.reads(t, t.Context(), ada.ID, post.ID)
@@ -305,7 +305,7 @@ func TestCacheReadsTogether(t *testing.T) {
 }
 
 // A session token that no replica can serve delays and fails only the requests that send it.
-func TestCacheBesideAForgedSession(t *testing.T) {
+func TestCache_ForgedSession(t *testing.T) {
 	engine, a, _, ada, _ := newCachedBlog(t)
 	genuine, err := a.NewSession("")
 	if err != nil {
@@ -347,7 +347,7 @@ func TestCacheBesideAForgedSession(t *testing.T) {
 }
 
 // Who pages through the feed while posts are created goes on behind those that memory has.
-func TestPagingBeyondWhatIsKept(t *testing.T) {
+func TestFeed_PagingBeyondTheCachedList(t *testing.T) {
 	_, a, _, ada, _ := newCachedBlog(t)
 	create := func(n int) {
 		for i := range n {
@@ -373,7 +373,7 @@ func TestPagingBeyondWhatIsKept(t *testing.T) {
 
 // Who has paged to the end of the feed is not told of more, though deletes have brought older
 // posts into it since.
-func TestPagingToTheEndOfWhatIsKept(t *testing.T) {
+func TestFeed_PagingToTheEnd(t *testing.T) {
 	_, a, _, ada, _ := newCachedBlog(t)
 	var posts []*blog.Post
 	for i := range 110 {
@@ -399,7 +399,7 @@ func TestPagingToTheEndOfWhatIsKept(t *testing.T) {
 }
 
 // Who asks after a write does not wait for a read that was begun before it.
-func TestCacheBesideAnOldRead(t *testing.T) {
+func TestCache_SlowRead(t *testing.T) {
 	engine, a, _, ada, post := newCachedBlog(t)
 	asked := make(chan struct{})
 	var once sync.Once
@@ -431,7 +431,7 @@ func TestCacheBesideAnOldRead(t *testing.T) {
 }
 
 // Who asks together with somebody whose time ends has the time of their own.
-func TestCacheBesideADeadline(t *testing.T) {
+func TestCache_Deadline(t *testing.T) {
 	engine, a, _, _, _ := newCachedBlog(t)
 	const id = "not-there"
 	asked := make(chan struct{}, 100)
@@ -458,7 +458,7 @@ func TestCacheBesideADeadline(t *testing.T) {
 }
 
 // The memory is bounded, whatever is read.
-func TestCacheIsBounded(t *testing.T) {
+func TestCache_IsBounded(t *testing.T) {
 	engine, _, _, _, _ := newCachedBlog(t)
 	const bytes = 200_000
 	a := newRemembering(t, engine, bytes)

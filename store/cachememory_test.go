@@ -16,12 +16,12 @@ import (
 
 // cacheReads is a million where it matters:
 //
-//	go test ./store ./graph -run 'CacheMemory|AnswerMemory' -v -distinct 1000000
-var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCacheMemory makes")
+//	go test ./store ./graph -run 'Cache_Memory|AnswerMemory' -v -distinct 1000000
+var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCache_Memory makes")
 
 // Any number of distinct reads takes no more memory than the cache may have, and a tenth: of
 // small items, of large ones, and of pages.
-func TestCacheMemory(t *testing.T) {
+func TestCache_Memory(t *testing.T) {
 	const limit = 16 << 20
 	reads := *cacheReads
 	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1), blog.NewDate(time.Unix(0, 0)))

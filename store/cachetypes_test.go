@@ -10,7 +10,7 @@ import (
 
 // What is called alike and of another type is not taken for one another: ids come from
 // clients.
-func TestCacheTellsTypesApart(t *testing.T) {
+func TestCache_ItemsOfOtherTypes(t *testing.T) {
 	engine, err := emulator.Open("", emulator.Options{})
 	if err != nil {
 		t.Fatal(err)

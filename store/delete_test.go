@@ -101,7 +101,7 @@ func TestDeletePost(t *testing.T) {
 	}
 }
 
-func TestDeleteOfAPostWithMuchTalkGoesOn(t *testing.T) {
+func TestDeletePost_ManyComments(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
@@ -136,7 +136,7 @@ func TestDeleteOfAPostWithMuchTalkGoesOn(t *testing.T) {
 	})
 }
 
-func TestDeletesLeaveTheFeedFull(t *testing.T) {
+func TestDeletePost_FeedIsRefilled(t *testing.T) {
 	w := newWorld(t)
 	defer w.Start()()
 	ada := w.AddUser("ada")
@@ -245,7 +245,7 @@ func TestEditComment(t *testing.T) {
 }
 
 // A create that is repeated after its item was deleted is told so, and makes nothing.
-func TestRepeatedCreateOfWhatWasDeleted(t *testing.T) {
+func TestCreatePost_KeyOfADeletedPost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "there")

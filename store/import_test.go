@@ -16,7 +16,7 @@ import (
 
 // An import that was interrupted between the batches of a thread, and repeated after people
 // have met the post, leaves counts that are true.
-func TestImportRepeated(t *testing.T) {
+func TestImport_Repeated(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, author *blog.User) error{
 		"a post has a new like": func(w *world, _ *blog.User) error {
 			_, _, err := w.LikePost(t.Context(), w.AddUser("fan80").ID, "imported") // whose like is in the second batch
@@ -71,7 +71,7 @@ func TestImportRepeated(t *testing.T) {
 
 // Posts that are older than what deletes have left of the feed do not come into it before
 // those that lie between.
-func TestImportOfOlderPosts(t *testing.T) {
+func TestImport_OlderPosts(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	var posts []*blog.Post

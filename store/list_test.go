@@ -48,7 +48,7 @@ func ids[T any](page *store.Page[T], err error) func(func(T) string) ([]string, 
 	}
 }
 
-func TestPagingWhileOthersWrite(t *testing.T) {
+func TestPages_ConcurrentWrites(t *testing.T) {
 	for _, sameDate := range []bool{false, true} {
 		t.Run(fmt.Sprintf("all of the same millisecond: %v", sameDate), func(t *testing.T) {
 			w := newWorld(t)
@@ -180,7 +180,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestOldestFirstIsNewestFirstReversed(t *testing.T) {
+func TestPages_OldestFirst(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "a")

@@ -92,7 +92,7 @@ func (m *metered) is(want float64, name string, label ...string) {
 // Whatever the engine charges is in the metrics, by pattern and by range: of what
 // succeeds, of what is throttled and tried again, of what fails, and of what happens
 // in the background.
-func TestMeterMissesNothing(t *testing.T) {
+func TestMeter_CountsAllRequests(t *testing.T) {
 	m := newMetered(t)
 	ada := m.AddUser("ada")
 	post := m.AddPost(ada, "t")
@@ -159,7 +159,7 @@ func (silent) Do(r *http.Request) (*http.Response, error) {
 }
 
 // A timeout counts as an error, a canceled request does not.
-func TestMeterCountsWhatIsNotAnswered(t *testing.T) {
+func TestMeter_CountsTimeouts(t *testing.T) {
 	m := newMetered(t)
 	post := m.AddPost(m.AddUser("ada"), "t")
 	for name, tt := range map[string]struct {
@@ -189,7 +189,7 @@ func TestMeterCountsWhatIsNotAnswered(t *testing.T) {
 }
 
 // A recorder gets each operation once, with all of its tries.
-func TestRecorderGetsAllTries(t *testing.T) {
+func TestRecorder_GetsAllTries(t *testing.T) {
 	m := newMetered(t)
 	ada := m.AddUser("ada")
 	post := m.AddPost(ada, "t")

@@ -62,7 +62,7 @@ func changes(r *http.Request) bool {
 
 // A write whose answer is lost has been done once, and the caller learns so. One that
 // was itself lost is not sent again: the caller may do that.
-func TestUnansweredWrites(t *testing.T) {
+func TestAmbiguousWrites(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		for name, tt := range map[string]struct {
 			do     func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error
@@ -180,7 +180,7 @@ func TestUnansweredWrites(t *testing.T) {
 }
 
 // A comment whose delete was not answered is on a post that is deleted a moment later.
-func TestUnansweredDeleteOfACommentOnADeletedPost(t *testing.T) {
+func TestAmbiguousDelete_CommentOfADeletedPost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "Post")
@@ -218,7 +218,7 @@ func (w *world) meeting(within bool) (*storetest.Busy, *store.Store) {
 }
 
 // A write that meets another of the same item is sent again, not for ever.
-func TestWritesThatMeetOthers(t *testing.T) {
+func TestWrites_RetryWith(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
@@ -242,7 +242,7 @@ func TestWritesThatMeetOthers(t *testing.T) {
 }
 
 // The same where one operation of a batch meets another.
-func TestBatchesThatMeetOthers(t *testing.T) {
+func TestBatches_RetryWith(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
@@ -265,7 +265,7 @@ func TestBatchesThatMeetOthers(t *testing.T) {
 }
 
 // What Cosmos DB has refused needs no look at what became of it.
-func TestRefusedWritesAreNotLookedAt(t *testing.T) {
+func TestAmbiguousWrites_RefusedIsNotAmbiguous(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	var batches atomic.Int32
@@ -284,7 +284,7 @@ func TestRefusedWritesAreNotLookedAt(t *testing.T) {
 }
 
 // An edit whose request is lost is not taken for another that was made before it.
-func TestUnansweredEditIsNoOther(t *testing.T) {
+func TestAmbiguousEdit_OfAnotherClient(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	one, two := "one", "two"

@@ -144,7 +144,7 @@ func TestEditPost(t *testing.T) {
 	storetest.WantCode(t, edit(ada.ID, p.ID, store.PostEdit{Title: new("third"), Version: new(int32(1))}), blog.Conflict, "version")
 }
 
-func TestLikesDuringAnEditMakeNoConflict(t *testing.T) {
+func TestEditPost_ConcurrentLikes(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
@@ -175,7 +175,7 @@ func TestLikesDuringAnEditMakeNoConflict(t *testing.T) {
 	}
 }
 
-func TestReadsOfOtherTypes(t *testing.T) {
+func TestReads_ItemsOfOtherTypes(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "a post")
@@ -214,7 +214,7 @@ func TestExcerpt(t *testing.T) {
 }
 
 // What a repeated create finds shows at once, whatever became of the attempt that made it.
-func TestRepeatedCreateShows(t *testing.T) {
+func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.Wire.Intercept(func(r *http.Request) error {
@@ -238,7 +238,7 @@ func TestRepeatedCreateShows(t *testing.T) {
 
 // A create that is repeated much later does not bring its post back into the feed, which
 // would be filled up from there on, and lack what was published in between.
-func TestRepeatedCreateOfAnOldPost(t *testing.T) {
+func TestCreatePost_RepetitionOfAnOldPost(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	n := store.NewPost{AuthorID: ada.ID, Title: "old", Content: "x", Key: "k"}

@@ -12,7 +12,7 @@ import (
 	"byline/store/blog"
 )
 
-func TestManyLikeAndCommentAtOnce(t *testing.T) {
+func TestLikesAndComments_Concurrent(t *testing.T) {
 	const n = 64
 	w := newWorld(t)
 	p := w.AddPost(w.AddUser("author"), "popular")

@@ -117,7 +117,7 @@ func (i *instance) see(ctx context.Context, userID, postID string) (string, erro
 }
 
 // A batch, too, asks for what was seen: it may be one of reads.
-func TestBatchesAskForWhatWasSeen(t *testing.T) {
+func TestSession_Batches(t *testing.T) {
 	i := newInstance(t, laggingEngine(t))
 	ada, err := i.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
 	if err != nil {
@@ -228,7 +228,7 @@ func (withoutToken) Do(req *policy.Request) (*http.Response, error) {
 }
 
 // A session's token is good for what a range was split into.
-func TestSessionsAfterASplit(t *testing.T) {
+func TestSession_AfterASplit(t *testing.T) {
 	engine := laggingEngine(t)
 	one, two := newInstance(t, engine), newInstance(t, engine)
 	id := blog.UserID("test", "ada")
@@ -261,7 +261,7 @@ func TestSessionsAfterASplit(t *testing.T) {
 
 // What no replica can serve yet is asked for again, a bounded number of times; then it
 // is Unavailable, never an item that does not exist.
-func TestReadSessionNotAvailable(t *testing.T) {
+func TestSession_ReadNotAvailable(t *testing.T) {
 	engine := laggingEngine(t)
 	one := newInstance(t, engine)
 	id := blog.UserID("test", "ada")
@@ -395,7 +395,7 @@ func mustDatabase(t testing.TB, c *azcosmos.Client) *azcosmos.DatabaseClient {
 
 // A session's token tells whom the session has renamed within the last hour, also after
 // later writes, and also if the rename was only repeated.
-func TestSessionRenamed(t *testing.T) {
+func TestSession_Renamed(t *testing.T) {
 	engine := laggingEngine(t)
 	one := newInstance(t, engine)
 	var now atomic.Int64
@@ -466,7 +466,7 @@ func TestSessionRenamed(t *testing.T) {
 }
 
 // A cache's copy is good for a session that has written nothing newer where it was read.
-func TestSessionAdmits(t *testing.T) {
+func TestSession_Admits(t *testing.T) {
 	one := newInstance(t, laggingEngine(t))
 	ctx, session := one.within(t, "")
 	last := ""
@@ -517,7 +517,7 @@ func FuzzSession(f *testing.F) {
 
 // An instance that has seen what Cosmos DB has lost since says once that it cannot
 // read, and goes on; what a client claims to have seen makes nobody forget.
-func TestSessionsOfWhatIsLost(t *testing.T) {
+func TestSession_LostWrites(t *testing.T) {
 	engine := laggingEngine(t)
 	one := newInstance(t, engine)
 	id := blog.UserID("test", "ada")

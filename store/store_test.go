@@ -97,7 +97,7 @@ func TestReady(t *testing.T) {
 	storetest.WantCode(t, other.Ready(t.Context()), blog.Unavailable, "")
 }
 
-func TestErrorsOfCosmosDB(t *testing.T) {
+func TestErrors_OfCosmosDB(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("ada")
 	w.Wire.Intercept(func(*http.Request) error { return fmt.Errorf("no") })

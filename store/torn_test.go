@@ -25,9 +25,9 @@ func (t torn) Read(p []byte) (int, error) {
 
 func (torn) Close() error { return nil }
 
-// TestTornAnswers: an answer that is cut off is asked for again, if it is of a read; of a write
+// TestTornResponses: an answer that is cut off is asked for again, if it is of a read; of a write
 // the Store finds out what became of it.
-func TestTornAnswers(t *testing.T) {
+func TestTornResponses(t *testing.T) {
 	w := newWorld(t)
 	anna := w.AddUser("anna")
 	post := w.AddPost(anna, "first")

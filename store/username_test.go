@@ -35,7 +35,7 @@ func isRelease() func(*http.Request) bool {
 
 // A rename is held up just before it releases the old name, and meanwhile the user
 // takes the old name back.
-func TestNameTakenBackIsNotReleased(t *testing.T) {
+func TestRenameUser_BackToTheOldName(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	taken, releases := false, isRelease()
@@ -64,7 +64,7 @@ func TestNameTakenBackIsNotReleased(t *testing.T) {
 }
 
 // A name that became free and was reserved by another user in the middle of a rename is theirs.
-func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
+func TestRenameUser_OldNameTakenMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), blog.UserID("test", "grace")
 	w.Wire.Intercept(func(r *http.Request) error {
@@ -90,7 +90,7 @@ func TestNameTakenMeanwhileIsNotMarked(t *testing.T) {
 }
 
 // A rename releases no name that is reserved for another user.
-func TestNameOfAnotherIsNotReleased(t *testing.T) {
+func TestRenameUser_ReservationOfAnotherUser(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	w.Corrupt("users", grace.ID, grace.ID, "/username", "ada")
@@ -104,7 +104,7 @@ func TestNameOfAnotherIsNotReleased(t *testing.T) {
 }
 
 // A name stays reserved for a user that cannot be read.
-func TestNameOfAUserThatCannotBeRead(t *testing.T) {
+func TestReservation_MalformedOwner(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.Corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
@@ -125,7 +125,7 @@ func TestNameOfAUserThatCannotBeRead(t *testing.T) {
 }
 
 // A create that meets its own repetition returns what that has made.
-func TestCreateUserBesideItsRepetition(t *testing.T) {
+func TestCreateUser_ConcurrentRepetition(t *testing.T) {
 	w := newWorld(t)
 	in := store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada", Key: "k"}
 	writes := 0
@@ -147,7 +147,7 @@ func TestCreateUserBesideItsRepetition(t *testing.T) {
 }
 
 // A name that was reserved a moment ago is its owner's, who may be about to carry it.
-func TestReservationIsHonouredForTheGrace(t *testing.T) {
+func TestReservation_GracePeriod(t *testing.T) {
 	w := newWorld(t)
 	w.Upsert("users", "username:wanted", fmt.Sprintf(`{"id":"username:wanted","userId":"username:wanted","type":"username","ownerId":"somebody","creationDate":%q}`, blog.NewDate(w.Clock.Now())))
 	in := store.NewUser{ID: blog.UserID("test", "ada"), Username: "Wanted"}
@@ -160,7 +160,7 @@ func TestReservationIsHonouredForTheGrace(t *testing.T) {
 }
 
 // Who takes a name, or gives one up, does so within half the grace, and says when it began.
-func TestNamesChangeWithinTheGrace(t *testing.T) {
+func TestRenameUser_WithinTheGracePeriod(t *testing.T) {
 	w := newWorld(t)
 	users, err := w.Client.NewContainer("blog", "users")
 	if err != nil {
@@ -202,7 +202,7 @@ func TestNamesChangeWithinTheGrace(t *testing.T) {
 // Whatever request of a rename or a creation is the last before a crash, whether
 // its answer still arrives or not: the user is found under the old or the new name, and
 // under a name released; the sweep leaves nothing else over; and the user can do it again.
-func TestCrashAtEveryStepOfANameChange(t *testing.T) {
+func TestRenameUser_CrashAtEveryStep(t *testing.T) {
 	for _, what := range []string{"create", "rename"} {
 		for _, answered := range []bool{true, false} {
 			for k := range 20 {
@@ -333,7 +333,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 
 // In the grace period abandoned reservations stay, and so does what
 // verify finds.
-func TestYoungReservationsStay(t *testing.T) {
+func TestSweep_YoungReservationsStay(t *testing.T) {
 	w := newWorld(t)
 	w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
 		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) && r.Method == http.MethodPost {
@@ -365,7 +365,7 @@ func TestYoungReservationsStay(t *testing.T) {
 
 // The sweep is held up just before it removes a left-over name, and meanwhile its
 // owner goes on with it.
-func TestSweepDoesNotTakeANameInUse(t *testing.T) {
+func TestSweep_NameInUse(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.Wire.Intercept(func(r *http.Request) error {
@@ -410,7 +410,7 @@ func TestSweepDoesNotTakeANameInUse(t *testing.T) {
 
 // The sweep runs in the middle of a rename, just before the user is changed: what
 // it sees then is not how it stays.
-func TestSweepInTheMiddleOfANameChange(t *testing.T) {
+func TestSweep_DuringARename(t *testing.T) {
 	for what, want := range map[string]map[string]string{
 		"create": {"ada": "ada", "wanted": "new"},
 		"rename": {"ada": "ada" + storetest.Released, "wanted": "ada"}, // its last step is cut off
@@ -473,7 +473,7 @@ func TestSweepInTheMiddleOfANameChange(t *testing.T) {
 
 // A process pauses in the middle of a rename, for so long that the sweep removes
 // the new name, and then goes on.
-func TestNameThatWasSweptMeanwhileIsReservedAgain(t *testing.T) {
+func TestSweep_SweptNameIsReservedAgain(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.Wire.Intercept(func(r *http.Request) error {
@@ -500,7 +500,7 @@ func TestNameThatWasSweptMeanwhileIsReservedAgain(t *testing.T) {
 
 // Whatever step of a rename or a creation is the last before a crash: the user is
 // found under the name carried, and the other name becomes free.
-func TestCrashBetweenTheStepsOfANameChange(t *testing.T) {
+func TestRenameUser_CrashBetweenSteps(t *testing.T) {
 	for step := range 3 { // writes that get through
 		for _, what := range []string{"rename", "create"} {
 			t.Run(fmt.Sprintf("%s, %d writes", what, step), func(t *testing.T) {
@@ -692,7 +692,7 @@ func errorOf(diff string) error {
 }
 
 // A name that is carried must not expire, and one that a crash left must.
-func TestVerifyAndRepairOfReleasedUsernames(t *testing.T) {
+func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	item := func(name, owner, more string) {

@@ -72,7 +72,7 @@ func (w *world) reads() func() []string {
 
 // Each partition has all of the feed: it is trimmed and filled up like the one of a
 // feed that is not spread.
-func TestSpreadFeed(t *testing.T) {
+func TestFeedPartitions(t *testing.T) {
 	const k = 2
 	w := newWorld(t).spread(k)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -126,7 +126,7 @@ func TestSpreadFeed(t *testing.T) {
 }
 
 // Readers pick any partition; later pages are read from the partition of the first.
-func TestReadersOfASpreadFeed(t *testing.T) {
+func TestFeedPartitions_Readers(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	four := w.spread(4)
@@ -175,7 +175,7 @@ func TestReadersOfASpreadFeed(t *testing.T) {
 
 // A change of the number of partitions is filled in before anybody reads, found by
 // verify and fixed by repair; a feed with several partitions needs the option.
-func TestFeedPartitionsAreChanged(t *testing.T) {
+func TestFeedPartitions_NumberChanges(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	var posts []*blog.Post
@@ -268,7 +268,7 @@ func TestFeedPartitionsAreChanged(t *testing.T) {
 
 // Of a feed that has more than it keeps, as it has until it is trimmed, the newest
 // are filled in.
-func TestFillFeedWithTheNewest(t *testing.T) {
+func TestFillFeed_NewestPosts(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	for i := range 155 {
@@ -283,7 +283,7 @@ func TestFillFeedWithTheNewest(t *testing.T) {
 	}
 }
 
-func TestImportOfASpreadFeed(t *testing.T) {
+func TestFeedPartitions_Import(t *testing.T) {
 	w := newWorld(t).spread(2)
 	var posts []*blog.Post
 	for i := range 155 {
@@ -299,7 +299,7 @@ func TestImportOfASpreadFeed(t *testing.T) {
 }
 
 // What differs in any partition is found, and fixed by repair and by rebuild.
-func TestMendingASpreadFeed(t *testing.T) {
+func TestFeedPartitions_VerifyRepairRebuild(t *testing.T) {
 	const k = 4
 	for _, how := range []string{"repair", "rebuild"} {
 		t.Run(how, func(t *testing.T) {
@@ -359,7 +359,7 @@ func TestMendingASpreadFeed(t *testing.T) {
 }
 
 // A partition that cannot be written is late alone, and catches up.
-func TestAPartitionOfTheFeedIsLateAlone(t *testing.T) {
+func TestFeedPartitions_OneThrottled(t *testing.T) {
 	const k = 4
 	w := newWorld(t).spread(k)
 	w.Wire.Intercept(func(r *http.Request) error {
@@ -394,7 +394,7 @@ func TestAPartitionOfTheFeedIsLateAlone(t *testing.T) {
 }
 
 // A start that was interrupted while it filled new partitions is gone on with by the next.
-func TestFillFeedInterrupted(t *testing.T) {
+func TestFillFeed_Interrupted(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	two := w.spread(2)
@@ -422,7 +422,7 @@ func TestFillFeedInterrupted(t *testing.T) {
 }
 
 // What others keep beside the feed does not stand in for a partition that is missing.
-func TestFillFeedBesideWhatIsNotOurs(t *testing.T) {
+func TestFillFeed_ForeignItems(t *testing.T) {
 	w := newWorld(t)
 	w.AddPost(w.AddUser("ada"), "post 0")
 	w.Upsert("feed", "other", `{"id":"x","type":"other"}`)
@@ -436,7 +436,7 @@ func TestFillFeedBesideWhatIsNotOurs(t *testing.T) {
 }
 
 // Partitions that the feed had long ago, and that nobody has removed, are brought up to date.
-func TestFillFeedWithWhatItWas(t *testing.T) {
+func TestFillFeed_BackToAnEarlierNumber(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	four := w.spread(4)
@@ -474,7 +474,7 @@ func TestFillFeedWithWhatItWas(t *testing.T) {
 }
 
 // A post that is deleted or changed while new partitions are filled is so in them, too.
-func TestFillFeedBesideADelete(t *testing.T) {
+func TestFillFeed_ConcurrentDelete(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	two := w.spread(2)

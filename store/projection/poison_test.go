@@ -73,7 +73,7 @@ func TestPoisonItems_AreSkipped(t *testing.T) {
 }
 
 // Items that cannot be renamed keep neither the others of their user nor anybody else's from it.
-func TestRenameBesideWhatCannotBeRenamed(t *testing.T) {
+func TestRename_PoisonItems(t *testing.T) {
 	const form = `{"id":"poison","postId":%s,"type":%q,"userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`
 	for name, test := range map[string]struct {
 		key    azcosmos.PartitionKey
@@ -113,7 +113,7 @@ func TestRenameBesideWhatCannotBeRenamed(t *testing.T) {
 }
 
 // A post that cannot be renamed does not stop the projections.
-func TestMisnamedPostThatCannotBeRenamed(t *testing.T) {
+func TestPoisonItems_PostThatCannotBeRenamed(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.ID))
@@ -129,7 +129,7 @@ func TestMisnamedPostThatCannotBeRenamed(t *testing.T) {
 }
 
 // Items that others have written, with ids and names that cannot be asked for, stop nothing.
-func TestWhatCannotBeAskedFor(t *testing.T) {
+func TestPoisonItems_Unaddressable(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	w.AddPost(ada, "one")
@@ -188,7 +188,7 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 }
 
 // An entry that cannot be asked for does not keep the feed from being cut to its length.
-func TestTrimBesideWhatCannotBeAskedFor(t *testing.T) {
+func TestPoisonItems_TrimSkipsUnaddressable(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	for _, id := range []string{"a#b", ".", ".."} {

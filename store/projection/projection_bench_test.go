@@ -252,9 +252,9 @@ func BenchmarkLag(b *testing.B) {
 	b.ReportMetric(float64(lags[len(lags)*99/100].Milliseconds()), "p99-ms")
 }
 
-// TestAThousandLikesCostACopyFewWrites likes one post a thousand times within
+// TestLikes_AreCoalesced likes one post a thousand times within
 // about a second, beside running projections.
-func TestAThousandLikesCostACopyFewWrites(t *testing.T) {
+func TestLikes_AreCoalesced(t *testing.T) {
 	w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
 	defer w.Start()()
 	author := w.AddUser("author")

@@ -32,7 +32,7 @@ func onlyPatches(t testing.TB, r *http.Request) bool {
 	return n > 0 && n == bytes.Count(body, []byte(`{"operationType":"Patch"`))
 }
 
-func TestFeedKeepsTheNewest(t *testing.T) {
+func TestFeed_KeepsTheNewest(t *testing.T) {
 	w := newWorld(t)
 	defer w.Start()()
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -96,7 +96,7 @@ func TestFeedKeepsTheNewest(t *testing.T) {
 
 // The last of many posts comes into the feed by its author's request just after the
 // projections have looked: the feed does not stay too long.
-func TestFeedIsTrimmedOfWhatOthersBringIn(t *testing.T) {
+func TestFeed_TrimsForeignEntries(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	for i := range blog.FeedKept {
@@ -129,7 +129,7 @@ func TestFeedIsTrimmedOfWhatOthersBringIn(t *testing.T) {
 }
 
 // Filling the feed up costs what it lacks, not what the blog holds.
-func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
+func TestRefill_SearchesNoFurtherThanNeeded(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	posts, err := w.Client.NewContainer("blog", "posts")
@@ -170,7 +170,7 @@ func TestRefillLooksNoFurtherThanItMust(t *testing.T) {
 
 // A post that is deleted or changed while the feed is filled up with it, and whose change another
 // range's projection has handled by then, does not come back as it was.
-func TestRefillBesideADelete(t *testing.T) {
+func TestRefill_ConcurrentDelete(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	var posts []*blog.Post
@@ -204,7 +204,7 @@ func TestRefillBesideADelete(t *testing.T) {
 	}
 }
 
-func TestCopiesNeverGoBack(t *testing.T) {
+func TestSummaries_NeverGoBack(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
@@ -220,7 +220,7 @@ func TestCopiesNeverGoBack(t *testing.T) {
 	}
 }
 
-func TestManyChangesCostOneWrite(t *testing.T) {
+func TestSummaries_ChangesAreCoalesced(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
@@ -249,9 +249,9 @@ func TestManyChangesCostOneWrite(t *testing.T) {
 	}
 }
 
-// TestCopiesAreWrittenTogether projects posts whose counts have changed, then once more
+// TestSummaries_AreBatched projects posts whose counts have changed, then once more
 // with copies among theirs that a batch cannot bring up to date.
-func TestCopiesAreWrittenTogether(t *testing.T) {
+func TestSummaries_AreBatched(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	posts := make([]*blog.Post, 30) // more than a batch has
@@ -373,7 +373,7 @@ func (w *world) carried(x writings, name string) error {
 	return nil
 }
 
-func TestRenameReachesEveryCopy(t *testing.T) {
+func TestRename_ReachesEveryView(t *testing.T) {
 	w := newWorld(t)
 	x := w.write()
 	if err := w.carried(x, "ada"); err != nil {
@@ -390,7 +390,7 @@ func TestRenameReachesEveryCopy(t *testing.T) {
 	storetest.Eventually(t, func() error { return w.carried(x, "ada") })
 }
 
-func TestRenameGoesOnAfterARestart(t *testing.T) {
+func TestRename_ResumesAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir)
 	x := w.write()
@@ -425,7 +425,7 @@ func TestRenameGoesOnAfterARestart(t *testing.T) {
 	storetest.Eventually(t, func() error { return again.carried(x, "Countess") })
 }
 
-func TestWritingsOfTheMomentOfARenameAreMended(t *testing.T) {
+func TestRename_ConcurrentWrites(t *testing.T) {
 	w := newWorld(t)
 	x := w.write()
 	defer w.Start()()
@@ -446,7 +446,7 @@ func TestWritingsOfTheMomentOfARenameAreMended(t *testing.T) {
 	storetest.Eventually(t, func() error { return w.carried(x, "Countess") })
 }
 
-func TestCheckpointsPersist(t *testing.T) {
+func TestCheckpoints_Persist(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir)
 	ada := w.AddUser("ada")
@@ -491,9 +491,9 @@ func TestCheckpointsPersist(t *testing.T) {
 	}
 }
 
-// TestContainerMadeAnew deletes the posts beside the leases. What is written then is
+// TestRun_RecreatedContainer deletes the posts beside the leases. What is written then is
 // copied; what is left of the copies of others goes in a rebuild.
-func TestContainerMadeAnew(t *testing.T) {
+func TestRun_RecreatedContainer(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")

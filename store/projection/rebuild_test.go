@@ -106,7 +106,7 @@ func TestRebuild(t *testing.T) {
 
 // A rebuild is stored in the leases: the process that starts it may end at once, and those
 // that work on it may be interrupted.
-func TestRebuildGoesOnAfterARestart(t *testing.T) {
+func TestRebuild_ResumesAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir)
 	ada := w.AddUser("ada")
@@ -165,7 +165,7 @@ func (w *world) toRebuild() (n int64) {
 }
 
 // A name of two users cannot be repaired, and does not stop the rebuild.
-func TestRebuildGoesOnPastWhatCannotBeMended(t *testing.T) {
+func TestRebuild_SkipsConflicts(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	p := w.AddPost(ada, "one")
@@ -185,7 +185,7 @@ func TestRebuildGoesOnPastWhatCannotBeMended(t *testing.T) {
 }
 
 // A rebuild leaves nothing out because its write meets another.
-func TestRebuildMeetsAnotherWrite(t *testing.T) {
+func TestRebuild_ConcurrentWrite(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")

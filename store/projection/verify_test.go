@@ -96,7 +96,7 @@ func TestVerifyAndRepair(t *testing.T) {
 
 // What is missing behind the entries that are served is found, too: they will be. Entries that
 // deletes have left too few of are not missing yet.
-func TestVerifyBehindWhatIsServed(t *testing.T) {
+func TestVerify_ReplicaLag(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	var posts []*blog.Post
@@ -129,7 +129,7 @@ func TestVerifyBehindWhatIsServed(t *testing.T) {
 
 // The summary of a deleted post is repaired into a tombstone, so that a change that arrives
 // late cannot bring it back.
-func TestRepairedDeleteStaysDeleted(t *testing.T) {
+func TestRepair_DeletedStaysDeleted(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
@@ -159,7 +159,7 @@ func TestRepairedDeleteStaysDeleted(t *testing.T) {
 
 // Malformed summaries and reservations are repaired like others. What is
 // derived from a post that nobody can read is shown, and cannot be.
-func TestVerifyAndRepairOfWhatCannotBeRead(t *testing.T) {
+func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 	w := newWorld(t)
 	stop := w.Start()
 	ada, grace, mallory := w.AddUser("ada"), w.AddUser("grace"), w.AddUser("mallory")
@@ -213,7 +213,7 @@ func TestVerifyAndRepairOfWhatCannotBeRead(t *testing.T) {
 }
 
 // How much there is to read is told by what was read first.
-func TestVerifyTellsHowFarItHasCome(t *testing.T) {
+func TestVerify_Progress(t *testing.T) {
 	w := newWorld(t)
 	ada, grace := w.AddUser("ada"), w.AddUser("grace")
 	for i := range 3 {
@@ -236,7 +236,7 @@ func TestVerifyTellsHowFarItHasCome(t *testing.T) {
 	}
 }
 
-func TestVerifyBesideWrites(t *testing.T) {
+func TestVerify_ConcurrentWrites(t *testing.T) {
 	w := newWorld(t)
 	defer w.Start()()
 	ada := w.AddUser("ada")
@@ -267,7 +267,7 @@ func TestVerifyBesideWrites(t *testing.T) {
 }
 
 // The copies of a post that is liked all the time are never as new as the post.
-func TestVerifyBesideAPostThatNeverStandsStill(t *testing.T) {
+func TestVerify_PostThatKeepsChanging(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
@@ -310,7 +310,7 @@ func TestVerifyBesideAPostThatNeverStandsStill(t *testing.T) {
 	}
 }
 
-func TestRepairOfWhatIsWellDoesNothing(t *testing.T) {
+func TestRepair_NoDifference(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "one")
@@ -333,7 +333,7 @@ func TestRepairOfWhatIsWellDoesNothing(t *testing.T) {
 
 // A name is reserved while it is looked at: whatever Repair has seen before, the
 // reservation does not change.
-func TestRepairLeavesAReservationThatIsMadeMeanwhile(t *testing.T) {
+func TestRepair_ReservationMadeMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	item := `{"id":"username:ada","userId":"username:ada","type":"username","ownerId":"` + ada.ID + `","creationDate":"2025-01-01T00:00:00.000Z"}`

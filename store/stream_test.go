@@ -129,7 +129,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-func TestStreamsSeeOtherProcesses(t *testing.T) {
+func TestStreams_OtherProcesses(t *testing.T) {
 	w := newWorld(t)
 	other, err := store.New(w.Account, store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "other"})
 	if err != nil {
@@ -148,7 +148,7 @@ func TestStreamsSeeOtherProcesses(t *testing.T) {
 	}
 }
 
-func TestStreamThatNobodyReads(t *testing.T) {
+func TestStreams_SlowReader(t *testing.T) {
 	w := newWorld(t)
 	w.Start()
 	ada := w.AddUser("ada")
@@ -173,7 +173,7 @@ func TestStreamThatNobodyReads(t *testing.T) {
 	}
 }
 
-func TestStreamOfNothing(t *testing.T) {
+func TestStreams_UnknownPost(t *testing.T) {
 	w := newWorld(t)
 	if _, err := func() (any, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -190,7 +190,7 @@ func TestStreamOfNothing(t *testing.T) {
 
 // Await calls its function once, for an event, the end or the closing of the stream, and
 // reports waiting events at once.
-func TestStreamAwaited(t *testing.T) {
+func TestStreams_Await(t *testing.T) {
 	w := newWorld(t)
 	w.Start()
 	ada := w.AddUser("ada")
@@ -245,9 +245,9 @@ func TestStreamAwaited(t *testing.T) {
 	}
 }
 
-// TestChangesAreReadForWhoListens: without a cache nobody reads the change feed for the
+// TestStreams_TailOnlyWhileOpen: without a cache nobody reads the change feed for the
 // streams while there are none, and what happens meanwhile is not news afterwards.
-func TestChangesAreReadForWhoListens(t *testing.T) {
+func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 	w := newWorld(t)
 	var starts atomic.Int64
 	w.Wire.Intercept(func(r *http.Request) error {
@@ -296,9 +296,9 @@ func TestChangesAreReadForWhoListens(t *testing.T) {
 	}
 }
 
-// TestStreamsOpenedAtAnyMoment opens and closes streams as the reader comes to rest and
+// TestStreams_OpenedDuringWrites opens and closes streams as the reader comes to rest and
 // is woken: whatever happens after one was opened arrives.
-func TestStreamsOpenedAtAnyMoment(t *testing.T) {
+func TestStreams_OpenedDuringWrites(t *testing.T) {
 	w := newWorld(t)
 	w.Start()
 	ada := w.AddUser("ada")
@@ -336,9 +336,9 @@ func TestStreamsOpenedAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestPostsUnderWay: a post whose write is under way as the first stream is opened is
+// TestStreams_PostsBeingWritten: a post whose write is under way as the first stream is opened is
 // news, and so is one of a process whose clock is behind.
-func TestPostsUnderWay(t *testing.T) {
+func TestStreams_PostsBeingWritten(t *testing.T) {
 	w := newWorld(t)
 	behind := func() time.Time { return w.Clock.Now().Add(-2 * time.Second) }
 	other, err := store.New(w.Account, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
@@ -376,9 +376,9 @@ func TestPostsUnderWay(t *testing.T) {
 	expect(w.AddPost(ada, "After"))
 }
 
-// TestPostWhileThePlaceIsFound: a post that is created just before the place in the feed
+// TestStreams_PostWhileTheTailStarts: a post that is created just before the place in the feed
 // is known, and liked just after that, is not news.
-func TestPostWhileThePlaceIsFound(t *testing.T) {
+func TestStreams_PostWhileTheTailStarts(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	var old *blog.Post

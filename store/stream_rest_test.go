@@ -12,7 +12,7 @@ import (
 
 // The reader of the change feed rests when nobody listens, and not while a stream is
 // being opened: that would wait for a place that nobody looks for.
-func TestRest(t *testing.T) {
+func TestEvents_Rest(t *testing.T) {
 	e, err := newEvents(time.Time{}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestRest(t *testing.T) {
 
 // What was published once is not published again when it changes, however much was published
 // in between.
-func TestNewsAreToldOnce(t *testing.T) {
+func TestIsNew_Once(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	e, err := newEvents(start, prometheus.NewRegistry())
 	if err != nil {
@@ -64,7 +64,7 @@ func TestNewsAreToldOnce(t *testing.T) {
 }
 
 // An item is news soon after it was created, to those who listened by then, or nearly.
-func TestNews(t *testing.T) {
+func TestIsNew(t *testing.T) {
 	const listened = time.Hour
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	e, err := newEvents(start.Add(listened), prometheus.NewRegistry())

@@ -17,7 +17,7 @@ import (
 
 // What is read as plain JSON is what it is as any JSON; and a page as Cosmos DB writes
 // it is plain, whatever the texts in it.
-func TestPlain(t *testing.T) {
+func TestFastPath_Pages(t *testing.T) {
 	t.Run("likes", func(t *testing.T) {
 		checkPlain(t, Likes, Like{PostID: "p"})
 	})
@@ -30,7 +30,7 @@ func TestPlain(t *testing.T) {
 }
 
 // The same of whole items.
-func TestPlainWhole(t *testing.T) {
+func TestFastPath_Items(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
 		checkWhole[UserItem](t, "id, type, userId, username, creationDate, revision, inputDigest")
 	})
@@ -187,8 +187,8 @@ func TestValidDate(t *testing.T) {
 	})
 }
 
-// TestKeptIDs: who keeps the id of an item does not keep the item.
-func TestKeptIDs(t *testing.T) {
+// TestFastPath_IDsDoNotKeepItems: who keeps the id of an item does not keep the item.
+func TestFastPath_IDsDoNotKeepItems(t *testing.T) {
 	const items, content = 100, 100_000
 	ids := make([]string, 0, 3*items)
 	heap := func() uint64 {
@@ -214,7 +214,7 @@ func TestKeptIDs(t *testing.T) {
 }
 
 // AnyItem ignores all properties but the envelope's.
-func TestOfAnyType(t *testing.T) {
+func TestAnyItem(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"id":"u","type":"user","postId":["x"],"_ts":1.5}`: "user",
 		`{"type":"user","userUsername":{},"type":"post"}`:   "post",
