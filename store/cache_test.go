@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -115,114 +116,122 @@ func newCachedBlog(t testing.TB) (engine *emulator.Engine, a, b *remembering, ad
 
 // What has not changed is not read again.
 func TestCache_ReadsOnce(t *testing.T) {
-	_, a, _, ada, post := newCachedBlog(t)
-	// Until the projections have come to rest, partitions change.
-	untilTrue(t, "everything is read again", func() bool {
-		a.reads(t, t.Context(), ada.ID, post.ID)
-		return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
-	})
-	a.stop()
-	untilTrue(t, "a container without a tail is still cached", func() bool {
-		return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 6
+	synctest.Test(t, func(t *testing.T) {
+		_, a, _, ada, post := newCachedBlog(t)
+		// Until the projections have come to rest, partitions change.
+		untilTrue(t, "everything is read again", func() bool {
+			a.reads(t, t.Context(), ada.ID, post.ID)
+			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+		})
+		a.stop()
+		untilTrue(t, "a container without a tail is still cached", func() bool {
+			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 6
+		})
 	})
 }
 
 // An instance's own writes show at once, those of others within moments.
 func TestCache_Writes(t *testing.T) {
-	_, a, b, ada, post := newCachedBlog(t)
-	ctx := t.Context()
-	for i := range 20 {
-		a.reads(t, ctx, ada.ID, post.ID)
-		b.reads(t, ctx, ada.ID, post.ID)
-		if _, _, err := a.CreateComment(ctx, store.NewComment{AuthorID: ada.ID, PostID: post.ID, Content: fmt.Sprint(i)}); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b, ada, post := newCachedBlog(t)
+		ctx := t.Context()
+		for i := range 20 {
+			a.reads(t, ctx, ada.ID, post.ID)
+			b.reads(t, ctx, ada.ID, post.ID)
+			if _, _, err := a.CreateComment(ctx, store.NewComment{AuthorID: ada.ID, PostID: post.ID, Content: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+			title := fmt.Sprint("title ", i)
+			if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+				t.Fatal(err)
+			}
+			for what, own := range map[string]func() (string, error){
+				"the post": func() (string, error) { p, err := a.Post(ctx, post.ID); return p.Title, err },
+				"the list": func() (string, error) {
+					p, err := a.UserPosts(ctx, ada.ID, store.Paging{First: 1})
+					return p.Items[0].Title, err
+				},
+				"the feed": func() (string, error) { p, err := a.Feed(ctx, store.Paging{First: 1}); return p.Items[0].Title, err },
+			} {
+				if got, err := own(); err != nil || got != title {
+					t.Errorf("%s: %q after %q was written: %v", what, got, title, err)
+				}
+			}
+			if c, err := a.Comments(ctx, post.ID, store.Paging{First: 100}); err != nil || len(c.Items) != i+1 {
+				t.Errorf("%d comments after %d were written: %v", len(c.Items), i+1, err)
+			}
+			want := a.reads(t, ctx, ada.ID, post.ID)
+			got := ""
+			storetest.Eventually(t, func() error {
+				if got = b.reads(t, ctx, ada.ID, post.ID); got != want {
+					return fmt.Errorf("the other instance sees %s, not %s", got, want)
+				}
+				return nil
+			})
+		}
+		if name, err := a.RenameUser(ctx, ada.ID, "countess"); err != nil || name.Username != "countess" {
 			t.Fatal(err)
 		}
-		title := fmt.Sprint("title ", i)
-		if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
-			t.Fatal(err)
+		if u, err := a.User(ctx, ada.ID); err != nil || u.Username != "countess" {
+			t.Errorf("%v %v", u, err)
 		}
-		for what, own := range map[string]func() (string, error){
-			"the post": func() (string, error) { p, err := a.Post(ctx, post.ID); return p.Title, err },
-			"the list": func() (string, error) {
-				p, err := a.UserPosts(ctx, ada.ID, store.Paging{First: 1})
-				return p.Items[0].Title, err
-			},
-			"the feed": func() (string, error) { p, err := a.Feed(ctx, store.Paging{First: 1}); return p.Items[0].Title, err },
-		} {
-			if got, err := own(); err != nil || got != title {
-				t.Errorf("%s: %q after %q was written: %v", what, got, title, err)
-			}
-		}
-		if c, err := a.Comments(ctx, post.ID, store.Paging{First: 100}); err != nil || len(c.Items) != i+1 {
-			t.Errorf("%d comments after %d were written: %v", len(c.Items), i+1, err)
-		}
-		want := a.reads(t, ctx, ada.ID, post.ID)
-		got := ""
-		storetest.Eventually(t, func() error {
-			if got = b.reads(t, ctx, ada.ID, post.ID); got != want {
-				return fmt.Errorf("the other instance sees %s, not %s", got, want)
-			}
-			return nil
+		untilTrue(t, "the other instance does not see the new name", func() bool {
+			u, err := b.User(ctx, ada.ID)
+			return err == nil && u.Username == "countess"
 		})
-	}
-	if name, err := a.RenameUser(ctx, ada.ID, "countess"); err != nil || name.Username != "countess" {
-		t.Fatal(err)
-	}
-	if u, err := a.User(ctx, ada.ID); err != nil || u.Username != "countess" {
-		t.Errorf("%v %v", u, err)
-	}
-	untilTrue(t, "the other instance does not see the new name", func() bool {
-		u, err := b.User(ctx, ada.ID)
-		return err == nil && u.Username == "countess"
 	})
 }
 
 // A session that another instance's write belongs to is not served from a memory that
 // does not know of it.
 func TestCache_Sessions(t *testing.T) {
-	_, a, b, ada, post := newCachedBlog(t)
-	for i := range 50 {
-		b.reads(t, t.Context(), ada.ID, post.ID)
-		writing, err := a.NewSession("")
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b, ada, post := newCachedBlog(t)
+		for i := range 50 {
+			b.reads(t, t.Context(), ada.ID, post.ID)
+			writing, err := a.NewSession("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			title := fmt.Sprint("title ", i)
+			if _, err := a.EditPost(cosmos.WithSession(t.Context(), writing), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+				t.Fatal(err)
+			}
+			reading, err := b.NewSession(writing.Token())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, err := b.Post(cosmos.WithSession(t.Context(), reading), post.ID); err != nil || p.Title != title {
+				t.Fatalf("%v after %q was written: %v", p, title, err)
+			}
 		}
-		title := fmt.Sprint("title ", i)
-		if _, err := a.EditPost(cosmos.WithSession(t.Context(), writing), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
-			t.Fatal(err)
-		}
-		reading, err := b.NewSession(writing.Token())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p, err := b.Post(cosmos.WithSession(t.Context(), reading), post.ID); err != nil || p.Title != title {
-			t.Fatalf("%v after %q was written: %v", p, title, err)
-		}
-	}
+	})
 }
 
 // While Cosmos DB throttles, what is still good is returned, and nothing else is.
 func TestCache_Throttled(t *testing.T) {
-	engine, a, _, ada, post := newCachedBlog(t)
-	ctx := t.Context()
-	untilTrue(t, "everything is read again", func() bool {
-		a.reads(t, ctx, ada.ID, post.ID)
-		return a.requestsOf(func() { a.reads(t, ctx, ada.ID, post.ID) }) == 0
-	})
-	want := a.reads(t, ctx, ada.ID, post.ID)
-	engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
-	for range 3 {
-		if got := a.reads(t, ctx, ada.ID, post.ID); got != want {
-			t.Errorf("%s, not %s", got, want)
+	synctest.Test(t, func(t *testing.T) {
+		engine, a, _, ada, post := newCachedBlog(t)
+		ctx := t.Context()
+		untilTrue(t, "everything is read again", func() bool {
+			a.reads(t, ctx, ada.ID, post.ID)
+			return a.requestsOf(func() { a.reads(t, ctx, ada.ID, post.ID) }) == 0
+		})
+		want := a.reads(t, ctx, ada.ID, post.ID)
+		engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
+		for range 3 {
+			if got := a.reads(t, ctx, ada.ID, post.ID); got != want {
+				t.Errorf("%s, not %s", got, want)
+			}
 		}
-	}
-	if _, err := a.Post(ctx, "another"); blog.CodeOf(err) != blog.Throttled {
-		t.Errorf("what was never read: %v", err)
-	}
-	title := "throttled"
-	if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); blog.CodeOf(err) != blog.Throttled {
-		t.Errorf("a write: %v", err)
-	}
+		if _, err := a.Post(ctx, "another"); blog.CodeOf(err) != blog.Throttled {
+			t.Errorf("what was never read: %v", err)
+		}
+		title := "throttled"
+		if _, err := a.EditPost(ctx, ada.ID, post.ID, store.PostEdit{Title: &title}); blog.CodeOf(err) != blog.Throttled {
+			t.Errorf("a write: %v", err)
+		}
+	})
 }
 
 // What changes while Cosmos DB is asked is not returned if it throttles.
@@ -270,191 +279,203 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 
 // Many who ask for the same at once are one read.
 func TestCache_ConcurrentReads(t *testing.T) {
-	engine, a, _, ada, post := newCachedBlog(t)
-	untilTrue(t, "everything is read again", func() bool {
-		a.reads(t, t.Context(), ada.ID, post.ID)
-		return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
-	})
-	const id = "not-there"
-	asked, go_ := make(chan struct{}, 100), make(chan struct{})
-	engine.Inject(func(o emulator.Operation) emulator.Fault {
-		if o.Kind == emulator.Read && o.Container == "posts" {
-			asked <- struct{}{}
-			<-go_
-		}
-		return emulator.Fault{}
-	})
-	var wg sync.WaitGroup
-	first, cancel := context.WithCancel(t.Context())
-	wg.Go(func() { _, _ = a.Post(first, id) })
-	<-asked
-	for range 20 {
-		wg.Go(func() {
-			if p, err := a.Post(t.Context(), id); p != nil || err != nil {
-				t.Errorf("%v %v", p, err)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		engine, a, _, ada, post := newCachedBlog(t)
+		untilTrue(t, "everything is read again", func() bool {
+			a.reads(t, t.Context(), ada.ID, post.ID)
+			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
 		})
-	}
-	time.Sleep(20 * time.Millisecond) // so that most of them have started
-	cancel()                          // who asked first leaves
-	close(go_)
-	wg.Wait()
-	if n := len(asked); n > 3 {
-		t.Errorf("%d reads more", n)
-	}
+		const id = "not-there"
+		asked, go_ := make(chan struct{}, 100), make(chan struct{})
+		engine.Inject(func(o emulator.Operation) emulator.Fault {
+			if o.Kind == emulator.Read && o.Container == "posts" {
+				asked <- struct{}{}
+				<-go_
+			}
+			return emulator.Fault{}
+		})
+		var wg sync.WaitGroup
+		first, cancel := context.WithCancel(t.Context())
+		wg.Go(func() { _, _ = a.Post(first, id) })
+		<-asked
+		for range 20 {
+			wg.Go(func() {
+				if p, err := a.Post(t.Context(), id); p != nil || err != nil {
+					t.Errorf("%v %v", p, err)
+				}
+			})
+		}
+		synctest.Wait() // until all have started
+		cancel()        // who asked first leaves
+		close(go_)
+		wg.Wait()
+		if n := len(asked); n > 3 {
+			t.Errorf("%d reads more", n)
+		}
+	})
 }
 
 // A session token that no replica can serve delays and fails only the requests that send it.
 func TestCache_ForgedSession(t *testing.T) {
-	engine, a, _, ada, _ := newCachedBlog(t)
-	genuine, err := a.NewSession("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.CreatePost(cosmos.WithSession(t.Context(), genuine), store.NewPost{AuthorID: ada.ID, Title: "x", Content: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	token, err := base64.RawURLEncoding.DecodeString(genuine.Token())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const posts, ranges, rangeID, regions = 1, 1, 0, 0
-	token = append(token[:5], posts, 0, 0, 0, 0, ranges, rangeID)
-	token = append(binary.AppendUvarint(binary.AppendVarint(token, -1), 1<<40), regions)
-	forged, err := a.NewSession(base64.RawURLEncoding.EncodeToString(token))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const id = "not-there"
-	asked := make(chan struct{}, 100)
-	engine.Inject(func(o emulator.Operation) emulator.Fault {
-		if o.Kind == emulator.Read && o.Container == "posts" {
-			asked <- struct{}{}
+	synctest.Test(t, func(t *testing.T) {
+		engine, a, _, ada, _ := newCachedBlog(t)
+		genuine, err := a.NewSession("")
+		if err != nil {
+			t.Fatal(err)
 		}
-		return emulator.Fault{}
-	})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if _, err := a.Post(cosmos.WithSession(t.Context(), forged), id); blog.CodeOf(err) != blog.Unavailable {
-			t.Errorf("with the forged token: %v", err)
+		if _, err := a.CreatePost(cosmos.WithSession(t.Context(), genuine), store.NewPost{AuthorID: ada.ID, Title: "x", Content: "x"}); err != nil {
+			t.Fatal(err)
 		}
+		token, err := base64.RawURLEncoding.DecodeString(genuine.Token())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const posts, ranges, rangeID, regions = 1, 1, 0, 0
+		token = append(token[:5], posts, 0, 0, 0, 0, ranges, rangeID)
+		token = append(binary.AppendUvarint(binary.AppendVarint(token, -1), 1<<40), regions)
+		forged, err := a.NewSession(base64.RawURLEncoding.EncodeToString(token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const id = "not-there"
+		asked := make(chan struct{}, 100)
+		engine.Inject(func(o emulator.Operation) emulator.Fault {
+			if o.Kind == emulator.Read && o.Container == "posts" {
+				asked <- struct{}{}
+			}
+			return emulator.Fault{}
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := a.Post(cosmos.WithSession(t.Context(), forged), id); blog.CodeOf(err) != blog.Unavailable {
+				t.Errorf("with the forged token: %v", err)
+			}
+		})
+		<-asked
+		if p, err := a.Post(t.Context(), id); p != nil || err != nil {
+			t.Errorf("beside it: %v %v", p, err)
+		}
+		wg.Wait()
 	})
-	<-asked
-	if p, err := a.Post(t.Context(), id); p != nil || err != nil {
-		t.Errorf("beside it: %v %v", p, err)
-	}
-	wg.Wait()
 }
 
 // Who pages through the feed while posts are created goes on behind those that memory has.
 func TestFeed_PagingBeyondTheCachedList(t *testing.T) {
-	_, a, _, ada, _ := newCachedBlog(t)
-	create := func(n int) {
-		for i := range n {
-			if _, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"}); err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		_, a, _, ada, _ := newCachedBlog(t)
+		create := func(n int) {
+			for i := range n {
+				if _, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"}); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	create(110)
-	page, err := a.Feed(t.Context(), store.Paging{First: 90})
-	if err != nil {
-		t.Fatal(err)
-	}
-	create(20)
-	rest, err := a.Feed(t.Context(), store.Paging{First: 20, After: page.Cursor(89)})
-	if err != nil || len(rest.Items) != 10 || rest.More {
-		t.Fatalf("%+v %v", rest, err)
-	}
-	if first, last := rest.Items[0], page.Items[89]; first.CreatedAt > last.CreatedAt {
-		t.Errorf("%v comes after %v", first.CreatedAt, last.CreatedAt)
-	}
+		create(110)
+		page, err := a.Feed(t.Context(), store.Paging{First: 90})
+		if err != nil {
+			t.Fatal(err)
+		}
+		create(20)
+		rest, err := a.Feed(t.Context(), store.Paging{First: 20, After: page.Cursor(89)})
+		if err != nil || len(rest.Items) != 10 || rest.More {
+			t.Fatalf("%+v %v", rest, err)
+		}
+		if first, last := rest.Items[0], page.Items[89]; first.CreatedAt > last.CreatedAt {
+			t.Errorf("%v comes after %v", first.CreatedAt, last.CreatedAt)
+		}
+	})
 }
 
 // Who has paged to the end of the feed is not told of more, though deletes have brought older
 // posts into it since.
 func TestFeed_PagingToTheEnd(t *testing.T) {
-	_, a, _, ada, _ := newCachedBlog(t)
-	var posts []*blog.Post
-	for i := range 110 {
-		p, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"})
+	synctest.Test(t, func(t *testing.T) {
+		_, a, _, ada, _ := newCachedBlog(t)
+		var posts []*blog.Post
+		for i := range 110 {
+			p, err := a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: fmt.Sprint(i), Content: "x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			posts = append(posts, p)
+		}
+		page, err := a.Feed(t.Context(), store.Paging{First: 60})
 		if err != nil {
 			t.Fatal(err)
 		}
-		posts = append(posts, p)
-	}
-	page, err := a.Feed(t.Context(), store.Paging{First: 60})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range posts[100:] {
-		if err := a.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
-			t.Fatal(err)
+		for _, p := range posts[100:] {
+			if err := a.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	rest, err := a.Feed(t.Context(), store.Paging{First: 40, After: page.Cursor(59)})
-	if err != nil || len(rest.Items) != 40 || rest.More {
-		t.Fatalf("%d items, more: %t, %v", len(rest.Items), rest.More, err)
-	}
+		rest, err := a.Feed(t.Context(), store.Paging{First: 40, After: page.Cursor(59)})
+		if err != nil || len(rest.Items) != 40 || rest.More {
+			t.Fatalf("%d items, more: %t, %v", len(rest.Items), rest.More, err)
+		}
+	})
 }
 
 // Who asks after a write does not wait for a read that was begun before it.
 func TestCache_SlowRead(t *testing.T) {
-	engine, a, _, ada, post := newCachedBlog(t)
-	asked := make(chan struct{})
-	var once sync.Once
-	engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
-		if o.Kind == emulator.Read && o.Container == "posts" {
-			once.Do(func() {
-				close(asked)
-				f.SlowBody = 300 * time.Millisecond
-			})
+	synctest.Test(t, func(t *testing.T) {
+		engine, a, _, ada, post := newCachedBlog(t)
+		asked := make(chan struct{})
+		var once sync.Once
+		engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
+			if o.Kind == emulator.Read && o.Container == "posts" {
+				once.Do(func() {
+					close(asked)
+					f.SlowBody = 300 * time.Millisecond
+				})
+			}
+			return f
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := a.Post(t.Context(), post.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		<-asked
+		synctest.Wait() // until it is answered, not yet to the end
+		title := "edited"
+		if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
+			t.Fatal(err)
 		}
-		return f
-	})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if _, err := a.Post(t.Context(), post.ID); err != nil {
-			t.Error(err)
+		if p, err := a.Post(t.Context(), post.ID); err != nil || p.Title != title {
+			t.Errorf("%+v %v", p, err)
 		}
+		wg.Wait()
 	})
-	<-asked
-	time.Sleep(50 * time.Millisecond) // in which it is answered, not yet to the end
-	title := "edited"
-	if _, err := a.EditPost(t.Context(), ada.ID, post.ID, store.PostEdit{Title: &title}); err != nil {
-		t.Fatal(err)
-	}
-	if p, err := a.Post(t.Context(), post.ID); err != nil || p.Title != title {
-		t.Errorf("%+v %v", p, err)
-	}
-	wg.Wait()
 }
 
 // Who asks together with somebody whose time ends has the time of their own.
 func TestCache_Deadline(t *testing.T) {
-	engine, a, _, _, _ := newCachedBlog(t)
-	const id = "not-there"
-	asked := make(chan struct{}, 100)
-	engine.Inject(func(o emulator.Operation) emulator.Fault {
-		if o.Kind != emulator.Read || o.Container != "posts" {
-			return emulator.Fault{}
+	synctest.Test(t, func(t *testing.T) {
+		engine, a, _, _, _ := newCachedBlog(t)
+		const id = "not-there"
+		asked := make(chan struct{}, 100)
+		engine.Inject(func(o emulator.Operation) emulator.Fault {
+			if o.Kind != emulator.Read || o.Container != "posts" {
+				return emulator.Fault{}
+			}
+			asked <- struct{}{}
+			return emulator.Fault{Latency: 100 * time.Millisecond}
+		})
+		var wg sync.WaitGroup
+		hasty, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		wg.Go(func() {
+			if _, err := a.Post(hasty, id); err == nil {
+				t.Error("it had the time")
+			}
+		})
+		<-asked
+		if p, err := a.Post(t.Context(), id); p != nil || err != nil {
+			t.Errorf("%v %v", p, err)
 		}
-		asked <- struct{}{}
-		return emulator.Fault{Latency: 100 * time.Millisecond}
+		wg.Wait()
 	})
-	var wg sync.WaitGroup
-	hasty, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	wg.Go(func() {
-		if _, err := a.Post(hasty, id); err == nil {
-			t.Error("it had the time")
-		}
-	})
-	<-asked
-	if p, err := a.Post(t.Context(), id); p != nil || err != nil {
-		t.Errorf("%v %v", p, err)
-	}
-	wg.Wait()
 }
 
 // The memory is bounded, whatever is read.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
@@ -38,140 +39,146 @@ func (w *world) remains(p *blog.Post) int {
 }
 
 func TestDeletePost(t *testing.T) {
-	w := newWorld(t)
-	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	p, other := w.AddPost(ada, "goes"), w.AddPost(ada, "stays")
-	c := w.AddComment(grace, p, "a comment")
-	w.AddLike(grace, p)
-	storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), blog.Forbidden, "")
-	storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, "absent"), blog.NotFound, "")
-	storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, c.ID), blog.NotFound, "")
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
-		t.Fatal(err)
-	}
-	// At once, without the change feed: the post is gone, with all that hung on it.
-	if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil {
-		t.Errorf("the post: %v, %v", got, err)
-	}
-	if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllFeed())); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllUserPosts(ada))); diff != "" {
-		t.Error(diff)
-	}
-	if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil {
-		t.Errorf("its comment: %v, %v", got, err)
-	}
-	if n := w.remains(p); n != 0 {
-		t.Errorf("%d items remain", n)
-	}
-	// And nothing can be done with it any more.
-	storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), blog.NotFound, "")
-	_, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("back")})
-	storetest.WantCode(t, err, blog.NotFound, "")
-	_, _, err = w.LikePost(t.Context(), grace.ID, p.ID)
-	storetest.WantCode(t, err, blog.NotFound, "")
-	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: grace.ID, PostID: p.ID, Content: "late"})
-	storetest.WantCode(t, err, blog.NotFound, "")
-	_, err = w.UnlikePost(t.Context(), grace.ID, p.ID)
-	storetest.WantCode(t, err, blog.NotFound, "")
-
-	// Nor does a process that read the change feed long ago bring it back.
-	users, err := w.Account.Container("blog", blog.UsersContainer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(projection.WriteSummary(t.Context(), users, ada.ID, p), w.Views().ProjectFeed(t.Context(), []*blog.Post{p})); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"stays"}, storetest.Titles(append(w.AllFeed(), w.AllUserPosts(ada)[1:]...))); diff != "" {
-		t.Error(diff)
-	}
-	stop := w.Start()
-	w.AddLike(grace, other)
-	storetest.Eventually(t, func() error {
-		if w.AllFeed()[0].LikeCount != 1 {
-			return errors.New("not yet")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		p, other := w.AddPost(ada, "goes"), w.AddPost(ada, "stays")
+		c := w.AddComment(grace, p, "a comment")
+		w.AddLike(grace, p)
+		storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, p.ID), blog.Forbidden, "")
+		storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, "absent"), blog.NotFound, "")
+		storetest.WantCode(t, w.DeletePost(t.Context(), grace.ID, c.ID), blog.NotFound, "")
+		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+			t.Fatal(err)
 		}
-		return nil
+		// At once, without the change feed: the post is gone, with all that hung on it.
+		if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil {
+			t.Errorf("the post: %v, %v", got, err)
+		}
+		if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllFeed())); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllUserPosts(ada))); diff != "" {
+			t.Error(diff)
+		}
+		if got, err := w.Comment(t.Context(), p.ID, c.ID); got != nil || err != nil {
+			t.Errorf("its comment: %v, %v", got, err)
+		}
+		if n := w.remains(p); n != 0 {
+			t.Errorf("%d items remain", n)
+		}
+		// And nothing can be done with it any more.
+		storetest.WantCode(t, w.DeletePost(t.Context(), ada.ID, p.ID), blog.NotFound, "")
+		_, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: new("back")})
+		storetest.WantCode(t, err, blog.NotFound, "")
+		_, _, err = w.LikePost(t.Context(), grace.ID, p.ID)
+		storetest.WantCode(t, err, blog.NotFound, "")
+		_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: grace.ID, PostID: p.ID, Content: "late"})
+		storetest.WantCode(t, err, blog.NotFound, "")
+		_, err = w.UnlikePost(t.Context(), grace.ID, p.ID)
+		storetest.WantCode(t, err, blog.NotFound, "")
+
+		// Nor does a process that read the change feed long ago bring it back.
+		users, err := w.Account.Container("blog", blog.UsersContainer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(projection.WriteSummary(t.Context(), users, ada.ID, p), w.Views().ProjectFeed(t.Context(), []*blog.Post{p})); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"stays"}, storetest.Titles(append(w.AllFeed(), w.AllUserPosts(ada)[1:]...))); diff != "" {
+			t.Error(diff)
+		}
+		stop := w.Start()
+		w.AddLike(grace, other)
+		storetest.Eventually(t, func() error {
+			if w.AllFeed()[0].LikeCount != 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		stop()
+		if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllFeed())); diff != "" {
+			t.Error(diff)
+		}
 	})
-	stop()
-	if diff := cmp.Diff([]string{"stays"}, storetest.Titles(w.AllFeed())); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestDeletePost_ManyComments(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	p := w.AddPost(ada, "popular")
-	for range 230 {
-		w.AddComment(ada, p, "me too")
-	}
-	var batches int
-	var mu sync.Mutex
-	w.Wire.Intercept(func(r *http.Request) error { // the process dies during the second batch
-		mu.Lock()
-		defer mu.Unlock()
-		if r.Header.Get("x-ms-cosmos-is-batch-request") != "" {
-			if batches++; batches > 1 {
-				return errors.New("gone")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		p := w.AddPost(ada, "popular")
+		for range 230 {
+			w.AddComment(ada, p, "me too")
+		}
+		var batches int
+		var mu sync.Mutex
+		w.Wire.Intercept(func(r *http.Request) error { // the process dies during the second batch
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Header.Get("x-ms-cosmos-is-batch-request") != "" {
+				if batches++; batches > 1 {
+					return errors.New("gone")
+				}
 			}
+			return nil
+		})
+		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
-		t.Fatal(err)
-	}
-	if n := w.remains(p); n != 130 {
-		t.Errorf("%d items remain after the first batch", n)
-	}
-	w.Wire.Intercept(nil)
-	defer w.Start()()
-	storetest.Eventually(t, func() error {
-		if n := w.remains(p); n != 0 {
-			return fmt.Errorf("%d items remain", n)
+		if n := w.remains(p); n != 130 {
+			t.Errorf("%d items remain after the first batch", n)
 		}
-		return nil
+		w.Wire.Intercept(nil)
+		defer w.Start()()
+		storetest.Eventually(t, func() error {
+			if n := w.remains(p); n != 0 {
+				return fmt.Errorf("%d items remain", n)
+			}
+			return nil
+		})
 	})
 }
 
 func TestDeletePost_FeedIsRefilled(t *testing.T) {
-	w := newWorld(t)
-	defer w.Start()()
-	ada := w.AddUser("ada")
-	var posts []*blog.Post
-	for i := range 260 {
-		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
-	}
-	feedIs := func(newest int) error {
-		var want []string
-		for i := newest; len(want) < 100; i-- {
-			want = append(want, fmt.Sprintf("post %d", i))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.Start()()
+		ada := w.AddUser("ada")
+		var posts []*blog.Post
+		for i := range 260 {
+			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-		if diff := cmp.Diff(want, storetest.Titles(w.AllFeed())); diff != "" {
-			return errors.New(diff)
+		feedIs := func(newest int) error {
+			var want []string
+			for i := newest; len(want) < 100; i-- {
+				want = append(want, fmt.Sprintf("post %d", i))
+			}
+			if diff := cmp.Diff(want, storetest.Titles(w.AllFeed())); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
 		}
-		return nil
-	}
-	storetest.Eventually(t, func() error {
-		if n := w.FeedLength(); n != 150 {
-			return fmt.Errorf("%d entries", n)
+		storetest.Eventually(t, func() error {
+			if n := w.FeedLength(); n != 150 {
+				return fmt.Errorf("%d entries", n)
+			}
+			return feedIs(259)
+		})
+		// More than the margin goes, one by one, and the feed never shows fewer than 100.
+		for i := 259; i >= 160; i-- {
+			if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
+				t.Fatal(err)
+			}
+			if i%10 == 0 {
+				storetest.Eventually(t, func() error { return feedIs(i - 1) })
+			}
 		}
-		return feedIs(259)
+		// What is old comes in only where it belongs.
+		w.AddLike(ada, posts[3])
+		storetest.Eventually(t, func() error { return feedIs(159) })
 	})
-	// More than the margin goes, one by one, and the feed never shows fewer than 100.
-	for i := 259; i >= 160; i-- {
-		if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
-			t.Fatal(err)
-		}
-		if i%10 == 0 {
-			storetest.Eventually(t, func() error { return feedIs(i - 1) })
-		}
-	}
-	// What is old comes in only where it belongs.
-	w.AddLike(ada, posts[3])
-	storetest.Eventually(t, func() error { return feedIs(159) })
 }
 
 func TestDeleteComment(t *testing.T) {

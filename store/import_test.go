@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"byline/internal/storetest"
@@ -72,40 +73,42 @@ func TestImport_Repeated(t *testing.T) {
 // Posts that are older than what deletes have left of the feed do not come into it before
 // those that lie between.
 func TestImport_OlderPosts(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	var posts []*blog.Post
-	for i := range 160 {
-		posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
-	}
-	deleteSome := func(some []*blog.Post) {
-		stop := w.Start()
-		storetest.Eventually(t, w.CaughtUp)
-		for _, p := range some {
-			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
-				t.Fatal(err)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		var posts []*blog.Post
+		for i := range 160 {
+			posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
 		}
-		storetest.Eventually(t, w.CaughtUp)
-		stop()
-	}
-	deleteSome(posts[140:]) // as many as possible without a refill of the feed
-	date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
-	grace := &blog.User{ID: blog.UserID("test", "grace"), Username: "grace", CreatedAt: date, Revision: 1}
-	var older []*blog.Post
-	var threads []store.Thread
-	for i := range 30 {
-		p := &blog.Post{ID: fmt.Sprint("older", i), AuthorID: grace.ID, AuthorUsername: grace.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 1}
-		older, threads = append(older, p), append(threads, store.Thread{Post: p})
-	}
-	if err := w.Import(t.Context(), grace, slices.Values(threads)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.ImportFeed(t.Context(), older); err != nil {
-		t.Fatal(err)
-	}
-	deleteSome(posts[105:140])
-	for _, d := range w.Differences(time.Second) {
-		t.Errorf("%+v", d)
-	}
+		deleteSome := func(some []*blog.Post) {
+			stop := w.Start()
+			storetest.Eventually(t, w.CaughtUp)
+			for _, p := range some {
+				if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			storetest.Eventually(t, w.CaughtUp)
+			stop()
+		}
+		deleteSome(posts[140:]) // as many as possible without a refill of the feed
+		date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
+		grace := &blog.User{ID: blog.UserID("test", "grace"), Username: "grace", CreatedAt: date, Revision: 1}
+		var older []*blog.Post
+		var threads []store.Thread
+		for i := range 30 {
+			p := &blog.Post{ID: fmt.Sprint("older", i), AuthorID: grace.ID, AuthorUsername: grace.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 1}
+			older, threads = append(older, p), append(threads, store.Thread{Post: p})
+		}
+		if err := w.Import(t.Context(), grace, slices.Values(threads)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.ImportFeed(t.Context(), older); err != nil {
+			t.Fatal(err)
+		}
+		deleteSome(posts[105:140])
+		for _, d := range w.Differences(time.Second) {
+			t.Errorf("%+v", d)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -93,61 +94,63 @@ func (m *metered) is(want float64, name string, label ...string) {
 // succeeds, of what is throttled and tried again, of what fails, and of what happens
 // in the background.
 func TestMeter_CountsAllRequests(t *testing.T) {
-	m := newMetered(t)
-	ada := m.AddUser("ada")
-	post := m.AddPost(ada, "t")
-	var n int
-	m.Engine.Inject(func(o emulator.Operation) emulator.Fault {
-		if n++; o.Kind == emulator.Read && n%2 == 0 {
-			return emulator.Fault{Status: http.StatusTooManyRequests}
+	synctest.Test(t, func(t *testing.T) {
+		m := newMetered(t)
+		ada := m.AddUser("ada")
+		post := m.AddPost(ada, "t")
+		var n int
+		m.Engine.Inject(func(o emulator.Operation) emulator.Fault {
+			if n++; o.Kind == emulator.Read && n%2 == 0 {
+				return emulator.Fault{Status: http.StatusTooManyRequests}
+			}
+			return emulator.Fault{}
+		})
+		for range 4 {
+			if _, err := m.Post(t.Context(), post.ID); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return emulator.Fault{}
-	})
-	for range 4 {
-		if _, err := m.Post(t.Context(), post.ID); err != nil {
+		m.Engine.Inject(nil)
+		if _, err := m.Post(t.Context(), "absent"); err != nil {
 			t.Fatal(err)
 		}
-	}
-	m.Engine.Inject(nil)
-	if _, err := m.Post(t.Context(), "absent"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Posts(t.Context(), []string{post.ID, "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	stop := m.Start()
-	if _, _, err := m.LikePost(t.Context(), ada.ID, post.ID); err != nil {
-		t.Fatal(err)
-	}
-	storetest.Eventually(t, func() error {
-		if p, err := m.Feed(t.Context(), store.Paging{First: 1}); err != nil || len(p.Items) == 0 || p.Items[0].LikeCount != 1 {
-			return fmt.Errorf("%v %v", p, err)
+		if _, err := m.Posts(t.Context(), []string{post.ID, "absent"}); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	m.is(1, "byline_projection_leases", "projection", "projections-posts")
-	stop()
+		stop := m.Start()
+		if _, _, err := m.LikePost(t.Context(), ada.ID, post.ID); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Eventually(t, func() error {
+			if p, err := m.Feed(t.Context(), store.Paging{First: 1}); err != nil || len(p.Items) == 0 || p.Items[0].LikeCount != 1 {
+				return fmt.Errorf("%v %v", p, err)
+			}
+			return nil
+		})
+		m.is(1, "byline_projection_leases", "projection", "projections-posts")
+		stop()
 
-	m.mu.Lock()
-	charged, sent := m.charged, m.sent
-	m.mu.Unlock()
-	m.is(charged, "byline_cosmos_request_units_total")
-	m.is(charged, "byline_cosmos_range_request_units_total")
-	m.is(float64(sent), "byline_cosmos_requests_total")
-	m.is(float64(sent), "byline_cosmos_request_seconds")
-	m.is(0, "byline_cosmos_requests_total", "pattern", string(cosmos.Unnamed))
-	m.is(5, "byline_access_total", "pattern", "Q2")
-	if throttles := m.value("byline_cosmos_throttles_total", "pattern", "Q2"); throttles == 0 {
-		t.Error("no throttles")
-	} else {
-		m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "Q2")
-	}
-	m.is(0, "byline_cosmos_errors_total")
-	for _, p := range []cosmos.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts, projection.ProjectPosts, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata} {
-		if m.value("byline_cosmos_request_units_total", "pattern", string(p)) == 0 {
-			t.Errorf("nothing was charged for %s", p)
+		m.mu.Lock()
+		charged, sent := m.charged, m.sent
+		m.mu.Unlock()
+		m.is(charged, "byline_cosmos_request_units_total")
+		m.is(charged, "byline_cosmos_range_request_units_total")
+		m.is(float64(sent), "byline_cosmos_requests_total")
+		m.is(float64(sent), "byline_cosmos_request_seconds")
+		m.is(0, "byline_cosmos_requests_total", "pattern", string(cosmos.Unnamed))
+		m.is(5, "byline_access_total", "pattern", "Q2")
+		if throttles := m.value("byline_cosmos_throttles_total", "pattern", "Q2"); throttles == 0 {
+			t.Error("no throttles")
+		} else {
+			m.is(5+throttles, "byline_cosmos_requests_total", "pattern", "Q2")
 		}
-	}
+		m.is(0, "byline_cosmos_errors_total")
+		for _, p := range []cosmos.Pattern{store.C1, store.C2, store.C4, store.Q6, store.ManyPosts, projection.ProjectPosts, cosmos.ChangeFeed, cosmos.Leases, cosmos.Metadata} {
+			if m.value("byline_cosmos_request_units_total", "pattern", string(p)) == 0 {
+				t.Errorf("nothing was charged for %s", p)
+			}
+		}
+	})
 }
 
 // silent never answers.

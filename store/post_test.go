@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -239,33 +240,35 @@ func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 // A create that is repeated much later does not bring its post back into the feed, which
 // would be filled up from there on, and lack what was published in between.
 func TestCreatePost_RepetitionOfAnOldPost(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	n := store.NewPost{AuthorID: ada.ID, Title: "old", Content: "x", Key: "k"}
-	if _, err := w.CreatePost(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
-	var posts []*blog.Post
-	for i := range 159 {
-		posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
-	}
-	defer w.Start()()
-	deleteSome := func(some []*blog.Post) {
-		for _, p := range some {
-			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		n := store.NewPost{AuthorID: ada.ID, Title: "old", Content: "x", Key: "k"}
+		if _, err := w.CreatePost(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		var posts []*blog.Post
+		for i := range 159 {
+			posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
+		}
+		defer w.Start()()
+		deleteSome := func(some []*blog.Post) {
+			for _, p := range some {
+				if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+					t.Fatal(err)
+				}
 			}
+			storetest.Eventually(t, w.CaughtUp)
 		}
 		storetest.Eventually(t, w.CaughtUp)
-	}
-	storetest.Eventually(t, w.CaughtUp)
-	deleteSome(posts[139:]) // as many as possible without a refill of the feed
-	w.Clock.Millis.Add(time.Hour.Milliseconds())
-	if _, err := w.CreatePost(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
-	deleteSome(posts[108:139])
-	for _, d := range w.Differences(time.Second) {
-		t.Errorf("%+v", d)
-	}
+		deleteSome(posts[139:]) // as many as possible without a refill of the feed
+		w.Clock.Millis.Add(time.Hour.Milliseconds())
+		if _, err := w.CreatePost(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		deleteSome(posts[108:139])
+		for _, d := range w.Differences(time.Second) {
+			t.Errorf("%+v", d)
+		}
+	})
 }

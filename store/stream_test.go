@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,359 +43,377 @@ func open[T any](t *testing.T, s *store.Stream[T], err error) *store.Stream[T] {
 }
 
 func TestStreams(t *testing.T) {
-	w := newWorld(t)
-	w.Start()
-	ctx := t.Context()
-	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	published, err := w.PublishedPosts(ctx)
-	open(t, published, err)
-	old := w.AddPost(ada, "Old")
-	other := w.AddPost(ada, "Other")
-	for _, p := range []*blog.Post{old, other} {
-		if got, _ := next(t, published); got.ID != p.ID {
-			t.Errorf("published %+v", got)
-		}
-	}
-	changes, err := w.PostChanges(ctx, old.ID)
-	open(t, changes, err)
-	comments, err := w.NewComments(ctx, old.ID)
-	open(t, comments, err)
-
-	// What happens on other posts, and to old ones, is not news.
-	w.AddComment(grace, other, "elsewhere")
-	w.AddLike(grace, other)
-	p := w.AddPost(grace, "New")
-	if got, _ := next(t, published); got == nil || got.ID != p.ID || got.Title != "New" {
-		t.Errorf("published %+v", got)
-	}
-
-	var want []string
-	for i := range 5 {
-		c := w.AddComment(grace, old, fmt.Sprint("comment ", i))
-		want = append(want, c.ID)
-		w.AddLike(w.AddUser(fmt.Sprint("fan", i)), old)
-	}
-	var got []string
-	for range want {
-		c, _ := next(t, comments)
-		got = append(got, c.ID)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("comments %v, want %v", got, want)
-	}
-	last := int64(0)
-	for {
-		p, ok := next(t, changes)
-		if !ok || p.ID != old.ID || p.Revision <= last {
-			t.Fatalf("%+v after revision %d", p, last)
-		}
-		if last = p.Revision; p.LikeCount == 5 && p.CommentCount == 5 {
-			break
-		}
-	}
-
-	// An edited comment, and one whose author has another name, are not new.
-	if _, err := w.EditComment(ctx, grace.ID, old.ID, want[0], "edited"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.RenameUser(ctx, grace.ID, "hopper"); err != nil {
-		t.Fatal(err)
-	}
-	storetest.Eventually(t, func() error {
-		for _, id := range want {
-			if c, err := w.Comment(ctx, old.ID, id); err != nil || c.AuthorUsername != "hopper" {
-				return fmt.Errorf("%+v %v", c, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Start()
+		ctx := t.Context()
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		published, err := w.PublishedPosts(ctx)
+		open(t, published, err)
+		old := w.AddPost(ada, "Old")
+		other := w.AddPost(ada, "Other")
+		for _, p := range []*blog.Post{old, other} {
+			if got, _ := next(t, published); got.ID != p.ID {
+				t.Errorf("published %+v", got)
 			}
 		}
-		return nil
-	})
-	c := w.AddComment(ada, old, "the next")
-	if got, _ := next(t, comments); got.ID != c.ID {
-		t.Errorf("comment %+v, want %s", got, c.ID)
-	}
+		changes, err := w.PostChanges(ctx, old.ID)
+		open(t, changes, err)
+		comments, err := w.NewComments(ctx, old.ID)
+		open(t, comments, err)
 
-	// A delete ends what is about the post.
-	if err := w.DeletePost(ctx, ada.ID, old.ID); err != nil {
-		t.Fatal(err)
-	}
-	for range changes.Events() { // what happened before
-	}
-	if _, ok := next(t, comments); ok || comments.Err() != nil || changes.Err() != nil {
-		t.Errorf("%v %v %v", ok, comments.Err(), changes.Err())
-	}
-	select {
-	case p := <-published.Events():
-		t.Errorf("published %+v", p)
-	default:
-	}
+		// What happens on other posts, and to old ones, is not news.
+		w.AddComment(grace, other, "elsewhere")
+		w.AddLike(grace, other)
+		p := w.AddPost(grace, "New")
+		if got, _ := next(t, published); got == nil || got.ID != p.ID || got.Title != "New" {
+			t.Errorf("published %+v", got)
+		}
+
+		var want []string
+		for i := range 5 {
+			c := w.AddComment(grace, old, fmt.Sprint("comment ", i))
+			want = append(want, c.ID)
+			w.AddLike(w.AddUser(fmt.Sprint("fan", i)), old)
+		}
+		var got []string
+		for range want {
+			c, _ := next(t, comments)
+			got = append(got, c.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("comments %v, want %v", got, want)
+		}
+		last := int64(0)
+		for {
+			p, ok := next(t, changes)
+			if !ok || p.ID != old.ID || p.Revision <= last {
+				t.Fatalf("%+v after revision %d", p, last)
+			}
+			if last = p.Revision; p.LikeCount == 5 && p.CommentCount == 5 {
+				break
+			}
+		}
+
+		// An edited comment, and one whose author has another name, are not new.
+		if _, err := w.EditComment(ctx, grace.ID, old.ID, want[0], "edited"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.RenameUser(ctx, grace.ID, "hopper"); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Eventually(t, func() error {
+			for _, id := range want {
+				if c, err := w.Comment(ctx, old.ID, id); err != nil || c.AuthorUsername != "hopper" {
+					return fmt.Errorf("%+v %v", c, err)
+				}
+			}
+			return nil
+		})
+		c := w.AddComment(ada, old, "the next")
+		if got, _ := next(t, comments); got.ID != c.ID {
+			t.Errorf("comment %+v, want %s", got, c.ID)
+		}
+
+		// A delete ends what is about the post.
+		if err := w.DeletePost(ctx, ada.ID, old.ID); err != nil {
+			t.Fatal(err)
+		}
+		for range changes.Events() { // what happened before
+		}
+		if _, ok := next(t, comments); ok || comments.Err() != nil || changes.Err() != nil {
+			t.Errorf("%v %v %v", ok, comments.Err(), changes.Err())
+		}
+		select {
+		case p := <-published.Events():
+			t.Errorf("published %+v", p)
+		default:
+		}
+	})
 }
 
 func TestStreams_OtherProcesses(t *testing.T) {
-	w := newWorld(t)
-	other, err := store.New(w.Account, store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Start()
-	p := w.AddPost(w.AddUser("ada"), "Post")
-	comments, err := w.NewComments(t.Context(), p.ID)
-	open(t, comments, err)
-	c, _, err := other.CreateComment(t.Context(), store.NewComment{AuthorID: p.AuthorID, PostID: p.ID, Content: "from elsewhere"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := next(t, comments); got.ID != c.ID || got.Content != c.Content {
-		t.Errorf("%+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		other, err := store.New(w.Account, store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
+		p := w.AddPost(w.AddUser("ada"), "Post")
+		comments, err := w.NewComments(t.Context(), p.ID)
+		open(t, comments, err)
+		c, _, err := other.CreateComment(t.Context(), store.NewComment{AuthorID: p.AuthorID, PostID: p.ID, Content: "from elsewhere"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := next(t, comments); got.ID != c.ID || got.Content != c.Content {
+			t.Errorf("%+v", got)
+		}
+	})
 }
 
 func TestStreams_SlowReader(t *testing.T) {
-	w := newWorld(t)
-	w.Start()
-	ada := w.AddUser("ada")
-	p := w.AddPost(ada, "Post")
-	idle, err := w.NewComments(t.Context(), p.ID)
-	open(t, idle, err)
-	busy, err := w.NewComments(t.Context(), p.ID)
-	open(t, busy, err)
-	const n = 80 // more than wait for a reader
-	for i := range n {
-		w.AddComment(ada, p, fmt.Sprint(i))
-		if _, ok := next(t, busy); !ok {
-			t.Fatal(busy.Err())
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Start()
+		ada := w.AddUser("ada")
+		p := w.AddPost(ada, "Post")
+		idle, err := w.NewComments(t.Context(), p.ID)
+		open(t, idle, err)
+		busy, err := w.NewComments(t.Context(), p.ID)
+		open(t, busy, err)
+		const n = 80 // more than wait for a reader
+		for i := range n {
+			w.AddComment(ada, p, fmt.Sprint(i))
+			if _, ok := next(t, busy); !ok {
+				t.Fatal(busy.Err())
+			}
 		}
-	}
-	got := 0
-	for range idle.Events() {
-		got++
-	}
-	if !errors.Is(idle.Err(), store.ErrTooSlow) || got == 0 || got >= n {
-		t.Errorf("%d events, then %v", got, idle.Err())
-	}
+		got := 0
+		for range idle.Events() {
+			got++
+		}
+		if !errors.Is(idle.Err(), store.ErrTooSlow) || got == 0 || got >= n {
+			t.Errorf("%d events, then %v", got, idle.Err())
+		}
+	})
 }
 
 func TestStreams_UnknownPost(t *testing.T) {
-	w := newWorld(t)
-	if _, err := func() (any, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		return w.PublishedPosts(ctx)
-	}(); blog.CodeOf(err) != blog.Canceled {
-		t.Errorf("before anybody follows the feed: %v", err)
-	}
-	w.Start()
-	if _, err := w.PostChanges(t.Context(), "nothing"); blog.CodeOf(err) != blog.NotFound {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := func() (any, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			return w.PublishedPosts(ctx)
+		}(); blog.CodeOf(err) != blog.Canceled {
+			t.Errorf("before anybody follows the feed: %v", err)
+		}
+		w.Start()
+		if _, err := w.PostChanges(t.Context(), "nothing"); blog.CodeOf(err) != blog.NotFound {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // Await calls its function once, for an event, the end or the closing of the stream, and
 // reports waiting events at once.
 func TestStreams_Await(t *testing.T) {
-	w := newWorld(t)
-	w.Start()
-	ada := w.AddUser("ada")
-	p := w.AddPost(ada, "p")
-	comments := func() *store.Stream[*blog.Comment] {
-		s, err := w.NewComments(t.Context(), p.ID)
-		return open(t, s, err)
-	}
-	told := make(chan struct{}, 100)
-	tell := func() { told <- struct{}{} }
-	expect := func(what string) {
-		t.Helper()
-		select {
-		case <-told:
-		case <-time.After(time.Minute):
-			t.Fatal("not told of", what)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Start()
+		ada := w.AddUser("ada")
+		p := w.AddPost(ada, "p")
+		comments := func() *store.Stream[*blog.Comment] {
+			s, err := w.NewComments(t.Context(), p.ID)
+			return open(t, s, err)
 		}
-	}
-	s, closed := comments(), comments()
-	if !s.Await(tell) || !closed.Await(tell) {
-		t.Fatal("there is something")
-	}
-	closed.Close()
-	expect("the closing")
-	if closed.Await(tell) {
-		t.Error("there is nothing to await once it is closed")
-	}
+		told := make(chan struct{}, 100)
+		tell := func() { told <- struct{}{} }
+		expect := func(what string) {
+			t.Helper()
+			select {
+			case <-told:
+			case <-time.After(time.Minute):
+				t.Fatal("not told of", what)
+			}
+		}
+		s, closed := comments(), comments()
+		if !s.Await(tell) || !closed.Await(tell) {
+			t.Fatal("there is something")
+		}
+		closed.Close()
+		expect("the closing")
+		if closed.Await(tell) {
+			t.Error("there is nothing to await once it is closed")
+		}
 
-	first := w.AddComment(w.AddUser("grace"), p, "first")
-	expect("an event")
-	if s.Await(tell) {
-		t.Error("the event is there")
-	}
-	if got, _ := next(t, s); got.ID != first.ID {
-		t.Errorf("got %+v", got)
-	}
-	if !s.Await(tell) {
-		t.Fatal("there is something")
-	}
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
-		t.Fatal(err)
-	}
-	expect("the end")
-	if s.Await(tell) {
-		t.Error("the end is there")
-	}
-	if _, ok := next(t, s); ok {
-		t.Error("an event")
-	}
-	if len(told) > 0 {
-		t.Error("told twice")
-	}
+		first := w.AddComment(w.AddUser("grace"), p, "first")
+		expect("an event")
+		if s.Await(tell) {
+			t.Error("the event is there")
+		}
+		if got, _ := next(t, s); got.ID != first.ID {
+			t.Errorf("got %+v", got)
+		}
+		if !s.Await(tell) {
+			t.Fatal("there is something")
+		}
+		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+			t.Fatal(err)
+		}
+		expect("the end")
+		if s.Await(tell) {
+			t.Error("the end is there")
+		}
+		if _, ok := next(t, s); ok {
+			t.Error("an event")
+		}
+		if len(told) > 0 {
+			t.Error("told twice")
+		}
+	})
 }
 
 // TestStreams_TailOnlyWhileOpen: without a cache nobody reads the change feed for the
 // streams while there are none, and what happens meanwhile is not news afterwards.
 func TestStreams_TailOnlyWhileOpen(t *testing.T) {
-	w := newWorld(t)
-	var starts atomic.Int64
-	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
-			starts.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var starts atomic.Int64
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
+				starts.Add(1)
+			}
+			return nil
+		})
+		w.Start()
+		ada := w.AddUser("ada")
+		w.AddPost(ada, "Before")
+		storetest.Eventually(t, w.CaughtUp)
+		if n := starts.Load(); n != 0 {
+			t.Errorf("the feed's end was looked for %d times, for nobody", n)
 		}
-		return nil
-	})
-	w.Start()
-	ada := w.AddUser("ada")
-	w.AddPost(ada, "Before")
-	storetest.Eventually(t, w.CaughtUp)
-	if n := starts.Load(); n != 0 {
-		t.Errorf("the feed's end was looked for %d times, for nobody", n)
-	}
-	// rested opens a stream that the reader has to be woken for, and returns it with a post
-	// that was written before.
-	rested := func(times int) (*store.Stream[*blog.Post], *blog.Post) {
-		for range 100 {
-			old := w.AddPost(ada, "Old")
-			published, err := w.PublishedPosts(t.Context())
-			open(t, published, err)
-			if starts.Load() > int64(times) {
-				return published, old
+		// rested opens a stream that the reader has to be woken for, and returns it with a post
+		// that was written before.
+		rested := func(times int) (*store.Stream[*blog.Post], *blog.Post) {
+			for range 100 {
+				old := w.AddPost(ada, "Old")
+				published, err := w.PublishedPosts(t.Context())
+				open(t, published, err)
+				if starts.Load() > int64(times) {
+					return published, old
+				}
+				published.Close()
+				storetest.Pass(250 * time.Millisecond) // the reader looks whether anybody listens every 100 ms
+			}
+			t.Fatal("the reader never rests")
+			return nil, nil
+		}
+		for times := range 3 {
+			published, old := rested(times)
+			w.AddLike(ada, old)
+			for _, title := range []string{"New", "Newer"} {
+				p := w.AddPost(ada, title)
+				if got, _ := next(t, published); got == nil || got.ID != p.ID {
+					t.Errorf("published %+v, want %s", got, p.ID)
+				}
+				storetest.Pass(150 * time.Millisecond)
+			}
+			if n := starts.Load(); n != int64(times)+1 {
+				t.Errorf("the feed's end was looked for %d times, %d times for somebody", n, times+1)
 			}
 			published.Close()
-			time.Sleep(250 * time.Millisecond) // the reader looks whether anybody listens every 100 ms
 		}
-		t.Fatal("the reader never rests")
-		return nil, nil
-	}
-	for times := range 3 {
-		published, old := rested(times)
-		w.AddLike(ada, old)
-		for _, title := range []string{"New", "Newer"} {
-			p := w.AddPost(ada, title)
-			if got, _ := next(t, published); got == nil || got.ID != p.ID {
-				t.Errorf("published %+v, want %s", got, p.ID)
-			}
-			time.Sleep(150 * time.Millisecond)
-		}
-		if n := starts.Load(); n != int64(times)+1 {
-			t.Errorf("the feed's end was looked for %d times, %d times for somebody", n, times+1)
-		}
-		published.Close()
-	}
+	})
 }
 
 // TestStreams_OpenedDuringWrites opens and closes streams as the reader comes to rest and
 // is woken: whatever happens after one was opened arrives.
 func TestStreams_OpenedDuringWrites(t *testing.T) {
-	w := newWorld(t)
-	w.Start()
-	ada := w.AddUser("ada")
-	var g errgroup.Group
-	for range 4 {
-		g.Go(func() error {
-			for range 8 {
-				time.Sleep(rand.N(250 * time.Millisecond))
-				stream, err := w.PublishedPosts(t.Context())
-				if err != nil {
-					return err
-				}
-				p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "New", Content: "new"})
-				if err != nil {
-					return err
-				}
-				for timeout := time.After(time.Minute); ; {
-					select {
-					case got := <-stream.Events():
-						if got.ID != p.ID {
-							continue
-						}
-					case <-timeout:
-						return errors.New("a post does not arrive")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Start()
+		ada := w.AddUser("ada")
+		var g errgroup.Group
+		for range 4 {
+			g.Go(func() error {
+				for range 8 {
+					storetest.Pass(rand.N(250 * time.Millisecond))
+					stream, err := w.PublishedPosts(t.Context())
+					if err != nil {
+						return err
 					}
-					break
+					p, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "New", Content: "new"})
+					if err != nil {
+						return err
+					}
+					for timeout := time.After(time.Minute); ; {
+						select {
+						case got := <-stream.Events():
+							if got.ID != p.ID {
+								continue
+							}
+						case <-timeout:
+							return errors.New("a post does not arrive")
+						}
+						break
+					}
+					stream.Close()
 				}
-				stream.Close()
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		t.Error(err)
-	}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestStreams_PostsBeingWritten: a post whose write is under way as the first stream is opened is
 // news, and so is one of a process whose clock is behind.
 func TestStreams_PostsBeingWritten(t *testing.T) {
-	w := newWorld(t)
-	behind := func() time.Time { return w.Clock.Now().Add(-2 * time.Second) }
-	other, err := store.New(w.Account, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Start()
-	ada := w.AddUser("ada")
-	held, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("Content-Type") != "application/query+json" {
-			once.Do(func() { close(held); <-release })
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		behind := func() time.Time { return w.Clock.Now().Add(-2 * time.Second) }
+		other, err := store.New(w.Account, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil
+		w.Start()
+		ada := w.AddUser("ada")
+		held, release := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/posts/docs") && r.Header.Get("Content-Type") != "application/query+json" {
+				once.Do(func() { close(held); <-release })
+			}
+			return nil
+		})
+		done := make(chan *blog.Post, 1)
+		go func() { done <- w.AddPost(ada, "Under way") }()
+		<-held
+		published, err := w.PublishedPosts(t.Context())
+		open(t, published, err)
+		close(release)
+		expect := func(want *blog.Post) {
+			t.Helper()
+			if got, _ := next(t, published); got.ID != want.ID {
+				t.Errorf("%q is published, not %q", got.Title, want.Title)
+			}
+		}
+		expect(<-done)
+		p, err := other.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Behind", Content: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(p)
+		expect(w.AddPost(ada, "After"))
 	})
-	done := make(chan *blog.Post, 1)
-	go func() { done <- w.AddPost(ada, "Under way") }()
-	<-held
-	published, err := w.PublishedPosts(t.Context())
-	open(t, published, err)
-	close(release)
-	expect := func(want *blog.Post) {
-		t.Helper()
-		if got, _ := next(t, published); got.ID != want.ID {
-			t.Errorf("%q is published, not %q", got.Title, want.Title)
-		}
-	}
-	expect(<-done)
-	p, err := other.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Behind", Content: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(p)
-	expect(w.AddPost(ada, "After"))
 }
 
 // TestStreams_PostWhileTheTailStarts: a post that is created just before the place in the feed
 // is known, and liked just after that, is not news.
 func TestStreams_PostWhileTheTailStarts(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	var old *blog.Post
-	var once sync.Once
-	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
-			once.Do(func() { old = w.AddPost(ada, "Old") })
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		var old *blog.Post
+		var once sync.Once
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Header.Get("A-Im") != "" && r.Header.Get("If-None-Match") == "*" && strings.Contains(r.URL.Path, "/colls/posts/") {
+				once.Do(func() { old = w.AddPost(ada, "Old") })
+			}
+			return nil
+		})
+		w.Start()
+		published, err := w.PublishedPosts(t.Context())
+		open(t, published, err)
+		w.AddLike(ada, old)
+		p := w.AddPost(ada, "New")
+		if got, _ := next(t, published); got.ID != p.ID {
+			t.Errorf("%q is published", got.Title)
 		}
-		return nil
 	})
-	w.Start()
-	published, err := w.PublishedPosts(t.Context())
-	open(t, published, err)
-	w.AddLike(ada, old)
-	p := w.AddPost(ada, "New")
-	if got, _ := next(t, published); got.ID != p.ID {
-		t.Errorf("%q is published", got.Title)
-	}
 }

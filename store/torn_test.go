@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"byline/store"
 	"byline/store/blog"
@@ -28,40 +29,42 @@ func (torn) Close() error { return nil }
 // TestTornResponses: an answer that is cut off is asked for again, if it is of a read; of a write
 // the Store finds out what became of it.
 func TestTornResponses(t *testing.T) {
-	w := newWorld(t)
-	anna := w.AddUser("anna")
-	post := w.AddPost(anna, "first")
-	var tries atomic.Int32
-	var of atomic.Value // the method and the end of the path of what is cut off, once
-	of.Store("")
-	w.Wire.After(func(r *http.Response) {
-		method, end, _ := strings.Cut(of.Load().(string), " ")
-		if method == "" || r.Request.Method != method || !strings.HasSuffix(r.Request.URL.Path, end) {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		anna := w.AddUser("anna")
+		post := w.AddPost(anna, "first")
+		var tries atomic.Int32
+		var of atomic.Value // the method and the end of the path of what is cut off, once
+		of.Store("")
+		w.Wire.After(func(r *http.Response) {
+			method, end, _ := strings.Cut(of.Load().(string), " ")
+			if method == "" || r.Request.Method != method || !strings.HasSuffix(r.Request.URL.Path, end) {
+				return
+			}
+			if tries.Add(1) == 1 {
+				b, _ := io.ReadAll(r.Body)
+				r.Body = torn{bytes.NewReader(b[:len(b)/2])}
+			}
+		})
+		for name, tt := range map[string]struct {
+			of string
+			do func() (any, error)
+		}{
+			"item":  {"GET /docs/" + anna.ID, func() (any, error) { return w.User(t.Context(), anna.ID) }},
+			"list":  {"POST /feed/docs", func() (any, error) { return w.Feed(t.Context(), store.Paging{First: 5}) }},
+			"write": {"POST /posts/docs", func() (any, error) { _, p, err := w.LikePost(t.Context(), anna.ID, post.ID); return p, err }},
+		} {
+			of.Store(tt.of)
+			tries.Store(0)
+			got, err := tt.do()
+			if err != nil || tries.Load() == 0 {
+				t.Errorf("%s, %d tries: %v, %v", name, tries.Load(), got, err)
+			}
 		}
-		if tries.Add(1) == 1 {
-			b, _ := io.ReadAll(r.Body)
-			r.Body = torn{bytes.NewReader(b[:len(b)/2])}
+		if p, err := w.Post(t.Context(), post.ID); err != nil || p.LikeCount != 1 {
+			t.Errorf("%+v, %v", p, err)
 		}
 	})
-	for name, tt := range map[string]struct {
-		of string
-		do func() (any, error)
-	}{
-		"item":  {"GET /docs/" + anna.ID, func() (any, error) { return w.User(t.Context(), anna.ID) }},
-		"list":  {"POST /feed/docs", func() (any, error) { return w.Feed(t.Context(), store.Paging{First: 5}) }},
-		"write": {"POST /posts/docs", func() (any, error) { _, p, err := w.LikePost(t.Context(), anna.ID, post.ID); return p, err }},
-	} {
-		of.Store(tt.of)
-		tries.Store(0)
-		got, err := tt.do()
-		if err != nil || tries.Load() == 0 {
-			t.Errorf("%s, %d tries: %v, %v", name, tries.Load(), got, err)
-		}
-	}
-	if p, err := w.Post(t.Context(), post.ID); err != nil || p.LikeCount != 1 {
-		t.Errorf("%+v, %v", p, err)
-	}
 }
 
 // TestDatabaseCalledDocs: a name is a name.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -105,23 +106,25 @@ func TestRenameUser_ReservationOfAnotherUser(t *testing.T) {
 
 // A name stays reserved for a user that cannot be read.
 func TestReservation_MalformedOwner(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	w.Corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
-	w.Clock.Millis.Add(time.Hour.Milliseconds())
-	w.Start()
-	storetest.Eventually(t, func() error {
-		status, err := w.Views().Status(t.Context())
-		for _, r := range status {
-			if r.Processor == "usernames" && r.Lag == 0 {
-				return err
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.Corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
+		w.Clock.Millis.Add(time.Hour.Milliseconds())
+		w.Start()
+		storetest.Eventually(t, func() error {
+			status, err := w.Views().Status(t.Context())
+			for _, r := range status {
+				if r.Processor == "usernames" && r.Lag == 0 {
+					return err
+				}
 			}
+			return errors.Join(err, errors.New("the sweep has not run"))
+		})
+		if got := w.Reservations()["ada"]; got != ada.ID {
+			t.Errorf("the name is reserved for %q", got)
 		}
-		return errors.Join(err, errors.New("the sweep has not run"))
 	})
-	if got := w.Reservations()["ada"]; got != ada.ID {
-		t.Errorf("the name is reserved for %q", got)
-	}
 }
 
 // A create that meets its own repetition returns what that has made.
@@ -334,78 +337,82 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 // In the grace period abandoned reservations stay, and so does what
 // verify finds.
 func TestSweep_YoungReservationsStay(t *testing.T) {
-	w := newWorld(t)
-	w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
-		if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) && r.Method == http.MethodPost {
-			return context.DeadlineExceeded
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
+			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) && r.Method == http.MethodPost {
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "new"), Username: "wanted"})
+		storetest.WantCode(t, err, blog.Unavailable, "")
+		w.Wire.Intercept(nil)
+		if found := w.Differences(0); found != nil {
+			t.Errorf("verify finds %v", found)
 		}
-		return nil
-	})
-	_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "new"), Username: "wanted"})
-	storetest.WantCode(t, err, blog.Unavailable, "")
-	w.Wire.Intercept(nil)
-	if found := w.Differences(0); found != nil {
-		t.Errorf("verify finds %v", found)
-	}
-	defer w.Start()()
-	w.AddUser("poke")
-	storetest.Eventually(t, w.CaughtUp)
-	time.Sleep(50 * time.Millisecond)
-	if w.Reservations()["wanted"] == "" {
-		t.Fatal("the sweep has not waited")
-	}
-	w.Clock.Millis.Add(61_000)
-	storetest.Eventually(t, func() error {
-		if w.Reservations()["wanted"] != "" {
-			return errors.New("still reserved")
+		defer w.Start()()
+		w.AddUser("poke")
+		storetest.Eventually(t, w.CaughtUp)
+		storetest.Pass(50 * time.Millisecond)
+		if w.Reservations()["wanted"] == "" {
+			t.Fatal("the sweep has not waited")
 		}
-		return nil
+		w.Clock.Millis.Add(61_000)
+		storetest.Eventually(t, func() error {
+			if w.Reservations()["wanted"] != "" {
+				return errors.New("still reserved")
+			}
+			return nil
+		})
 	})
 }
 
 // The sweep is held up just before it removes a left-over name, and meanwhile its
 // owner goes on with it.
 func TestSweep_NameInUse(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Method == http.MethodPatch { // a crash before the user is changed
-			return context.DeadlineExceeded
-		}
-		return nil
-	})
-	_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
-	storetest.WantCode(t, err, blog.Unavailable, "")
-	w.Wire.Intercept(nil)
-	w.Clock.Millis.Add(61_000)
-	var taken atomic.Bool
-	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && taken.CompareAndSwap(false, true) {
-			if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch { // a crash before the user is changed
+				return context.DeadlineExceeded
 			}
+			return nil
+		})
+		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+		storetest.WantCode(t, err, blog.Unavailable, "")
+		w.Wire.Intercept(nil)
+		w.Clock.Millis.Add(61_000)
+		var taken atomic.Bool
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && taken.CompareAndSwap(false, true) {
+				if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		})
+		defer w.Start()()
+		storetest.Eventually(t, func() error {
+			if !taken.Load() {
+				return errors.New("not swept")
+			}
+			return nil
+		})
+		w.Clock.Millis.Add(61_000)
+		storetest.Eventually(t, func() error {
+			if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+		if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil {
+			t.Fatalf("no user is found by a current name: %v, %v", u, err)
 		}
-		return nil
+		_, err = w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "WANTED"})
+		storetest.WantCode(t, err, blog.Conflict, "username")
 	})
-	defer w.Start()()
-	storetest.Eventually(t, func() error {
-		if !taken.Load() {
-			return errors.New("not swept")
-		}
-		return nil
-	})
-	w.Clock.Millis.Add(61_000)
-	storetest.Eventually(t, func() error {
-		if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
-			return errors.New(diff)
-		}
-		return nil
-	})
-	if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil {
-		t.Fatalf("no user is found by a current name: %v, %v", u, err)
-	}
-	_, err = w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "WANTED"})
-	storetest.WantCode(t, err, blog.Conflict, "username")
 }
 
 // The sweep runs in the middle of a rename, just before the user is changed: what
@@ -416,56 +423,58 @@ func TestSweep_DuringARename(t *testing.T) {
 		"rename": {"ada": "ada" + storetest.Released, "wanted": "ada"}, // its last step is cut off
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(t)
-			ada := w.AddUser("ada")
-			w.Clock.Millis.Add(61_000)
-			defer w.Start()()
-			storetest.Eventually(t, func() error {
-				if w.Checkpoints() != 2 {
-					return errors.New("not swept yet")
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				ada := w.AddUser("ada")
+				w.Clock.Millis.Add(61_000)
+				defer w.Start()()
+				storetest.Eventually(t, func() error {
+					if w.Checkpoints() != 2 {
+						return errors.New("not swept yet")
+					}
+					return nil
+				})
+				newID, releases := blog.UserID("test", "new"), isRelease()
+				w.Wire.Intercept(func(r *http.Request) error {
+					last := what == "rename" && releases(r)
+					switch {
+					case r.Method == http.MethodPatch,
+						r.Method == http.MethodPost && strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
+						storetest.Pass(100 * time.Millisecond) // ten polls of the sweep
+					case last:
+						return context.DeadlineExceeded
+					}
+					return nil
+				})
+				var err error
+				if what == "create" {
+					_, err = w.CreateUser(t.Context(), store.NewUser{ID: newID, Username: "wanted"})
+				} else {
+					_, err = w.RenameUser(t.Context(), ada.ID, "wanted")
 				}
-				return nil
-			})
-			newID, releases := blog.UserID("test", "new"), isRelease()
-			w.Wire.Intercept(func(r *http.Request) error {
-				last := what == "rename" && releases(r)
-				switch {
-				case r.Method == http.MethodPatch,
-					r.Method == http.MethodPost && strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
-					time.Sleep(100 * time.Millisecond) // ten polls of the sweep
-				case last:
-					return context.DeadlineExceeded
+				if err != nil {
+					t.Fatal(err)
 				}
-				return nil
-			})
-			var err error
-			if what == "create" {
-				_, err = w.CreateUser(t.Context(), store.NewUser{ID: newID, Username: "wanted"})
-			} else {
-				_, err = w.RenameUser(t.Context(), ada.ID, "wanted")
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.Wire.Intercept(nil)
-			w.Clock.Millis.Add(61_000)
-			ids := map[string]string{"ada": ada.ID, "new": newID}
-			expected := map[string]string{}
-			for name, owner := range want {
-				owner, suffix, _ := strings.Cut(owner, ",")
-				expected[name] = ids[owner]
-				if suffix != "" {
-					expected[name] += storetest.Released
+				w.Wire.Intercept(nil)
+				w.Clock.Millis.Add(61_000)
+				ids := map[string]string{"ada": ada.ID, "new": newID}
+				expected := map[string]string{}
+				for name, owner := range want {
+					owner, suffix, _ := strings.Cut(owner, ",")
+					expected[name] = ids[owner]
+					if suffix != "" {
+						expected[name] += storetest.Released
+					}
 				}
-			}
-			poke := w.AddUser("poke") // once the sweep has let this go, it has done the rest
-			w.Remove("users", poke.ID, poke.ID)
-			w.Clock.Millis.Add(61_000)
-			storetest.Eventually(t, func() error {
-				if diff := cmp.Diff(expected, w.Reservations()); diff != "" {
-					return errors.New(diff)
-				}
-				return nil
+				poke := w.AddUser("poke") // once the sweep has let this go, it has done the rest
+				w.Remove("users", poke.ID, poke.ID)
+				w.Clock.Millis.Add(61_000)
+				storetest.Eventually(t, func() error {
+					if diff := cmp.Diff(expected, w.Reservations()); diff != "" {
+						return errors.New(diff)
+					}
+					return nil
+				})
 			})
 		})
 	}
@@ -474,27 +483,29 @@ func TestSweep_DuringARename(t *testing.T) {
 // A process pauses in the middle of a rename, for so long that the sweep removes
 // the new name, and then goes on.
 func TestSweep_SweptNameIsReservedAgain(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	w.Wire.Intercept(func(r *http.Request) error {
-		if r.Method == http.MethodPatch {
-			w.Wire.Intercept(nil)
-			w.Remove("users", "username:wanted", "username:wanted")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch {
+				w.Wire.Intercept(nil)
+				w.Remove("users", "username:wanted", "username:wanted")
+			}
+			return nil
+		})
+		if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
-		t.Fatal(err)
-	}
-	if owner := w.Reservations()["wanted"]; owner != "" {
-		t.Fatalf("reserved for %s", owner)
-	}
-	defer w.Start()()
-	storetest.Eventually(t, func() error {
-		if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
-			return errors.New(diff)
+		if owner := w.Reservations()["wanted"]; owner != "" {
+			t.Fatalf("reserved for %s", owner)
 		}
-		return nil
+		defer w.Start()()
+		storetest.Eventually(t, func() error {
+			if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
 	})
 }
 

@@ -439,6 +439,9 @@ func (c *Clock) Now() time.Time {
 // clock of their engines is stopped.
 func Epoch() time.Time { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC) }
 
+// Pass lets time pass, in a synctest bubble.
+func Pass(d time.Duration) { time.Sleep(d) }
+
 // Eventually waits until check returns nil, for at most a minute.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()

@@ -53,8 +53,10 @@ func BenchmarkCatchUp(b *testing.B) {
 		b.StartTimer()
 		began := time.Now()
 		stop := w.Start()
-		for w.Checkpoints() < 3 || w.CaughtUp() != nil { // posts, users, and the sweep of usernames
-			time.Sleep(100 * time.Millisecond)
+		for range time.Tick(100 * time.Millisecond) {
+			if w.Checkpoints() == 3 && w.CaughtUp() == nil { // posts, users, and the sweep of usernames
+				break
+			}
 		}
 		b.ReportMetric(float64(*manyChanges)/time.Since(began).Seconds(), "changes/s")
 		b.StopTimer()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -73,56 +74,58 @@ func (w *world) reads() func() []string {
 // Each partition has all of the feed: it is trimmed and filled up like the one of a
 // feed that is not spread.
 func TestFeedPartitions(t *testing.T) {
-	const k = 2
-	w := newWorld(t).spread(k)
-	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	first := w.AddPost(ada, "post 0")
-	if err := w.inAll(k, []string{"post 0"}); err != nil {
-		t.Fatalf("an own write does not show at once: %v", err)
-	}
-	if _, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: new("edited")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.inAll(k, []string{"edited"}); err != nil {
-		t.Fatalf("an own edit does not show at once: %v", err)
-	}
-	if err := w.DeletePost(t.Context(), ada.ID, first.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.inAll(k, nil); err != nil {
-		t.Fatalf("an own delete does not show at once: %v", err)
-	}
-
-	defer w.Start()()
-	posts := []*blog.Post{first}
-	for i := 1; i < 165; i++ {
-		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
-	}
-	storetest.Eventually(t, func() error { return w.inAll(k, newestTitles(165, 150)) })
-	w.AddLike(grace, posts[164])
-	storetest.Eventually(t, func() error {
-		if found := w.Differences(0); found != nil {
-			return fmt.Errorf("%+v", found)
+	synctest.Test(t, func(t *testing.T) {
+		const k = 2
+		w := newWorld(t).spread(k)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		first := w.AddPost(ada, "post 0")
+		if err := w.inAll(k, []string{"post 0"}); err != nil {
+			t.Fatalf("an own write does not show at once: %v", err)
 		}
-		return nil
-	})
-	for i := 164; i >= 136; i-- { // more than the margin
-		if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
+		if _, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: new("edited")}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	storetest.Eventually(t, func() error {
-		for i := range k {
-			got := w.FeedTitles(fmt.Sprintf("post.%d", i))
-			if len(got) < 125 || !slices.Equal(got, newestTitles(136, len(got))) {
-				return fmt.Errorf("partition %d: %v", i, got)
+		if err := w.inAll(k, []string{"edited"}); err != nil {
+			t.Fatalf("an own edit does not show at once: %v", err)
+		}
+		if err := w.DeletePost(t.Context(), ada.ID, first.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.inAll(k, nil); err != nil {
+			t.Fatalf("an own delete does not show at once: %v", err)
+		}
+
+		defer w.Start()()
+		posts := []*blog.Post{first}
+		for i := 1; i < 165; i++ {
+			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
+		}
+		storetest.Eventually(t, func() error { return w.inAll(k, newestTitles(165, 150)) })
+		w.AddLike(grace, posts[164])
+		storetest.Eventually(t, func() error {
+			if found := w.Differences(0); found != nil {
+				return fmt.Errorf("%+v", found)
+			}
+			return nil
+		})
+		for i := 164; i >= 136; i-- { // more than the margin
+			if err := w.DeletePost(t.Context(), ada.ID, posts[i].ID); err != nil {
+				t.Fatal(err)
 			}
 		}
-		return nil
+		storetest.Eventually(t, func() error {
+			for i := range k {
+				got := w.FeedTitles(fmt.Sprintf("post.%d", i))
+				if len(got) < 125 || !slices.Equal(got, newestTitles(136, len(got))) {
+					return fmt.Errorf("partition %d: %v", i, got)
+				}
+			}
+			return nil
+		})
+		if got := w.FeedTitles("post"); got != nil {
+			t.Errorf("%d entries where a feed is that is not spread", len(got))
+		}
 	})
-	if got := w.FeedTitles("post"); got != nil {
-		t.Errorf("%d entries where a feed is that is not spread", len(got))
-	}
 }
 
 // Readers pick any partition; later pages are read from the partition of the first.
@@ -176,94 +179,96 @@ func TestFeedPartitions_Readers(t *testing.T) {
 // A change of the number of partitions is filled in before anybody reads, found by
 // verify and fixed by repair; a feed with several partitions needs the option.
 func TestFeedPartitions_NumberChanges(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	var posts []*blog.Post
-	for i := range 40 {
-		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
-	}
-	serve := func(k int) *world {
-		t.Helper()
-		v := w.spread(k)
-		if err := v.Views().FillFeed(t.Context()); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		var posts []*blog.Post
+		for i := range 40 {
+			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-		return v
-	}
-	reads := w.reads()
-	serve(0)
-	if n := len(reads()); n != 1 {
-		t.Errorf("%d queries to find that nothing was changed", n)
-	}
-
-	four := serve(4)
-	if err := four.inAll(4, newestTitles(40, 40)); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.FeedTitles("post"); len(got) != 40 {
-		t.Errorf("what others still read is gone: %d entries", len(got))
-	}
-	storetest.WantCode(t, w.Views().FillFeed(t.Context()), blog.Conflict, "feedPartitions")
-	storetest.WantCode(t, w.Views().Rebuild(t.Context()), blog.Conflict, "feedPartitions")
-	storetest.WantCode(t, w.Views().Verify(t.Context(), 0, func(int, int) { t.Error("verify has read something before it is refused") }, nil), blog.Conflict, "feedPartitions")
-	repair := func(w *world) (found []projection.Difference) {
-		t.Helper()
-		found = w.Differences(0)
-		for _, d := range found {
-			if err := w.Views().Repair(t.Context(), d); err != nil {
+		serve := func(k int) *world {
+			t.Helper()
+			v := w.spread(k)
+			if err := v.Views().FillFeed(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			return v
 		}
-		if left := w.Differences(0); left != nil {
-			t.Fatalf("%d differences are left, such as %+v", len(left), left[0])
+		reads := w.reads()
+		serve(0)
+		if n := len(reads()); n != 1 {
+			t.Errorf("%d queries to find that nothing was changed", n)
 		}
-		return found
-	}
-	// Life goes on with four; the one from before falls behind.
-	stop := four.Start()
-	if err := four.DeletePost(t.Context(), ada.ID, posts[30].ID); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := four.EditPost(t.Context(), ada.ID, posts[31].ID, store.PostEdit{Title: new("edited")}); err != nil {
-		t.Fatal(err)
-	}
-	four.AddPost(ada, "post 40")
-	want := slices.DeleteFunc(newestTitles(41, 41), func(title string) bool { return title == "post 30" })
-	want[slices.Index(want, "post 31")] = "edited"
-	storetest.Eventually(t, four.CaughtUp)
-	stop()
-	shows := func(w *world) {
-		t.Helper()
-		for range 10 {
-			if diff := cmp.Diff(want, storetest.Titles(w.AllFeed())); diff != "" {
-				t.Fatal(diff)
+
+		four := serve(4)
+		if err := four.inAll(4, newestTitles(40, 40)); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.FeedTitles("post"); len(got) != 40 {
+			t.Errorf("what others still read is gone: %d entries", len(got))
+		}
+		storetest.WantCode(t, w.Views().FillFeed(t.Context()), blog.Conflict, "feedPartitions")
+		storetest.WantCode(t, w.Views().Rebuild(t.Context()), blog.Conflict, "feedPartitions")
+		storetest.WantCode(t, w.Views().Verify(t.Context(), 0, func(int, int) { t.Error("verify has read something before it is refused") }, nil), blog.Conflict, "feedPartitions")
+		repair := func(w *world) (found []projection.Difference) {
+			t.Helper()
+			found = w.Differences(0)
+			for _, d := range found {
+				if err := w.Views().Repair(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left := w.Differences(0); left != nil {
+				t.Fatalf("%d differences are left, such as %+v", len(left), left[0])
+			}
+			return found
+		}
+		// Life goes on with four; the one from before falls behind.
+		stop := four.Start()
+		if err := four.DeletePost(t.Context(), ada.ID, posts[30].ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := four.EditPost(t.Context(), ada.ID, posts[31].ID, store.PostEdit{Title: new("edited")}); err != nil {
+			t.Fatal(err)
+		}
+		four.AddPost(ada, "post 40")
+		want := slices.DeleteFunc(newestTitles(41, 41), func(title string) bool { return title == "post 30" })
+		want[slices.Index(want, "post 31")] = "edited"
+		storetest.Eventually(t, four.CaughtUp)
+		stop()
+		shows := func(w *world) {
+			t.Helper()
+			for range 10 {
+				if diff := cmp.Diff(want, storetest.Titles(w.AllFeed())); diff != "" {
+					t.Fatal(diff)
+				}
 			}
 		}
-	}
-	shows(four)
-	one := serve(1)
-	shows(one)
-	for _, d := range repair(one) {
-		if d.Kind != projection.FeedEntry || !strings.HasPrefix(d.Partition, "post.") || d.Want != "absent" {
-			t.Errorf("%+v", d)
+		shows(four)
+		one := serve(1)
+		shows(one)
+		for _, d := range repair(one) {
+			if d.Kind != projection.FeedEntry || !strings.HasPrefix(d.Partition, "post.") || d.Want != "absent" {
+				t.Errorf("%+v", d)
+			}
 		}
-	}
-	if err := w.inAll(4, nil); err != nil {
-		t.Errorf("what is not needed is still there: %v", err)
-	}
-	shows(serve(0))
-	shows(serve(2))
-	repair(w.spread(2))
-	shows(serve(2))
-	if got := w.FeedTitles("post"); got != nil {
-		t.Errorf("%d entries are left over", len(got))
-	}
-	// Without anybody who fills it in first, repair alone does.
-	repair(w.spread(3))
-	shows(w.spread(3))
+		if err := w.inAll(4, nil); err != nil {
+			t.Errorf("what is not needed is still there: %v", err)
+		}
+		shows(serve(0))
+		shows(serve(2))
+		repair(w.spread(2))
+		shows(serve(2))
+		if got := w.FeedTitles("post"); got != nil {
+			t.Errorf("%d entries are left over", len(got))
+		}
+		// Without anybody who fills it in first, repair alone does.
+		repair(w.spread(3))
+		shows(w.spread(3))
 
-	_, err := store.New(w.Account, store.Options{FeedPartitions: blog.MaxFeedPartitions + 1})
-	storetest.WantCode(t, err, blog.Invalid, "feedPartitions")
+		_, err := store.New(w.Account, store.Options{FeedPartitions: blog.MaxFeedPartitions + 1})
+		storetest.WantCode(t, err, blog.Invalid, "feedPartitions")
+	})
 }
 
 // Of a feed that has more than it keeps, as it has until it is trimmed, the newest
@@ -360,37 +365,39 @@ func TestFeedPartitions_VerifyRepairRebuild(t *testing.T) {
 
 // A partition that cannot be written is late alone, and catches up.
 func TestFeedPartitions_OneThrottled(t *testing.T) {
-	const k = 4
-	w := newWorld(t).spread(k)
-	w.Wire.Intercept(func(r *http.Request) error {
-		if strings.Contains(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-partitionkey") == `["post.1"]` {
-			return errors.New("busy")
+	synctest.Test(t, func(t *testing.T) {
+		const k = 4
+		w := newWorld(t).spread(k)
+		w.Wire.Intercept(func(r *http.Request) error {
+			if strings.Contains(r.URL.Path, "/colls/feed/docs") && r.Header.Get("x-ms-documentdb-partitionkey") == `["post.1"]` {
+				return errors.New("busy")
+			}
+			return nil
+		})
+		ada := w.AddUser("ada")
+		p := w.AddPost(ada, "one")
+		w.AddLike(ada, p)
+		defer w.Start()()
+		entry := func(i int) error {
+			c, err := w.Client.NewContainer("blog", "feed")
+			if err != nil {
+				return err
+			}
+			r, err := c.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(fmt.Sprintf("post.%d", i)), p.ID, nil)
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(string(r.Value), `"likeCount":1`) {
+				return fmt.Errorf("partition %d has %s", i, r.Value)
+			}
+			return nil
 		}
-		return nil
+		for _, i := range []int{0, 2, 3} {
+			storetest.Eventually(t, func() error { return entry(i) })
+		}
+		w.Wire.Intercept(nil)
+		storetest.Eventually(t, func() error { return entry(1) })
 	})
-	ada := w.AddUser("ada")
-	p := w.AddPost(ada, "one")
-	w.AddLike(ada, p)
-	defer w.Start()()
-	entry := func(i int) error {
-		c, err := w.Client.NewContainer("blog", "feed")
-		if err != nil {
-			return err
-		}
-		r, err := c.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(fmt.Sprintf("post.%d", i)), p.ID, nil)
-		if err != nil {
-			return err
-		}
-		if !strings.Contains(string(r.Value), `"likeCount":1`) {
-			return fmt.Errorf("partition %d has %s", i, r.Value)
-		}
-		return nil
-	}
-	for _, i := range []int{0, 2, 3} {
-		storetest.Eventually(t, func() error { return entry(i) })
-	}
-	w.Wire.Intercept(nil)
-	storetest.Eventually(t, func() error { return entry(1) })
 }
 
 // A start that was interrupted while it filled new partitions is gone on with by the next.
@@ -437,40 +444,42 @@ func TestFillFeed_ForeignItems(t *testing.T) {
 
 // Partitions that the feed had long ago, and that nobody has removed, are brought up to date.
 func TestFillFeed_BackToAnEarlierNumber(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	four := w.spread(4)
-	var posts []*blog.Post
-	for i := range 10 {
-		posts = append(posts, four.AddPost(ada, fmt.Sprintf("post %d", i)))
-	}
-	two := w.spread(2)
-	if err := two.Views().FillFeed(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	stop := two.Start()
-	if err := two.DeletePost(t.Context(), ada.ID, posts[3].ID); err != nil {
-		t.Fatal(err)
-	}
-	two.AddPost(ada, "post 10")
-	storetest.Eventually(t, two.CaughtUp)
-	stop()
-	back := w.spread(4)
-	if err := back.Views().FillFeed(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want := slices.DeleteFunc(newestTitles(11, 11), func(title string) bool { return title == "post 3" })
-	if err := back.inAll(4, want); err != nil {
-		t.Error(err)
-	}
-	reads := 0
-	w.Wire.Intercept(func(r *http.Request) error {
-		reads++
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		four := w.spread(4)
+		var posts []*blog.Post
+		for i := range 10 {
+			posts = append(posts, four.AddPost(ada, fmt.Sprintf("post %d", i)))
+		}
+		two := w.spread(2)
+		if err := two.Views().FillFeed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stop := two.Start()
+		if err := two.DeletePost(t.Context(), ada.ID, posts[3].ID); err != nil {
+			t.Fatal(err)
+		}
+		two.AddPost(ada, "post 10")
+		storetest.Eventually(t, two.CaughtUp)
+		stop()
+		back := w.spread(4)
+		if err := back.Views().FillFeed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := slices.DeleteFunc(newestTitles(11, 11), func(title string) bool { return title == "post 3" })
+		if err := back.inAll(4, want); err != nil {
+			t.Error(err)
+		}
+		reads := 0
+		w.Wire.Intercept(func(r *http.Request) error {
+			reads++
+			return nil
+		})
+		if err := back.Views().FillFeed(t.Context()); err != nil || reads > 3 {
+			t.Errorf("%d requests when nothing has changed, %v", reads, err)
+		}
 	})
-	if err := back.Views().FillFeed(t.Context()); err != nil || reads > 3 {
-		t.Errorf("%d requests when nothing has changed, %v", reads, err)
-	}
 }
 
 // A post that is deleted or changed while new partitions are filled is so in them, too.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -13,62 +14,64 @@ import (
 )
 
 func TestPoisonItems_AreSkipped(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	posts, err := w.Client.NewContainer("blog", "posts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for id, item := range map[string]string{
-		"poison-1": `{"id":"poison-1","postId":"poison-1","type":"post","userId":"u","likeCount":"many"}`,
-		"poison-2": `{"id":"poison-2","postId":"poison-2","type":17}`,
-		"poison-3": `{"id":"poison-3","postId":"poison-3"}`,
-		"poison-4": `{"id":"poison-4","postId":"poison-4","type":"post","userId":"u","creationDate":"yesterday"}`,
-		"poison-7": `{"id":"poison-7","postId":"poison-7","type":"post","userId":"u","creationDate":"1999-13-99"}`,
-		"poison-8": `{"id":"poison-8","postId":"poison-8","type":"post","userId":"u","creationDate":"1999-01-01T00:00:00.000Z","likeCount":"many"}`,
-	} {
-		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		posts, err := w.Client.NewContainer("blog", "posts")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	users, err := w.Client.NewContainer("blog", "users")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, item := range []string{`{"id":"poison-5","userId":"poison"}`, `{"id":"poison-6","userId":"poison","type":"user","revision":"two"}`} {
-		if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString("poison"), []byte(item), nil); err != nil {
+		for id, item := range map[string]string{
+			"poison-1": `{"id":"poison-1","postId":"poison-1","type":"post","userId":"u","likeCount":"many"}`,
+			"poison-2": `{"id":"poison-2","postId":"poison-2","type":17}`,
+			"poison-3": `{"id":"poison-3","postId":"poison-3"}`,
+			"poison-4": `{"id":"poison-4","postId":"poison-4","type":"post","userId":"u","creationDate":"yesterday"}`,
+			"poison-7": `{"id":"poison-7","postId":"poison-7","type":"post","userId":"u","creationDate":"1999-13-99"}`,
+			"poison-8": `{"id":"poison-8","postId":"poison-8","type":"post","userId":"u","creationDate":"1999-01-01T00:00:00.000Z","likeCount":"many"}`,
+		} {
+			if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		users, err := w.Client.NewContainer("blog", "users")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	grace, mallory := w.AddUser("grace"), w.AddUser("mallory")
-	strange := w.AddPost(mallory, "by a user that cannot be read")
-	w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
-	w.AddLike(ada, strange)
-	p := w.AddPost(ada, "after the poison")
-	w.AddLike(ada, p)
-	defer w.Start()()
-	if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
-		t.Fatal(err)
-	}
-	storetest.Eventually(t, func() error {
-		if got := w.AllFeed(); len(got) == 2 && got[0].AuthorUsername != "Countess" {
-			return errors.New("the renames are stuck")
+		for _, item := range []string{`{"id":"poison-5","userId":"poison"}`, `{"id":"poison-6","userId":"poison","type":"user","revision":"two"}`} {
+			if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString("poison"), []byte(item), nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if got := w.AllFeed(); len(got) != 2 || got[0].LikeCount != 1 || got[1].LikeCount != 1 {
-			return fmt.Errorf("the projections are stuck: %v", storetest.Titles(got))
+		grace, mallory := w.AddUser("grace"), w.AddUser("mallory")
+		strange := w.AddPost(mallory, "by a user that cannot be read")
+		w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
+		w.AddLike(ada, strange)
+		p := w.AddPost(ada, "after the poison")
+		w.AddLike(ada, p)
+		defer w.Start()()
+		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	// The feed is filled up from among what cannot be read.
-	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
-		t.Fatal(err)
-	}
-	w.AddLike(grace, strange)
-	storetest.Eventually(t, func() error {
-		if got := w.AllFeed(); len(got) != 1 || got[0].LikeCount != 2 {
-			return fmt.Errorf("the projections are stuck: %v", storetest.Titles(got))
+		storetest.Eventually(t, func() error {
+			if got := w.AllFeed(); len(got) == 2 && got[0].AuthorUsername != "Countess" {
+				return errors.New("the renames are stuck")
+			}
+			if got := w.AllFeed(); len(got) != 2 || got[0].LikeCount != 1 || got[1].LikeCount != 1 {
+				return fmt.Errorf("the projections are stuck: %v", storetest.Titles(got))
+			}
+			return nil
+		})
+		// The feed is filled up from among what cannot be read.
+		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+			t.Fatal(err)
 		}
-		return w.CaughtUp()
+		w.AddLike(grace, strange)
+		storetest.Eventually(t, func() error {
+			if got := w.AllFeed(); len(got) != 1 || got[0].LikeCount != 2 {
+				return fmt.Errorf("the projections are stuck: %v", storetest.Titles(got))
+			}
+			return w.CaughtUp()
+		})
 	})
 }
 
@@ -114,92 +117,98 @@ func TestRename_PoisonItems(t *testing.T) {
 
 // A post that cannot be renamed does not stop the projections.
 func TestPoisonItems_PostThatCannotBeRenamed(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.ID))
-	p := w.AddPost(ada, "after the poison")
-	w.AddLike(ada, p)
-	defer w.Start()()
-	storetest.Eventually(t, func() error {
-		if got := w.AllFeed(); got[0].LikeCount != 1 {
-			return errors.New("the projections are stuck")
-		}
-		return w.CaughtUp()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.ID))
+		p := w.AddPost(ada, "after the poison")
+		w.AddLike(ada, p)
+		defer w.Start()()
+		storetest.Eventually(t, func() error {
+			if got := w.AllFeed(); got[0].LikeCount != 1 {
+				return errors.New("the projections are stuck")
+			}
+			return w.CaughtUp()
+		})
 	})
 }
 
 // Items that others have written, with ids and names that cannot be asked for, stop nothing.
 func TestPoisonItems_Unaddressable(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	w.AddPost(ada, "one")
-	stray := func(container, partition, id, postID, typ string) {
-		w.Upsert(container, partition, fmt.Sprintf(`{"id":%q,"userId":%q,"postId":%q,"type":%q,"title":"stray","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"2020-01-01T00:00:00.000Z","version":1,"revision":1}`,
-			id, ada.ID, postID, typ))
-	}
-	stray("feed", "post", "a#b", "a#b", "post")
-	stray("feed", "\u00e9", "a", "a", "\u00e9")
-	stray("posts", "a#b", "a#b", "a#b", "post")
-	stray("posts", "ab", "a#b", "ab", "comment")
-	stray("posts", "", "a", "", "post")
-	for _, id := range []string{".", "..", "a.", ":"} {
-		stray("feed", "post", id, id, "post")
-		stray("posts", id, id, id, "post")
-		stray("users", ada.ID, id, id, "post")
-		w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, id))
-	}
-	stray("users", ada.ID, "a#b", "a#b", "post")
-	for i, name := range []string{"", "a/b", "a#b", "a\\b", "bob ", "\u00e9mil", "\U0001f600", "a?b", "50%20"} {
-		u, p := fmt.Sprint("u", i), fmt.Sprint("p", i)
-		w.Upsert("users", u, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","username":%q,"creationDate":"2026-01-01T00:00:00.000Z","revision":2}`, u, name))
-		w.Upsert("users", p, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, "x"+name, p))
-	}
-	if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
-		t.Fatal(err)
-	}
-	w.Clock.Millis.Add(time.Minute.Milliseconds() + 1) // the grace of reservations is over
-	defer w.Start()()
-	storetest.Eventually(t, func() error {
-		if err := w.CaughtUp(); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.AddPost(ada, "one")
+		stray := func(container, partition, id, postID, typ string) {
+			w.Upsert(container, partition, fmt.Sprintf(`{"id":%q,"userId":%q,"postId":%q,"type":%q,"title":"stray","content":"x","truncated":false,"userUsername":"ada","commentCount":0,"likeCount":0,"creationDate":"2020-01-01T00:00:00.000Z","version":1,"revision":1}`,
+				id, ada.ID, postID, typ))
 		}
-		status, err := w.Views().Status(t.Context())
-		for _, r := range status {
-			if r.Lag > 0 {
-				err = fmt.Errorf("%s of %s is %d changes behind", r.Processor, r.Container, r.Lag)
+		stray("feed", "post", "a#b", "a#b", "post")
+		stray("feed", "\u00e9", "a", "a", "\u00e9")
+		stray("posts", "a#b", "a#b", "a#b", "post")
+		stray("posts", "ab", "a#b", "ab", "comment")
+		stray("posts", "", "a", "", "post")
+		for _, id := range []string{".", "..", "a.", ":"} {
+			stray("feed", "post", id, id, "post")
+			stray("posts", id, id, id, "post")
+			stray("users", ada.ID, id, id, "post")
+			w.Upsert("users", id, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, id))
+		}
+		stray("users", ada.ID, "a#b", "a#b", "post")
+		for i, name := range []string{"", "a/b", "a#b", "a\\b", "bob ", "\u00e9mil", "\U0001f600", "a?b", "50%20"} {
+			u, p := fmt.Sprint("u", i), fmt.Sprint("p", i)
+			w.Upsert("users", u, fmt.Sprintf(`{"id":%q,"userId":%[1]q,"type":"user","username":%q,"creationDate":"2026-01-01T00:00:00.000Z","revision":2}`, u, name))
+			w.Upsert("users", p, fmt.Sprintf(`{"id":%q,"userId":%q,"type":"username","ownerId":"nobody","creationDate":"2026-01-01T00:00:00.000Z"}`, "x"+name, p))
+		}
+		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
+			t.Fatal(err)
+		}
+		w.Clock.Millis.Add(time.Minute.Milliseconds() + 1) // the grace of reservations is over
+		defer w.Start()()
+		storetest.Eventually(t, func() error {
+			if err := w.CaughtUp(); err != nil {
+				return err
+			}
+			status, err := w.Views().Status(t.Context())
+			for _, r := range status {
+				if r.Lag > 0 {
+					err = fmt.Errorf("%s of %s is %d changes behind", r.Processor, r.Container, r.Lag)
+				}
+			}
+			return err
+		})
+		for _, d := range w.Differences(0) {
+			if err := w.Views().Repair(t.Context(), d); err != nil && blog.CodeOf(err) != blog.Conflict {
+				t.Errorf("%+v: %v", d, err)
 			}
 		}
-		return err
+		if err := w.Views().Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Rebuilt()
+		for _, p := range w.AllUserPosts(ada) {
+			if p.Title == "one" && p.AuthorUsername != "Countess" {
+				t.Errorf("by %s", p.AuthorUsername)
+			}
+		}
 	})
-	for _, d := range w.Differences(0) {
-		if err := w.Views().Repair(t.Context(), d); err != nil && blog.CodeOf(err) != blog.Conflict {
-			t.Errorf("%+v: %v", d, err)
-		}
-	}
-	if err := w.Views().Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.Rebuilt()
-	for _, p := range w.AllUserPosts(ada) {
-		if p.Title == "one" && p.AuthorUsername != "Countess" {
-			t.Errorf("by %s", p.AuthorUsername)
-		}
-	}
 }
 
 // An entry that cannot be asked for does not keep the feed from being cut to its length.
 func TestPoisonItems_TrimSkipsUnaddressable(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	for _, id := range []string{"a#b", ".", ".."} {
-		w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`, id))
-	}
-	for i := range blog.FeedKept + 2 {
-		w.AddPost(ada, fmt.Sprint(i))
-	}
-	defer w.Start()()
-	storetest.Eventually(t, w.CaughtUp)
-	if n := len(w.FeedTitles("post")); n != blog.FeedKept+3 {
-		t.Errorf("%d entries", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		for _, id := range []string{"a#b", ".", ".."} {
+			w.Upsert("feed", "post", fmt.Sprintf(`{"id":%q,"type":"post","userId":"u","title":"stray","content":"x","creationDate":"2020-01-01T00:00:00.000Z","revision":1}`, id))
+		}
+		for i := range blog.FeedKept + 2 {
+			w.AddPost(ada, fmt.Sprint(i))
+		}
+		defer w.Start()()
+		storetest.Eventually(t, w.CaughtUp)
+		if n := len(w.FeedTitles("post")); n != blog.FeedKept+3 {
+			t.Errorf("%d entries", n)
+		}
+	})
 }

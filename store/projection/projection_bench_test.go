@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -81,8 +82,10 @@ func benchmarkRename(b *testing.B, killed bool) {
 				"userId": ada.ID, "userUsername": "ada", "content": "x", "creationDate": date}
 		})
 		stop := w.Start()
-		for w.Checkpoints() < 3 || w.CaughtUp() != nil {
-			time.Sleep(10 * time.Millisecond)
+		for range time.Tick(10 * time.Millisecond) {
+			if w.Checkpoints() == 3 && w.CaughtUp() == nil {
+				break
+			}
 		}
 		inner := *w.World // to look without being charged
 		aside := &world{&inner}
@@ -122,8 +125,10 @@ func benchmarkRename(b *testing.B, killed bool) {
 			b.StartTimer()
 			w.Start()
 		}
-		for len(aside.misnamed("countess", ada.ID)) != 0 {
-			time.Sleep(50 * time.Millisecond)
+		for range time.Tick(50 * time.Millisecond) {
+			if len(aside.misnamed("countess", ada.ID)) == 0 {
+				break
+			}
 		}
 		b.StopTimer()
 		b.ReportMetric(float64(charge.Load())/1000/float64(*manyWritings), "RU/comment")
@@ -198,7 +203,7 @@ func BenchmarkLag(b *testing.B) {
 				waiting[p.ID] = list
 			}
 			mu.Unlock()
-			time.Sleep(20 * time.Millisecond)
+			<-time.After(20 * time.Millisecond)
 		}
 	})
 	users := make([]*blog.User, 64)
@@ -211,7 +216,7 @@ func BenchmarkLag(b *testing.B) {
 	total := max(b.N, 5*rate)
 	began := time.Now()
 	for due := range total {
-		time.Sleep(time.Until(began.Add(time.Duration(due) * time.Second / rate)))
+		<-time.After(time.Until(began.Add(time.Duration(due) * time.Second / rate)))
 		i := int(n.Add(1))
 		wg.Go(func() {
 			u, p := users[i/posts%len(users)], targets[i%posts]
@@ -255,56 +260,58 @@ func BenchmarkLag(b *testing.B) {
 // TestLikes_AreCoalesced likes one post a thousand times within
 // about a second, beside running projections.
 func TestLikes_AreCoalesced(t *testing.T) {
-	w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
-	defer w.Start()()
-	author := w.AddUser("author")
-	p := w.AddPost(author, "popular")
-	likers := make([]string, 1000)
-	w.insert("users", len(likers), func(i int) (string, map[string]any) {
-		likers[i] = fmt.Sprintf("liker-%d", i)
-		return likers[i], map[string]any{"id": likers[i], "userId": likers[i], "type": "user", "username": likers[i],
-			"creationDate": "2026-03-01T00:00:00.000Z", "revision": 1}
-	})
-	var writes sync.Map // of copies, by container
-	w.Wire.Intercept(func(r *http.Request) error {
-		for _, container := range []string{"users", "feed"} {
-			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/colls/"+container+"/docs/"+p.ID) {
-				n, _ := writes.LoadOrStore(container, new(atomic.Int32))
-				n.(*atomic.Int32).Add(1)
-			}
-		}
-		return nil
-	})
-	began := time.Now()
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	for range 16 {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(likers); i = int(next.Add(1)) - 1 {
-				if _, _, err := w.LikePost(context.Background(), likers[i], p.ID); err != nil {
-					t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
+		defer w.Start()()
+		author := w.AddUser("author")
+		p := w.AddPost(author, "popular")
+		likers := make([]string, 1000)
+		w.insert("users", len(likers), func(i int) (string, map[string]any) {
+			likers[i] = fmt.Sprintf("liker-%d", i)
+			return likers[i], map[string]any{"id": likers[i], "userId": likers[i], "type": "user", "username": likers[i],
+				"creationDate": "2026-03-01T00:00:00.000Z", "revision": 1}
+		})
+		var writes sync.Map // of copies, by container
+		w.Wire.Intercept(func(r *http.Request) error {
+			for _, container := range []string{"users", "feed"} {
+				if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/colls/"+container+"/docs/"+p.ID) {
+					n, _ := writes.LoadOrStore(container, new(atomic.Int32))
+					n.(*atomic.Int32).Add(1)
 				}
 			}
+			return nil
 		})
-	}
-	wg.Wait()
-	took := time.Since(began)
-	storetest.Eventually(t, func() error {
-		if f, u := w.AllFeed()[0].LikeCount, w.AllUserPosts(author)[0].LikeCount; f != 1000 || u != 1000 {
-			return fmt.Errorf("%d and %d likes", f, u)
+		began := time.Now()
+		var wg sync.WaitGroup
+		var next atomic.Int64
+		for range 16 {
+			wg.Go(func() {
+				for i := int(next.Add(1)) - 1; i < len(likers); i = int(next.Add(1)) - 1 {
+					if _, _, err := w.LikePost(context.Background(), likers[i], p.ID); err != nil {
+						t.Error(err)
+					}
+				}
+			})
 		}
-		return nil
+		wg.Wait()
+		took := time.Since(began)
+		storetest.Eventually(t, func() error {
+			if f, u := w.AllFeed()[0].LikeCount, w.AllUserPosts(author)[0].LikeCount; f != 1000 || u != 1000 {
+				return fmt.Errorf("%d and %d likes", f, u)
+			}
+			return nil
+		})
+		for _, container := range []string{"users", "feed"} {
+			v, ok := writes.Load(container)
+			if !ok {
+				t.Fatalf("no writes of the copy in %s", container)
+			}
+			// On a slow machine the likes take longer than a second.
+			n, limit := v.(*atomic.Int32).Load(), int32(20*max(1, took.Seconds()))
+			t.Logf("%d writes of the copy in %s for 1,000 likes within %v", n, container, took)
+			if n > limit {
+				t.Errorf("more than %d", limit)
+			}
+		}
 	})
-	for _, container := range []string{"users", "feed"} {
-		v, ok := writes.Load(container)
-		if !ok {
-			t.Fatalf("no writes of the copy in %s", container)
-		}
-		// On a slow machine the likes take longer than a second.
-		n, limit := v.(*atomic.Int32).Load(), int32(20*max(1, took.Seconds()))
-		t.Logf("%d writes of the copy in %s for 1,000 likes within %v", n, container, took)
-		if n > limit {
-			t.Errorf("more than %d", limit)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"byline/internal/storetest"
@@ -40,66 +41,68 @@ func (w *world) vandalize(ada, grace *blog.User, posts []*blog.Post, c *blog.Com
 func TestRebuild(t *testing.T) {
 	for _, serving := range []bool{true, false} {
 		t.Run(fmt.Sprintf("beside an instance that serves: %v", serving), func(t *testing.T) {
-			w := newWorld(t)
-			ada, grace := w.AddUser("ada"), w.AddUser("grace")
-			var posts []*blog.Post
-			for i := range 12 {
-				p := w.AddPost(ada, fmt.Sprintf("post %d", i))
-				posts = append(posts, p)
-				w.AddLike(grace, p)
-			}
-			c := w.AddComment(grace, posts[0], "a comment")
-			w.Clock.Millis.Add(61_000)
-			stop := w.Start()
-			storetest.Eventually(t, func() error {
-				if found := w.Differences(0); found != nil {
-					return fmt.Errorf("%+v", found)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				ada, grace := w.AddUser("ada"), w.AddUser("grace")
+				var posts []*blog.Post
+				for i := range 12 {
+					p := w.AddPost(ada, fmt.Sprintf("post %d", i))
+					posts = append(posts, p)
+					w.AddLike(grace, p)
 				}
-				return nil
-			})
-			storetest.Eventually(t, w.CaughtUp)
-			stop()
-			w.vandalize(ada, grace, posts, c)
-			if found := w.Differences(0); len(found) != 16 {
-				t.Fatalf("%d differences before", len(found))
-			}
+				c := w.AddComment(grace, posts[0], "a comment")
+				w.Clock.Millis.Add(61_000)
+				stop := w.Start()
+				storetest.Eventually(t, func() error {
+					if found := w.Differences(0); found != nil {
+						return fmt.Errorf("%+v", found)
+					}
+					return nil
+				})
+				storetest.Eventually(t, w.CaughtUp)
+				stop()
+				w.vandalize(ada, grace, posts, c)
+				if found := w.Differences(0); len(found) != 16 {
+					t.Fatalf("%d differences before", len(found))
+				}
 
-			// Others write meanwhile.
-			ctx, cancel := context.WithCancel(t.Context())
-			var writing sync.WaitGroup
-			defer writing.Wait()
-			defer cancel()
-			writing.Go(func() {
-				for i := range 60 { // the feed goes on showing all
-					if ctx.Err() != nil {
-						return
+				// Others write meanwhile.
+				ctx, cancel := context.WithCancel(t.Context())
+				var writing sync.WaitGroup
+				defer writing.Wait()
+				defer cancel()
+				writing.Go(func() {
+					for i := range 60 { // the feed goes on showing all
+						if ctx.Err() != nil {
+							return
+						}
+						err := w.WriteLate(fmt.Sprintf("writer%d", i), ada, posts[9])
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						storetest.Pass(5 * time.Millisecond)
 					}
-					err := w.WriteLate(fmt.Sprintf("writer%d", i), ada, posts[9])
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					time.Sleep(5 * time.Millisecond)
+				})
+				if serving {
+					w.Start()
+				}
+				if err := w.Views().Rebuild(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if !serving {
+					w.Start()
+				}
+				w.Rebuilt()
+				if found := w.Differences(time.Minute); found != nil {
+					t.Errorf("%+v", found)
+				}
+				cancel()
+				writing.Wait()
+				if found := w.Differences(time.Minute); found != nil {
+					t.Errorf("when all is quiet: %+v", found)
 				}
 			})
-			if serving {
-				w.Start()
-			}
-			if err := w.Views().Rebuild(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if !serving {
-				w.Start()
-			}
-			w.Rebuilt()
-			if found := w.Differences(time.Minute); found != nil {
-				t.Errorf("%+v", found)
-			}
-			cancel()
-			writing.Wait()
-			if found := w.Differences(time.Minute); found != nil {
-				t.Errorf("when all is quiet: %+v", found)
-			}
 		})
 	}
 }
@@ -107,49 +110,51 @@ func TestRebuild(t *testing.T) {
 // A rebuild is stored in the leases: the process that starts it may end at once, and those
 // that work on it may be interrupted.
 func TestRebuild_ResumesAfterARestart(t *testing.T) {
-	dir := t.TempDir()
-	w := openWorld(t, dir)
-	ada := w.AddUser("ada")
-	var posts []*blog.Post
-	for i := range 60 {
-		posts = append(posts, w.AddPost(ada, fmt.Sprint("post ", i)))
-	}
-	stop := w.Start()
-	storetest.Eventually(t, w.CaughtUp)
-	stop()
-	w.Corrupt("users", ada.ID, posts[59].ID, "/title", "not the title")
-	if err := w.Views().Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	total := w.toRebuild()
-	var requests atomic.Int32
-	w.Wire.Intercept(func(*http.Request) error {
-		if requests.Add(1) > 100 { // less than two for each post
-			return errors.New("gone")
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		w := openWorld(t, dir)
+		ada := w.AddUser("ada")
+		var posts []*blog.Post
+		for i := range 60 {
+			posts = append(posts, w.AddPost(ada, fmt.Sprint("post ", i)))
 		}
-		return nil
-	})
-	stop = w.Start()
-	storetest.Eventually(t, func() error {
-		if n := requests.Load(); n <= 100 {
-			return fmt.Errorf("%d requests", n)
+		stop := w.Start()
+		storetest.Eventually(t, w.CaughtUp)
+		stop()
+		w.Corrupt("users", ada.ID, posts[59].ID, "/title", "not the title")
+		if err := w.Views().Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		return nil
+		total := w.toRebuild()
+		var requests atomic.Int32
+		w.Wire.Intercept(func(*http.Request) error {
+			if requests.Add(1) > 100 { // less than two for each post
+				return errors.New("gone")
+			}
+			return nil
+		})
+		stop = w.Start()
+		storetest.Eventually(t, func() error {
+			if n := requests.Load(); n <= 100 {
+				return fmt.Errorf("%d requests", n)
+			}
+			return nil
+		})
+		stop()
+		w.Wire.Intercept(nil)
+		if n := w.toRebuild(); n == 0 || n > total {
+			t.Fatalf("%d of %d to rebuild", n, total)
+		}
+		if err := w.Engine.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again := openWorld(t, dir)
+		again.Start()
+		again.Rebuilt()
+		if found := again.Differences(time.Minute); found != nil {
+			t.Errorf("%+v", found)
+		}
 	})
-	stop()
-	w.Wire.Intercept(nil)
-	if n := w.toRebuild(); n == 0 || n > total {
-		t.Fatalf("%d of %d to rebuild", n, total)
-	}
-	if err := w.Engine.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again := openWorld(t, dir)
-	again.Start()
-	again.Rebuilt()
-	if found := again.Differences(time.Minute); found != nil {
-		t.Errorf("%+v", found)
-	}
 }
 
 func (w *world) toRebuild() (n int64) {
@@ -166,56 +171,60 @@ func (w *world) toRebuild() (n int64) {
 
 // A name of two users cannot be repaired, and does not stop the rebuild.
 func TestRebuild_SkipsConflicts(t *testing.T) {
-	w := newWorld(t)
-	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	p := w.AddPost(ada, "one")
-	w.Corrupt("users", grace.ID, grace.ID, "/username", "ada")
-	w.Corrupt("users", ada.ID, p.ID, "/title", "not the title")
-	if err := w.Views().Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.Start()
-	w.Rebuilt()
-	storetest.Eventually(t, func() error {
-		if got := w.AllUserPosts(ada); len(got) != 1 || got[0].Title != "one" {
-			return errors.New("not repaired")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		p := w.AddPost(ada, "one")
+		w.Corrupt("users", grace.ID, grace.ID, "/username", "ada")
+		w.Corrupt("users", ada.ID, p.ID, "/title", "not the title")
+		if err := w.Views().Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		return nil
+		w.Start()
+		w.Rebuilt()
+		storetest.Eventually(t, func() error {
+			if got := w.AllUserPosts(ada); len(got) != 1 || got[0].Title != "one" {
+				return errors.New("not repaired")
+			}
+			return nil
+		})
 	})
 }
 
 // A rebuild leaves nothing out because its write meets another.
 func TestRebuild_ConcurrentWrite(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	p := w.AddPost(ada, "one")
-	w.AddLike(ada, p)
-	stop := w.Start()
-	storetest.Eventually(t, w.CaughtUp)
-	stop()
-	w.Corrupt("posts", p.ID, p.ID, "/likeCount", 17)
-	stop = w.Start()
-	storetest.Eventually(t, w.CaughtUp)
-	stop()
-	b := &storetest.Busy{Transporter: w.Engine, Meets: func(r *http.Request) bool {
-		return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/")
-	}}
-	b.Left.Store(1)
-	v := *w.World
-	var err error
-	if v.Store, err = store.New(storetest.NewAccount(t, w.Engine, b), store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Views().Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer v.Start()()
-	v.Rebuilt()
-	if b.Left.Load() > 0 {
-		t.Fatal("it has written nothing")
-	}
-	storetest.Eventually(t, v.CaughtUp) // with what it has written
-	for _, d := range v.Differences(0) {
-		t.Errorf("%+v", d)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		p := w.AddPost(ada, "one")
+		w.AddLike(ada, p)
+		stop := w.Start()
+		storetest.Eventually(t, w.CaughtUp)
+		stop()
+		w.Corrupt("posts", p.ID, p.ID, "/likeCount", 17)
+		stop = w.Start()
+		storetest.Eventually(t, w.CaughtUp)
+		stop()
+		b := &storetest.Busy{Transporter: w.Engine, Meets: func(r *http.Request) bool {
+			return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/")
+		}}
+		b.Left.Store(1)
+		v := *w.World
+		var err error
+		if v.Store, err = store.New(storetest.NewAccount(t, w.Engine, b), store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Views().Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer v.Start()()
+		v.Rebuilt()
+		if b.Left.Load() > 0 {
+			t.Fatal("it has written nothing")
+		}
+		storetest.Eventually(t, v.CaughtUp) // with what it has written
+		for _, d := range v.Differences(0) {
+			t.Errorf("%+v", d)
+		}
+	})
 }

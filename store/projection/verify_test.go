@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -21,110 +22,114 @@ import (
 )
 
 func TestVerifyAndRepair(t *testing.T) {
-	w := newWorld(t)
-	stop := w.Start()
-	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	var posts []*blog.Post
-	for i := range 12 {
-		p := w.AddPost(ada, fmt.Sprintf("post %d", i))
-		posts = append(posts, p)
-		w.AddLike(grace, p)
-	}
-	c := w.AddComment(grace, posts[0], "a comment")
-	if err := w.DeletePost(t.Context(), ada.ID, posts[11].ID); err != nil {
-		t.Fatal(err)
-	}
-	storetest.Eventually(t, func() error {
-		if found := w.Differences(0); found != nil {
-			return fmt.Errorf("%+v", found)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stop := w.Start()
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		var posts []*blog.Post
+		for i := range 12 {
+			p := w.AddPost(ada, fmt.Sprintf("post %d", i))
+			posts = append(posts, p)
+			w.AddLike(grace, p)
 		}
-		return nil
-	})
-	stop() // from here on nothing is repaired
-	w.Clock.Millis.Add(61_000)
-
-	w.Corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
-	w.Corrupt("feed", "post", posts[2].ID, "/likeCount", 99)
-	w.Corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
-	w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
-	w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "somebody")
-	w.Upsert("posts", posts[11].ID, `{"id":"left","postId":"`+posts[11].ID+`","type":"comment","userId":"`+grace.ID+`","userUsername":"grace","content":"x","creationDate":"2026-01-01T00:00:00.000Z"}`)
-	w.Remove("users", ada.ID, posts[5].ID)
-	w.Remove("feed", "post", posts[6].ID)
-	w.Remove("users", "username:grace", "username:grace")
-	users, err := w.Client.NewContainer("blog", "users")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for partition, item := range map[string]string{
-		"username:left": `{"id":"username:left","userId":"username:left","type":"username","ownerId":"` + ada.ID + `","creationDate":"2026-01-01T00:00:00.000Z"}`,
-		grace.ID: `{"id":"` + posts[7].ID + `","userId":"` + grace.ID + `","postId":"` + posts[7].ID +
-			`","type":"post","title":"stray","content":"x","truncated":false,"userUsername":"grace","commentCount":0,"likeCount":0,"creationDate":"2026-01-01T00:00:00.000Z","version":1,"revision":1}`,
-	} {
-		if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(partition), []byte(item), nil); err != nil {
+		c := w.AddComment(grace, posts[0], "a comment")
+		if err := w.DeletePost(t.Context(), ada.ID, posts[11].ID); err != nil {
 			t.Fatal(err)
 		}
-	}
+		storetest.Eventually(t, func() error {
+			if found := w.Differences(0); found != nil {
+				return fmt.Errorf("%+v", found)
+			}
+			return nil
+		})
+		stop() // from here on nothing is repaired
+		w.Clock.Millis.Add(61_000)
 
-	var kinds []string
-	found := w.Differences(100 * time.Millisecond)
-	for _, d := range found {
-		kinds = append(kinds, string(d.Kind))
-		t.Logf("%+v", d)
-	}
-	want := []string{"count", "count", "feed entry", "feed entry", "feed entry", "feed entry", "name",
-		"summary", "summary", "summary", "summary", "username", "username"}
-	if diff := cmp.Diff(want, kinds); diff != "" {
-		t.Fatal(diff)
-	}
-	for _, d := range found {
-		if err := w.Views().Repair(t.Context(), d); err != nil {
-			t.Errorf("%+v: %v", d, err)
+		w.Corrupt("users", ada.ID, posts[1].ID, "/title", "not the title")
+		w.Corrupt("feed", "post", posts[2].ID, "/likeCount", 99)
+		w.Corrupt("feed", "post", posts[3].ID, "/revision", 1_000)
+		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", 7)
+		w.Corrupt("posts", posts[0].ID, c.ID, "/userUsername", "somebody")
+		w.Upsert("posts", posts[11].ID, `{"id":"left","postId":"`+posts[11].ID+`","type":"comment","userId":"`+grace.ID+`","userUsername":"grace","content":"x","creationDate":"2026-01-01T00:00:00.000Z"}`)
+		w.Remove("users", ada.ID, posts[5].ID)
+		w.Remove("feed", "post", posts[6].ID)
+		w.Remove("users", "username:grace", "username:grace")
+		users, err := w.Client.NewContainer("blog", "users")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	w.Start() // the repaired count has a new revision
-	storetest.Eventually(t, func() error {
-		if found := w.Differences(0); found != nil {
-			return fmt.Errorf("%+v", found)
+		for partition, item := range map[string]string{
+			"username:left": `{"id":"username:left","userId":"username:left","type":"username","ownerId":"` + ada.ID + `","creationDate":"2026-01-01T00:00:00.000Z"}`,
+			grace.ID: `{"id":"` + posts[7].ID + `","userId":"` + grace.ID + `","postId":"` + posts[7].ID +
+				`","type":"post","title":"stray","content":"x","truncated":false,"userUsername":"grace","commentCount":0,"likeCount":0,"creationDate":"2026-01-01T00:00:00.000Z","version":1,"revision":1}`,
+		} {
+			if _, err := users.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(partition), []byte(item), nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return nil
+
+		var kinds []string
+		found := w.Differences(100 * time.Millisecond)
+		for _, d := range found {
+			kinds = append(kinds, string(d.Kind))
+			t.Logf("%+v", d)
+		}
+		want := []string{"count", "count", "feed entry", "feed entry", "feed entry", "feed entry", "name",
+			"summary", "summary", "summary", "summary", "username", "username"}
+		if diff := cmp.Diff(want, kinds); diff != "" {
+			t.Fatal(diff)
+		}
+		for _, d := range found {
+			if err := w.Views().Repair(t.Context(), d); err != nil {
+				t.Errorf("%+v: %v", d, err)
+			}
+		}
+		w.Start() // the repaired count has a new revision
+		storetest.Eventually(t, func() error {
+			if found := w.Differences(0); found != nil {
+				return fmt.Errorf("%+v", found)
+			}
+			return nil
+		})
+		if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil {
+			t.Errorf("grace is not found: %v", err)
+		}
 	})
-	if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil {
-		t.Errorf("grace is not found: %v", err)
-	}
 }
 
 // What is missing behind the entries that are served is found, too: they will be. Entries that
 // deletes have left too few of are not missing yet.
 func TestVerify_ReplicaLag(t *testing.T) {
-	w := newWorld(t)
-	ada := w.AddUser("ada")
-	var posts []*blog.Post
-	for i := range 160 {
-		posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
-	}
-	defer w.Start()()
-	storetest.Eventually(t, w.CaughtUp)
-	for _, p := range posts[140:] {
-		if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		var posts []*blog.Post
+		for i := range 160 {
+			posts = append(posts, w.AddPost(ada, fmt.Sprint(i)))
+		}
+		defer w.Start()()
+		storetest.Eventually(t, w.CaughtUp)
+		for _, p := range posts[140:] {
+			if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		storetest.Eventually(t, w.CaughtUp)
+		if got := w.Differences(0); len(w.FeedTitles("post")) != 130 || len(got) != 0 {
+			t.Fatalf("%d in the feed: %v", len(w.FeedTitles("post")), got)
+		}
+		w.Remove("feed", "post", posts[20].ID) // the 120th
+		got := w.Differences(0)
+		if len(got) != 1 || got[0].Kind != projection.FeedEntry || got[0].ID != posts[20].ID {
+			t.Fatalf("%+v", got)
+		}
+		if err := w.Views().Repair(t.Context(), got[0]); err != nil {
 			t.Fatal(err)
 		}
-	}
-	storetest.Eventually(t, w.CaughtUp)
-	if got := w.Differences(0); len(w.FeedTitles("post")) != 130 || len(got) != 0 {
-		t.Fatalf("%d in the feed: %v", len(w.FeedTitles("post")), got)
-	}
-	w.Remove("feed", "post", posts[20].ID) // the 120th
-	got := w.Differences(0)
-	if len(got) != 1 || got[0].Kind != projection.FeedEntry || got[0].ID != posts[20].ID {
-		t.Fatalf("%+v", got)
-	}
-	if err := w.Views().Repair(t.Context(), got[0]); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.Differences(0); len(got) != 0 || len(w.FeedTitles("post")) != 130 {
-		t.Errorf("repaired, %d in the feed: %+v", len(w.FeedTitles("post")), got)
-	}
+		if got := w.Differences(0); len(got) != 0 || len(w.FeedTitles("post")) != 130 {
+			t.Errorf("repaired, %d in the feed: %+v", len(w.FeedTitles("post")), got)
+		}
+	})
 }
 
 // The summary of a deleted post is repaired into a tombstone, so that a change that arrives
@@ -160,110 +165,116 @@ func TestRepair_DeletedStaysDeleted(t *testing.T) {
 // Malformed summaries and reservations are repaired like others. What is
 // derived from a post that nobody can read is shown, and cannot be.
 func TestVerifyAndRepair_MalformedItems(t *testing.T) {
-	w := newWorld(t)
-	stop := w.Start()
-	ada, grace, mallory := w.AddUser("ada"), w.AddUser("grace"), w.AddUser("mallory")
-	var posts []*blog.Post
-	for i := range 6 {
-		posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
-	}
-	storetest.Eventually(t, w.CaughtUp)
-	stop()
-	w.Clock.Millis.Add(61_000)
-	w.Corrupt("users", ada.ID, posts[0].ID, "/title", 5)
-	w.Corrupt("feed", "post", posts[1].ID, "/likeCount", "many")
-	w.Corrupt("feed", "post", posts[2].ID, "/creationDate", "yesterday")
-	w.Corrupt("feed", "post", posts[3].ID, "/creationDate", 7)
-	w.Corrupt("users", "username:grace", "username:grace", "/creationDate", 5)
-	found := w.Differences(0)
-	if len(found) != 5 {
-		t.Fatalf("found %+v", found)
-	}
-	for _, d := range found {
-		t.Logf("%+v", d)
-		if err := w.Views().Repair(t.Context(), d); err != nil {
-			t.Errorf("%+v: %v", d, err)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stop := w.Start()
+		ada, grace, mallory := w.AddUser("ada"), w.AddUser("grace"), w.AddUser("mallory")
+		var posts []*blog.Post
+		for i := range 6 {
+			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-	}
-	if found := w.Differences(0); found != nil {
-		t.Errorf("still %+v", found)
-	}
-	if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil || u.ID != grace.ID {
-		t.Errorf("grace is not found: %v", err)
-	}
+		storetest.Eventually(t, w.CaughtUp)
+		stop()
+		w.Clock.Millis.Add(61_000)
+		w.Corrupt("users", ada.ID, posts[0].ID, "/title", 5)
+		w.Corrupt("feed", "post", posts[1].ID, "/likeCount", "many")
+		w.Corrupt("feed", "post", posts[2].ID, "/creationDate", "yesterday")
+		w.Corrupt("feed", "post", posts[3].ID, "/creationDate", 7)
+		w.Corrupt("users", "username:grace", "username:grace", "/creationDate", 5)
+		found := w.Differences(0)
+		if len(found) != 5 {
+			t.Fatalf("found %+v", found)
+		}
+		for _, d := range found {
+			t.Logf("%+v", d)
+			if err := w.Views().Repair(t.Context(), d); err != nil {
+				t.Errorf("%+v: %v", d, err)
+			}
+		}
+		if found := w.Differences(0); found != nil {
+			t.Errorf("still %+v", found)
+		}
+		if u, err := w.UserByUsername(t.Context(), "grace"); err != nil || u == nil || u.ID != grace.ID {
+			t.Errorf("grace is not found: %v", err)
+		}
 
-	w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", "many")
-	w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
-	found = w.Differences(0)
-	if len(found) != 3 { // two copies of the post, and the reservation of the user
-		t.Fatalf("found %+v", found)
-	}
-	for _, d := range found {
-		t.Logf("%+v", d)
-		storetest.WantCode(t, w.Views().Repair(t.Context(), d), blog.Conflict, "")
-	}
-	if err := w.Views().Rebuild(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.Start()
-	w.Rebuilt()
-	if name := w.Reservations()["mallory"]; name != mallory.ID {
-		t.Errorf("the name of a user that cannot be read is reserved for %q", name)
-	}
+		w.Corrupt("posts", posts[4].ID, posts[4].ID, "/likeCount", "many")
+		w.Corrupt("users", mallory.ID, mallory.ID, "/revision", "two")
+		found = w.Differences(0)
+		if len(found) != 3 { // two copies of the post, and the reservation of the user
+			t.Fatalf("found %+v", found)
+		}
+		for _, d := range found {
+			t.Logf("%+v", d)
+			storetest.WantCode(t, w.Views().Repair(t.Context(), d), blog.Conflict, "")
+		}
+		if err := w.Views().Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
+		w.Rebuilt()
+		if name := w.Reservations()["mallory"]; name != mallory.ID {
+			t.Errorf("the name of a user that cannot be read is reserved for %q", name)
+		}
+	})
 }
 
 // How much there is to read is told by what was read first.
 func TestVerify_Progress(t *testing.T) {
-	w := newWorld(t)
-	ada, grace := w.AddUser("ada"), w.AddUser("grace")
-	for i := range 3 {
-		p := w.AddPost(ada, fmt.Sprintf("post %d", i))
-		w.AddLike(grace, p)
-		w.AddComment(grace, p, "a comment")
-	}
-	defer w.Start()()
-	storetest.Eventually(t, w.CaughtUp)
-	type step struct{ done, total int }
-	var steps []step
-	err := w.Views().Verify(t.Context(), 0, func(done, total int) { steps = append(steps, step{done, total}) }, func(projection.Difference) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log(steps)
-	const users, all = 2 + 2 + 3, 2 + 2 + 3 + 9
-	if n := len(steps); n < 4 || steps[0].total != 0 || steps[n-1] != (step{all, all}) || !slices.Contains(steps, step{users, all + 1}) {
-		t.Errorf("the steps are %v", steps)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		for i := range 3 {
+			p := w.AddPost(ada, fmt.Sprintf("post %d", i))
+			w.AddLike(grace, p)
+			w.AddComment(grace, p, "a comment")
+		}
+		defer w.Start()()
+		storetest.Eventually(t, w.CaughtUp)
+		type step struct{ done, total int }
+		var steps []step
+		err := w.Views().Verify(t.Context(), 0, func(done, total int) { steps = append(steps, step{done, total}) }, func(projection.Difference) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(steps)
+		const users, all = 2 + 2 + 3, 2 + 2 + 3 + 9
+		if n := len(steps); n < 4 || steps[0].total != 0 || steps[n-1] != (step{all, all}) || !slices.Contains(steps, step{users, all + 1}) {
+			t.Errorf("the steps are %v", steps)
+		}
+	})
 }
 
 func TestVerify_ConcurrentWrites(t *testing.T) {
-	w := newWorld(t)
-	defer w.Start()()
-	ada := w.AddUser("ada")
-	p := w.AddPost(ada, "one")
-	done := make(chan error, 1)
-	go func() {
-		for i := range 60 {
-			if err := w.WriteLate(fmt.Sprintf("writer%d", i), ada, p); err != nil {
-				done <- err
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.Start()()
+		ada := w.AddUser("ada")
+		p := w.AddPost(ada, "one")
+		done := make(chan error, 1)
+		go func() {
+			for i := range 60 {
+				if err := w.WriteLate(fmt.Sprintf("writer%d", i), ada, p); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+		for {
+			if found := w.Differences(time.Minute); found != nil {
+				t.Fatalf("%+v", found)
+			}
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Fatal(err)
+				}
 				return
+			case <-time.After(time.Millisecond):
 			}
 		}
-		done <- nil
-	}()
-	for {
-		if found := w.Differences(time.Minute); found != nil {
-			t.Fatalf("%+v", found)
-		}
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
-			return
-		case <-time.After(time.Millisecond):
-		}
-	}
+	})
 }
 
 // The copies of a post that is liked all the time are never as new as the post.
