@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/changefeed"
+	"byline/store/internal/cosmostest"
 )
 
 // leaseItem is a lease as it is stored.
@@ -61,7 +62,7 @@ func (w *world) split() {
 	first := w.next
 	w.next = 2*w.next + 1
 	for id := first; id < w.next; id++ {
-		if err := w.engine.Split("db", "source", fmt.Sprint(id)); err != nil {
+		if err := w.account.Engine.Split(w.account.Database, "source", fmt.Sprint(id)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -133,148 +134,156 @@ func dead(*http.Request) *http.Response {
 const clusterExpiry = 400 * time.Millisecond
 
 func TestProcessorsShareTheRanges(t *testing.T) {
-	w := newWorld(t)
-	w.split()
-	w.split()
-	w.split() // eight ranges
-	f := fences{t: t}
-	stop, process := map[string]func(){}, map[string]*client{}
-	join := func(owner string) {
-		process[owner] = w.process()
-		stop[owner] = w.runOn(process[owner], owner, f.handle(w.handle), clusterExpiry)
-	}
-	evenly := func(owners ...string) {
-		t.Helper()
-		w.wait(func() bool {
-			count := w.owners()
-			least, most := 8, 0
-			for _, o := range owners {
-				least, most = min(least, count[o]), max(most, count[o])
-			}
-			return len(count) == len(owners) && most-least <= 1
-		})
-	}
-	var written []string
-	write := func(prefix string) {
-		t.Helper()
-		more := ids(prefix, 40)
-		w.write(more...)
-		written = append(written, more...)
-		w.wait(func() bool { return w.all(written) })
-	}
-	join("one")
-	join("two")
-	join("three")
-	write("a")
-	evenly("one", "two", "three")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.split()
+		w.split()
+		w.split() // eight ranges
+		f := fences{t: t}
+		stop, process := map[string]func(){}, map[string]*client{}
+		join := func(owner string) {
+			process[owner] = w.process()
+			stop[owner] = w.runOn(process[owner], owner, f.handle(w.handle), clusterExpiry)
+		}
+		evenly := func(owners ...string) {
+			t.Helper()
+			w.wait(func() bool {
+				count := w.owners()
+				least, most := 8, 0
+				for _, o := range owners {
+					least, most = min(least, count[o]), max(most, count[o])
+				}
+				return len(count) == len(owners) && most-least <= 1
+			})
+		}
+		var written []string
+		write := func(prefix string) {
+			t.Helper()
+			more := ids(prefix, 40)
+			w.write(more...)
+			written = append(written, more...)
+			w.wait(func() bool { return w.all(written) })
+		}
+		join("one")
+		join("two")
+		join("three")
+		write("a")
+		evenly("one", "two", "three")
 
-	process["two"].answer(dead) // it releases nothing
-	stop["two"]()
-	write("b")
-	evenly("one", "three")
+		process["two"].answer(dead) // it releases nothing
+		stop["two"]()
+		write("b")
+		evenly("one", "three")
 
-	join("four")
-	write("c")
-	evenly("one", "three", "four")
+		join("four")
+		write("c")
+		evenly("one", "three", "four")
 
-	stop["one"]() // releases all
-	evenly("three", "four")
-	write("d")
+		stop["one"]() // releases all
+		evenly("three", "four")
+		write("d")
+	})
 }
 
 func TestPausedOwnerChangesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.write("a")
-	paused, f := w.process(), fences{t: t}
-	begun, ended := make(chan struct{}), make(chan error, 1)
-	w.runOn(paused, "one", f.handle(func(ctx context.Context, items [][]byte) error {
-		close(begun)
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil // ignores the cancellation: only the refused checkpoint stops it
-	}), clusterExpiry)
-	<-begun
-	resume := make(chan struct{})
-	paused.answer(func(r *http.Request) *http.Response {
-		select {
-		case <-resume:
-		case <-r.Context().Done():
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a")
+		paused, f := w.process(), fences{t: t}
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		w.runOn(paused, "one", f.handle(func(ctx context.Context, items [][]byte) error {
+			close(begun)
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil // ignores the cancellation: only the refused checkpoint stops it
+		}), clusterExpiry)
+		<-begun
+		resume := make(chan struct{})
+		paused.answer(func(r *http.Request) *http.Response {
+			select {
+			case <-resume:
+			case <-r.Context().Done():
+			}
+			return nil
+		})
+		w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
+		w.waitFor("a")
+		w.wait(func() bool { return w.leaseItems()[0].Continuation != "" })
+		before := w.leaseItems()[0]
+		close(resume)
+		if cause := <-ended; !errors.Is(cause, changefeed.ErrLeaseLost) {
+			t.Errorf("the handler's context ended with %v", cause)
 		}
-		return nil
+		pass(clusterExpiry)
+		if after := w.leaseItems()[0]; after != before || after.Owner != "two" {
+			t.Errorf("the lease was %+v and is %+v", before, after)
+		}
 	})
-	w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
-	w.waitFor("a")
-	w.wait(func() bool { return w.leaseItems()[0].Continuation != "" })
-	before := w.leaseItems()[0]
-	close(resume)
-	if cause := <-ended; !errors.Is(cause, changefeed.ErrLeaseLost) {
-		t.Errorf("the handler's context ended with %v", cause)
-	}
-	time.Sleep(clusterExpiry)
-	if after := w.leaseItems()[0]; after != before || after.Owner != "two" {
-		t.Errorf("the lease was %+v and is %+v", before, after)
-	}
 }
 
 // A lease expires after its owner's Expiry, not after that of the process that wants it.
 func TestTake_SlowerOwner(t *testing.T) {
-	w := newWorld(t)
-	w.run("slow", w.handle, time.Hour)
-	w.write("a")
-	w.waitFor("a")
-	before := w.checkpoint()
-	fast := w.process()
-	var lists atomic.Int32
-	fast.answer(func(r *http.Request) *http.Response {
-		if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && strings.Contains(r.Header.Get("Content-Type"), "query") {
-			lists.Add(1)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run("slow", w.handle, time.Hour)
+		w.write("a")
+		w.waitFor("a")
+		before := w.checkpoint()
+		fast := w.process()
+		var lists atomic.Int32
+		fast.answer(func(r *http.Request) *http.Response {
+			if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && strings.Contains(r.Header.Get("Content-Type"), "query") {
+				lists.Add(1)
+			}
+			return nil
+		})
+		w.runOn(fast, "fast", w.handle, 30*time.Millisecond)
+		w.wait(func() bool { return lists.Load() > 20 })
+		if after := w.checkpoint(); after["owner"] != "slow" || after["generation"] != before["generation"] {
+			t.Errorf("the lease was %v and is %v", before, after)
 		}
-		return nil
 	})
-	w.runOn(fast, "fast", w.handle, 30*time.Millisecond)
-	w.wait(func() bool { return lists.Load() > 20 })
-	if after := w.checkpoint(); after["owner"] != "slow" || after["generation"] != before["generation"] {
-		t.Errorf("the lease was %v and is %v", before, after)
-	}
 }
 
 // The handler's context ends with the next renewal.
 func TestStolenLeaseEndsTheHandler(t *testing.T) {
-	w := newWorld(t)
-	w.write("a")
-	begun, ended := make(chan struct{}), make(chan error, 1)
-	w.run("one", func(ctx context.Context, items [][]byte) error {
-		close(begun)
-		<-ctx.Done()
-		ended <- context.Cause(ctx)
-		return nil
-	}, clusterExpiry)
-	<-begun
-	r, err := w.leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stolen := []byte(strings.Replace(strings.Replace(string(r.Value), `"one"`, `"thief"`, 1), `"generation":1`, `"generation":2`, 1))
-	if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, stolen, nil); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case cause := <-ended:
-		if !errors.Is(cause, changefeed.ErrLeaseLost) {
-			t.Errorf("the handler's context ended with %v", cause)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a")
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		w.run("one", func(ctx context.Context, items [][]byte) error {
+			close(begun)
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return nil
+		}, clusterExpiry)
+		<-begun
+		r, err := w.leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("the handler goes on without its lease")
-	}
-	if v := w.leaseItems()[0]; v.Continuation != "" {
-		t.Errorf("its checkpoint was accepted: %+v", v)
-	}
+		stolen := []byte(strings.Replace(strings.Replace(string(r.Value), `"one"`, `"thief"`, 1), `"generation":1`, `"generation":2`, 1))
+		if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, stolen, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case cause := <-ended:
+			if !errors.Is(cause, changefeed.ErrLeaseLost) {
+				t.Errorf("the handler's context ended with %v", cause)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("the handler goes on without its lease")
+		}
+		if v := w.leaseItems()[0]; v.Continuation != "" {
+			t.Errorf("its checkpoint was accepted: %+v", v)
+		}
+	})
 }
 
 // An ambiguous lease write does not lose the lease, nor does a replica that has not seen it.
 func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 	for name, ahead := range map[string]int32{"it is read": 0, "and replicas are behind": 2} {
-		t.Run(name, func(t *testing.T) {
+		run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			process := w.process()
 			w.runOn(process, "one", w.handle, time.Hour)
@@ -289,7 +298,7 @@ func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 				case !strings.Contains(r.URL.Path, "/colls/leases/"):
 				case r.Method == http.MethodPut:
 					once.Do(func() {
-						if answer, err := w.engine.Do(r); err == nil {
+						if answer, err := w.account.Transport.Do(r); err == nil {
 							_ = answer.Body.Close()
 						}
 						lost = dead(r)
@@ -315,33 +324,35 @@ func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 
 // A lease that its owner renews just before it is taken stays with its owner.
 func TestTake_RenewedMeanwhile(t *testing.T) {
-	w := newWorld(t)
-	renew := func(times int) {
-		item := fmt.Sprintf(`{"id":%q,"minInclusive":"","maxExclusive":"FF","owner":"slow","generation":1,"renewals":%d,"expiry":%d}`, leaseID, times, time.Millisecond)
-		if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), []byte(item), nil); err != nil {
-			t.Error(err)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		renew := func(times int) {
+			item := fmt.Sprintf(`{"id":%q,"minInclusive":"","maxExclusive":"FF","owner":"slow","generation":1,"renewals":%d,"expiry":%d}`, leaseID, times, time.Millisecond)
+			if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), []byte(item), nil); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	renew(1)
-	process := w.process()
-	var mu sync.Mutex
-	renewed, looked := false, false // guarded by mu
-	process.answer(func(r *http.Request) *http.Response {
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case !strings.Contains(r.URL.Path, "/colls/leases/"):
-		case r.Method == http.MethodPost: // the leases are listed
-			looked = renewed
-		case r.Method == http.MethodPut && !renewed:
-			renew(2)
-			renewed = true
-		case r.Method == http.MethodPut && !looked:
-			t.Error("taken although it was renewed")
-		}
-		return nil
+		renew(1)
+		process := w.process()
+		var mu sync.Mutex
+		renewed, looked := false, false // guarded by mu
+		process.answer(func(r *http.Request) *http.Response {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case !strings.Contains(r.URL.Path, "/colls/leases/"):
+			case r.Method == http.MethodPost: // the leases are listed
+				looked = renewed
+			case r.Method == http.MethodPut && !renewed:
+				renew(2)
+				renewed = true
+			case r.Method == http.MethodPut && !looked:
+				t.Error("taken although it was renewed")
+			}
+			return nil
+		})
+		w.runOn(process, "two", w.handle, clusterExpiry)
+		w.write("a")
+		w.waitFor("a")
 	})
-	w.runOn(process, "two", w.handle, clusterExpiry)
-	w.write("a")
-	w.waitFor("a")
 }

@@ -12,21 +12,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"go.uber.org/goleak"
 
 	"byline/internal/secrettest"
 	"byline/store/changefeed"
+	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
 
-// world is a source container and a leases container on an embedded engine.
+// world is a source container and a leases container of one test.
 type world struct {
 	t       testing.TB
-	engine  *emulator.Engine
+	account *cosmostest.Account
 	*client     // not tied to a process
 	next    int // the id of the next range, if it is split
 
@@ -34,13 +36,13 @@ type world struct {
 	seen []string // guarded by mu; items passed to handlers
 }
 
-// client is one process's way to the engine.
+// client is one process's way to the account.
 type client struct {
 	source, leases *azcosmos.ContainerClient
 
-	engine *emulator.Engine
-	mu     sync.Mutex
-	wire   func(*http.Request) *http.Response // guarded by mu; answers instead of the engine if not nil
+	account *cosmostest.Account
+	mu      sync.Mutex
+	wire    func(*http.Request) *http.Response // guarded by mu; answers instead of the account if not nil
 }
 
 func (c *client) Do(r *http.Request) (*http.Response, error) {
@@ -56,7 +58,7 @@ func (c *client) Do(r *http.Request) (*http.Response, error) {
 			return answer, nil
 		}
 	}
-	return c.engine.Do(r)
+	return c.account.Transport.Do(r)
 }
 
 func (c *client) answer(f func(*http.Request) *http.Response) {
@@ -65,16 +67,16 @@ func (c *client) answer(f func(*http.Request) *http.Response) {
 	c.wire = f
 }
 
+// run runs a subtest as cosmostest.Run does.
+func run(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { cosmostest.Run(t, test) })
+}
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = engine.Close() })
-	w := &world{t: t, engine: engine}
-	azure := w.connect(&client{engine: engine})
-	if _, err := azure.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "db"}, nil); err != nil {
+	w := &world{t: t, account: cosmostest.Open(t, emulator.Options{})}
+	if _, err := w.connect(w.account.Transport).CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: w.account.Database}, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.makeContainers("source", "leases")
@@ -84,7 +86,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) makeContainers(ids ...string) {
 	w.t.Helper()
-	db, err := w.connect(&client{engine: w.engine}).NewDatabase("db")
+	db, err := w.connect(w.account.Transport).NewDatabase(w.account.Database)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -99,30 +101,27 @@ func (w *world) makeContainers(ids ...string) {
 // process connects another process.
 func (w *world) process() *client {
 	w.t.Helper()
-	c := &client{engine: w.engine}
+	c := &client{account: w.account}
 	azure := w.connect(c)
 	var err error
-	if c.source, err = azure.NewContainer("db", "source"); err != nil {
+	if c.source, err = azure.NewContainer(w.account.Database, "source"); err != nil {
 		w.t.Fatal(err)
 	}
-	if c.leases, err = azure.NewContainer("db", "leases"); err != nil {
+	if c.leases, err = azure.NewContainer(w.account.Database, "leases"); err != nil {
 		w.t.Fatal(err)
 	}
 	return c
 }
 
-func (w *world) connect(c *client) *azcosmos.Client {
+// connect returns a client as the store has one for its processors.
+func (w *world) connect(transport policy.Transporter) *azcosmos.Client {
 	w.t.Helper()
-	key, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
+	account, err := cosmos.Open(cosmos.Options{Endpoint: w.account.Endpoint, Key: w.account.Key, Credential: w.account.Credential, Transport: transport})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	azure, err := azcosmos.NewClientWithKey(w.engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: c}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { azure.Close() })
-	return azure
+	w.t.Cleanup(account.Close)
+	return account.Background().Client()
 }
 
 func (w *world) write(ids ...string) {
@@ -193,12 +192,16 @@ func (w *world) runWith(c *client, handle changefeed.Handler, o changefeed.Optio
 
 func (w *world) wait(check func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !check(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !check(); pass(time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("handled so far: %s", w.have())
 		}
 	}
 }
+
+// pass lets time pass: on the fake clock none of ours, on an endpoint there is no other way to see
+// that something does not happen.
+func pass(d time.Duration) { time.Sleep(d) }
 
 func (w *world) waitFor(want string) {
 	w.t.Helper()
@@ -225,52 +228,58 @@ func (w *world) checkpoint() (lease map[string]any) {
 }
 
 func TestEveryChangeInOrder(t *testing.T) {
-	w := newWorld(t)
-	w.write("a", "b", "c")
-	stop := w.run("one", w.handle, 0)
-	w.waitFor("a b c")
-	w.write("d", "a")
-	w.waitFor("a b c d a")
-	stop()
-	w.write("e")
-	w.run("one", w.handle, 0)
-	w.waitFor("a b c d a e") // resumes from its checkpoint
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a", "b", "c")
+		stop := w.run("one", w.handle, 0)
+		w.waitFor("a b c")
+		w.write("d", "a")
+		w.waitFor("a b c d a")
+		stop()
+		w.write("e")
+		w.run("one", w.handle, 0)
+		w.waitFor("a b c d a e") // resumes from its checkpoint
+	})
 }
 
 func TestHandlerError_PageRepeated(t *testing.T) {
-	w := newWorld(t)
-	w.write("a", "b", "c")
-	failures := 2
-	w.run("one", func(ctx context.Context, items [][]byte) error {
-		if len(items) == 1 && failures > 0 {
-			failures--
-			return errors.New("not now")
-		}
-		return w.handle(ctx, items)
-	}, 0)
-	w.waitFor("a b c")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a", "b", "c")
+		failures := 2
+		w.run("one", func(ctx context.Context, items [][]byte) error {
+			if len(items) == 1 && failures > 0 {
+				failures--
+				return errors.New("not now")
+			}
+			return w.handle(ctx, items)
+		}, 0)
+		w.waitFor("a b c")
+	})
 }
 
 func TestCrash_PageRepeated(t *testing.T) {
-	w := newWorld(t)
-	w.write("a", "b", "c")
-	ctx, crash := context.WithCancel(t.Context())
-	p, err := changefeed.New(w.source, w.leases, func(ctx context.Context, items [][]byte) error {
-		defer crash()
-		w.answer(func(*http.Request) *http.Response { // from now on all requests fail
-			return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
-		})
-		return w.handle(ctx, items)
-	}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	w.answer(nil)
-	w.run("one", w.handle, 0)
-	w.waitFor("a b a b c")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a", "b", "c")
+		ctx, crash := context.WithCancel(t.Context())
+		p, err := changefeed.New(w.source, w.leases, func(ctx context.Context, items [][]byte) error {
+			defer crash()
+			w.answer(func(*http.Request) *http.Response { // from now on all requests fail
+				return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
+			})
+			return w.handle(ctx, items)
+		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.answer(nil)
+		w.run("one", w.handle, 0)
+		w.waitFor("a b a b c")
+	})
 }
 
 // A page can also be full by its bytes. The next poll is an hour away.
@@ -279,7 +288,7 @@ func TestFullPagesFollowEachOther(t *testing.T) {
 		"by changes": {200, 10},
 		"by bytes":   {8, 1_500_000},
 	} {
-		t.Run(name, func(t *testing.T) {
+		run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			text, written := strings.Repeat("x", c.bytes), ids("a", c.items)
 			for _, id := range written {
@@ -302,115 +311,127 @@ func TestFullPagesFollowEachOther(t *testing.T) {
 
 // The last of several full pages gets a checkpoint as soon as the feed ends.
 func TestFullPagesAreCheckpointed(t *testing.T) {
-	w := newWorld(t)
-	w.write("a", "b", "c", "d") // two pages
-	w.run("one", w.handle, time.Hour)
-	w.waitFor("a b c d")
-	w.wait(func() bool {
-		status, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
-		return err == nil && len(status) == 1 && status[0].Lag == 0
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a", "b", "c", "d") // two pages
+		w.run("one", w.handle, time.Hour)
+		w.waitFor("a b c d")
+		w.wait(func() bool {
+			status, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
+			return err == nil && len(status) == 1 && status[0].Lag == 0
+		})
 	})
 }
 
 // A processor that stops saves its position, even if it is past the last checkpoint.
 func TestReleasedLeaseHasTheLastCheckpoint(t *testing.T) {
-	w := newWorld(t)
-	w.write("a", "b", "c", "d", "e", "f") // three pages
-	third := make(chan struct{})
-	began := time.Now()
-	stop := w.runWith(w.client, func(ctx context.Context, items [][]byte) error {
-		if strings.Contains(string(items[0]), `"e"`) {
-			close(third)
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return w.handle(ctx, items)
-	}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, Expiry: time.Hour, Clock: func() time.Time { return began }}) // so that no time passes between two checkpoints
-	<-third
-	stop()
-	w.run("one", w.handle, 0)
-	w.waitFor("a b c d e f")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a", "b", "c", "d", "e", "f") // three pages
+		third := make(chan struct{})
+		began := time.Now()
+		stop := w.runWith(w.client, func(ctx context.Context, items [][]byte) error {
+			if strings.Contains(string(items[0]), `"e"`) {
+				close(third)
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return w.handle(ctx, items)
+		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, Expiry: time.Hour, Clock: func() time.Time { return began }}) // so that no time passes between two checkpoints
+		<-third
+		stop()
+		w.run("one", w.handle, 0)
+		w.waitFor("a b c d e f")
+	})
 }
 
 func TestOnlyOneOwnerWorks(t *testing.T) {
-	w := newWorld(t)
-	w.run("one", w.handle, time.Hour)
-	w.write("a")
-	w.waitFor("a")
-	w.run("two", func(context.Context, [][]byte) error {
-		t.Error("the second owner works on a range of the first")
-		return nil
-	}, time.Hour)
-	w.write("b", "c", "d")
-	w.waitFor("a b c d")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run("one", w.handle, time.Hour)
+		w.write("a")
+		w.waitFor("a")
+		w.run("two", func(context.Context, [][]byte) error {
+			t.Error("the second owner works on a range of the first")
+			return nil
+		}, time.Hour)
+		w.write("b", "c", "d")
+		w.waitFor("a b c d")
+	})
 }
 
 func TestLeaseOfADeadOwnerIsTaken(t *testing.T) {
-	w := newWorld(t)
-	w.write("a")
-	stop := w.run("one", w.handle, 0)
-	w.waitFor("a")
-	w.checkpoint()
-	w.answer(func(r *http.Request) *http.Response { // it dies: its release does not get through
-		if r.Method == http.MethodPut {
-			return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
-		}
-		return nil
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a")
+		stop := w.run("one", w.handle, 0)
+		w.waitFor("a")
+		w.checkpoint()
+		w.answer(func(r *http.Request) *http.Response { // it dies: its release does not get through
+			if r.Method == http.MethodPut {
+				return &http.Response{StatusCode: 503, Body: http.NoBody, Header: http.Header{}}
+			}
+			return nil
+		})
+		stop()
+		w.answer(nil)
+		w.write("b")
+		w.run("two", w.handle, 200*time.Millisecond)
+		w.waitFor("a b")
 	})
-	stop()
-	w.answer(nil)
-	w.write("b")
-	w.run("two", w.handle, 200*time.Millisecond)
-	w.waitFor("a b")
 }
 
 func TestLeaseIsRenewedWhileTheHandlerWorks(t *testing.T) {
-	w := newWorld(t)
-	w.write("a")
-	const expiry = 300 * time.Millisecond
-	begun, finish := make(chan struct{}), make(chan struct{})
-	w.run("one", func(ctx context.Context, items [][]byte) error {
-		close(begun)
-		select {
-		case <-finish:
-			return w.handle(ctx, items)
-		case <-ctx.Done():
-			t.Error("the lease was lost")
-			return ctx.Err()
-		}
-	}, expiry)
-	<-begun
-	w.run("two", func(context.Context, [][]byte) error {
-		t.Error("the second owner took the lease")
-		return nil
-	}, expiry)
-	time.Sleep(3 * expiry)
-	close(finish)
-	w.waitFor("a")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a")
+		const expiry = 300 * time.Millisecond
+		begun, finish := make(chan struct{}), make(chan struct{})
+		w.run("one", func(ctx context.Context, items [][]byte) error {
+			close(begun)
+			select {
+			case <-finish:
+				return w.handle(ctx, items)
+			case <-ctx.Done():
+				t.Error("the lease was lost")
+				return ctx.Err()
+			}
+		}, expiry)
+		<-begun
+		w.run("two", func(context.Context, [][]byte) error {
+			t.Error("the second owner took the lease")
+			return nil
+		}, expiry)
+		pass(3 * expiry)
+		close(finish)
+		w.waitFor("a")
+	})
 }
 
 func TestLostLeaseEndsTheWork(t *testing.T) {
-	w := newWorld(t)
-	w.write("a")
-	w.run("one", w.handle, time.Hour)
-	w.waitFor("a")
-	lease := w.checkpoint() // then another process takes the lease
-	lease["owner"] = "somebody"
-	raw, err := json.Marshal(lease)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, raw, nil); err != nil {
-		t.Fatal(err)
-	}
-	// It may finish its page, but its checkpoint is refused, and then it stops.
-	w.write("b")
-	w.waitFor("a b")
-	w.write("c", "d")
-	time.Sleep(50 * time.Millisecond)
-	if have := w.have(); have != "a b" {
-		t.Errorf("works on without a lease: %s", have)
-	}
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a")
+		w.run("one", w.handle, time.Hour)
+		w.waitFor("a")
+		lease := w.checkpoint() // then another process takes the lease
+		lease["owner"] = "somebody"
+		raw, err := json.Marshal(lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.leases.ReplaceItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), leaseID, raw, nil); err != nil {
+			t.Fatal(err)
+		}
+		// It may finish its page, but its checkpoint is refused, and then it stops.
+		w.write("b")
+		w.waitFor("a b")
+		w.write("c", "d")
+		pass(50 * time.Millisecond)
+		if have := w.have(); have != "a b" {
+			t.Errorf("works on without a lease: %s", have)
+		}
+	})
 }
 
 // conditional is a wire on which no lease is changed or removed without If-Match,
@@ -453,7 +474,7 @@ func (c *conditional) count(method string) int {
 }
 
 func TestEveryLeaseWriteIsConditional(t *testing.T) {
-	t.Run("taking, checkpoints and release", func(t *testing.T) {
+	run(t, "taking, checkpoints and release", func(t *testing.T) {
 		w, c := newWorld(t), &conditional{t: t}
 		w.answer(c.wire)
 		stop := w.run("one", w.handle, 300*time.Millisecond)
@@ -472,7 +493,7 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 			t.Errorf("%d leases were removed", n)
 		}
 	})
-	t.Run("a split", func(t *testing.T) {
+	run(t, "a split", func(t *testing.T) {
 		w, c := newWorld(t), &conditional{t: t}
 		w.answer(c.wire)
 		w.run("one", w.handle, clusterExpiry)
@@ -485,7 +506,7 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 			t.Error("no lease was removed")
 		}
 	})
-	t.Run("a merge", func(t *testing.T) {
+	run(t, "a merge", func(t *testing.T) {
 		w, c, m := newWorld(t), &conditional{t: t}, mergeable{new(atomic.Bool)}
 		w.answer(m.wire(w, c.wire))
 		w.run("one", w.handle, clusterExpiry)
@@ -497,7 +518,7 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 			t.Errorf("%d leases were removed", n)
 		}
 	})
-	t.Run("stealing", func(t *testing.T) {
+	run(t, "stealing", func(t *testing.T) {
 		w, c := newWorld(t), &conditional{t: t}
 		w.split()
 		w.run("one", w.handle, clusterExpiry)
@@ -513,10 +534,12 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 }
 
 func TestNewRefusesMissingNames(t *testing.T) {
-	w := newWorld(t)
-	for _, o := range []changefeed.Options{{}, {Name: "x"}, {Owner: "x"}} {
-		if _, err := changefeed.New(w.source, w.leases, w.handle, o); err == nil {
-			t.Errorf("%+v is accepted", o)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, o := range []changefeed.Options{{}, {Name: "x"}, {Owner: "x"}} {
+			if _, err := changefeed.New(w.source, w.leases, w.handle, o); err == nil {
+				t.Errorf("%+v is accepted", o)
+			}
 		}
-	}
+	})
 }

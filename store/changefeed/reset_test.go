@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/changefeed"
+	"byline/store/internal/cosmostest"
 )
 
 // handled remembers what came in which generation of which range, and whether it
@@ -91,99 +92,103 @@ func (w *world) toReplay() (n int64) {
 }
 
 func TestResetWhileProcessorsRun(t *testing.T) {
-	w := newWorld(t)
-	w.split()
-	h := newHandled(t)
-	one, two := w.process(), w.process()
-	w.runOn(one, "one", h.handle, clusterExpiry)
-	w.runOn(two, "two", h.handle, clusterExpiry)
-	old := ids("old", 40)
-	w.write(old...)
-	w.wait(func() bool { c := w.owners(); return c["one"] == 1 && c["two"] == 1 })
-	unconditional := func(r *http.Request) *http.Response {
-		if strings.Contains(r.URL.Path, "/colls/leases/") && r.Method == http.MethodPut && r.Header.Get("If-Match") == "" {
-			t.Error("a lease is written without If-Match")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.split()
+		h := newHandled(t)
+		one, two := w.process(), w.process()
+		w.runOn(one, "one", h.handle, clusterExpiry)
+		w.runOn(two, "two", h.handle, clusterExpiry)
+		old := ids("old", 40)
+		w.write(old...)
+		w.wait(func() bool { c := w.owners(); return c["one"] == 1 && c["two"] == 1 })
+		unconditional := func(r *http.Request) *http.Response {
+			if strings.Contains(r.URL.Path, "/colls/leases/") && r.Method == http.MethodPut && r.Header.Get("If-Match") == "" {
+				t.Error("a lease is written without If-Match")
+			}
+			return nil
 		}
-		return nil
-	}
-	w.answer(unconditional)
-	var stop atomic.Bool
-	var writing sync.WaitGroup
-	defer writing.Wait()
-	defer stop.Store(true)
-	writing.Go(func() {
-		for i := 0; !stop.Load(); i++ {
-			id := fmt.Sprint("meanwhile", i%20)
-			if _, err := w.source.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(`{"id":"`+id+`"}`), nil); err != nil {
-				t.Error(err)
-				return
+		w.answer(unconditional)
+		var stop atomic.Bool
+		var writing sync.WaitGroup
+		defer writing.Wait()
+		defer stop.Store(true)
+		writing.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				pass(time.Millisecond)
+				id := fmt.Sprint("meanwhile", i%20)
+				if _, err := w.source.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(`{"id":"`+id+`"}`), nil); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for range 2 { // a second time, from wherever it has come
+			w.reset()
+			w.wait(func() bool { return w.toReplay() == 0 })
+			if !h.came(old) {
+				t.Fatal("it is over before everything has come again")
+			}
+			h.mu.Lock()
+			clear(h.again)
+			h.mu.Unlock()
+		}
+		stop.Store(true)
+		writing.Wait()
+		h.mu.Lock()
+		before := h.replayed
+		h.mu.Unlock()
+		w.write("new")
+		w.wait(func() bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return slices.ContainsFunc(slices.Collect(maps.Keys(h.count)), func(s string) bool { return strings.Contains(s, " new@") })
+		})
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.replayed != before {
+			t.Error("what is new is said to come again")
+		}
+		for _, v := range w.leaseItems() {
+			if v.Generation < 5 { // taken, reset and taken, twice
+				t.Errorf("reset twice: %+v", v)
 			}
 		}
 	})
-	for range 2 { // a second time, from wherever it has come
-		w.reset()
-		w.wait(func() bool { return w.toReplay() == 0 })
-		if !h.came(old) {
-			t.Fatal("it is over before everything has come again")
-		}
-		h.mu.Lock()
-		clear(h.again)
-		h.mu.Unlock()
-	}
-	stop.Store(true)
-	writing.Wait()
-	h.mu.Lock()
-	before := h.replayed
-	h.mu.Unlock()
-	w.write("new")
-	w.wait(func() bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return slices.ContainsFunc(slices.Collect(maps.Keys(h.count)), func(s string) bool { return strings.Contains(s, " new@") })
-	})
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.replayed != before {
-		t.Error("what is new is said to come again")
-	}
-	for _, v := range w.leaseItems() {
-		if v.Generation < 5 { // taken, reset and taken, twice
-			t.Errorf("reset twice: %+v", v)
-		}
-	}
 }
 
 // If no processor runs, the next one starts from the beginning. The replay also ends if the feed
 // ends with a delete, which it does not show.
 func TestResetWhileNobodyRuns(t *testing.T) {
-	w := newWorld(t)
-	w.reset() // before there is anything
-	h := newHandled(t)
-	stop := w.run("one", h.handle, clusterExpiry)
-	w.write(ids("a", 5)...)
-	w.wait(func() bool { all := w.leaseItems(); return len(all) == 1 && all[0].Continuation != "" })
-	stop()
-	if len(h.again) > 0 {
-		t.Errorf("new changes came as if again: %v", h.again)
-	}
-	w.remove("a4")
-	w.reset()
-	if n := w.toReplay(); n == 0 {
-		t.Error("nothing is left to replay")
-	}
-	w.run("two", h.handle, clusterExpiry)
-	w.wait(func() bool { return w.toReplay() == 0 })
-	if !h.came(ids("a", 4)) {
-		t.Errorf("only these came again: %v", h.again)
-	}
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.reset() // before there is anything
+		h := newHandled(t)
+		stop := w.run("one", h.handle, clusterExpiry)
+		w.write(ids("a", 5)...)
+		w.wait(func() bool { all := w.leaseItems(); return len(all) == 1 && all[0].Continuation != "" })
+		stop()
+		if len(h.again) > 0 {
+			t.Errorf("new changes came as if again: %v", h.again)
+		}
+		w.remove("a4")
+		w.reset()
+		if n := w.toReplay(); n == 0 {
+			t.Error("nothing is left to replay")
+		}
+		w.run("two", h.handle, clusterExpiry)
+		w.wait(func() bool { return w.toReplay() == 0 })
+		if !h.came(ids("a", 4)) {
+			t.Errorf("only these came again: %v", h.again)
+		}
+	})
 }
 
 // Reset runs just before the owner of a range creates the leases of its parts, or just before it
 // removes that of the whole.
 func TestResetDuringASplit(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {
-		t.Run(method, func(t *testing.T) {
-			t.Parallel()
+		run(t, method, func(t *testing.T) {
 			w := newWorld(t)
 			h := newHandled(t)
 			process := w.process()
@@ -220,8 +225,7 @@ func TestResetDuringAMerge(t *testing.T) {
 		"before the whole":        func(method string, query bool) bool { return method == http.MethodPost && !query },
 		"before a part's removal": func(method string, query bool) bool { return method == http.MethodDelete },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		run(t, name, func(t *testing.T) {
 			w := newWorld(t)
 			h := newHandled(t)
 			m := mergeable{merged: new(atomic.Bool)}
@@ -258,28 +262,30 @@ func TestResetDuringAMerge(t *testing.T) {
 // An owner whose handler is running cannot save its page: the handler's context ends, and the page
 // is repeated from the beginning.
 func TestResetEndsTheHandler(t *testing.T) {
-	w := newWorld(t)
-	w.write("a")
-	h := newHandled(t)
-	begun, ended := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	w.run("one", func(ctx context.Context, items [][]byte) error {
-		first := false
-		once.Do(func() { first = true })
-		if first {
-			close(begun)
-			<-ctx.Done()
-			close(ended)
-			return nil // as if it had not noticed
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a")
+		h := newHandled(t)
+		begun, ended := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		w.run("one", func(ctx context.Context, items [][]byte) error {
+			first := false
+			once.Do(func() { first = true })
+			if first {
+				close(begun)
+				<-ctx.Done()
+				close(ended)
+				return nil // as if it had not noticed
+			}
+			return h.handle(ctx, items)
+		}, clusterExpiry)
+		<-begun
+		w.reset()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("the handler goes on")
 		}
-		return h.handle(ctx, items)
-	}, clusterExpiry)
-	<-begun
-	w.reset()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("the handler goes on")
-	}
-	w.wait(func() bool { return h.came([]string{"a"}) })
+		w.wait(func() bool { return h.came([]string{"a"}) })
+	})
 }

@@ -10,30 +10,32 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/changefeed"
+	"byline/store/internal/cosmostest"
 )
 
 func TestSplitsAreFollowed(t *testing.T) {
-	w := newWorld(t)
-	f := fences{t: t}
-	w.run("one", f.handle(w.handle), clusterExpiry)
-	w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
-	var written []string
-	for round := range 3 {
-		more := ids(fmt.Sprintf("r%d-", round), 30)
-		w.write(more...)
-		written = append(written, more...)
-		w.split()
-		w.wait(func() bool { return w.all(written) })
-		w.waitRanges(2 << round)
-	}
-	if n := len(strings.Fields(w.have())); n > 2*len(written) {
-		t.Errorf("%d changes were handled %d times: the continuations are not inherited", len(written), n)
-	}
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		f := fences{t: t}
+		w.run("one", f.handle(w.handle), clusterExpiry)
+		w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
+		var written []string
+		for round := range 3 {
+			more := ids(fmt.Sprintf("r%d-", round), 30)
+			w.write(more...)
+			written = append(written, more...)
+			w.split()
+			w.wait(func() bool { return w.all(written) })
+			w.waitRanges(2 << round)
+		}
+		if n := len(strings.Fields(w.have())); n > 2*len(written) {
+			t.Errorf("%d changes were handled %d times: the continuations are not inherited", len(written), n)
+		}
+	})
 }
 
 // lateProcess runs a processor that finds no lease, and makes the first that it
@@ -67,54 +69,58 @@ func (w *world) lateProcess(wire func(*http.Request) *http.Response, handle chan
 // A process creates a lease after another has created, processed and split it: no process works on
 // it again in its old generation.
 func TestComplete_SplitMeanwhile(t *testing.T) {
-	w := newWorld(t)
-	f := fences{t: t}
-	first := ids("a", 20)
-	w.write(first...)
-	goOn := w.lateProcess(nil, f.handle(w.handle))
-	w.run("one", f.handle(w.handle), clusterExpiry)
-	w.wait(func() bool { return w.all(first) })
-	w.checkpoint()
-	w.split()
-	w.waitRanges(2)
-	before := len(strings.Fields(w.have()))
-	goOn()
-	w.wait(func() bool { return w.owners()["late"] == 1 })
-	w.waitRanges(2)
-	if n := len(strings.Fields(w.have())) - before; n > 4 {
-		t.Errorf("%d changes were handled again", n)
-	}
-	more := ids("b", 20)
-	w.write(more...)
-	w.wait(func() bool { return w.all(more) })
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		f := fences{t: t}
+		first := ids("a", 20)
+		w.write(first...)
+		goOn := w.lateProcess(nil, f.handle(w.handle))
+		w.run("one", f.handle(w.handle), clusterExpiry)
+		w.wait(func() bool { return w.all(first) })
+		w.checkpoint()
+		w.split()
+		w.waitRanges(2)
+		before := len(strings.Fields(w.have()))
+		goOn()
+		w.wait(func() bool { return w.owners()["late"] == 1 })
+		w.waitRanges(2)
+		if n := len(strings.Fields(w.have())) - before; n > 4 {
+			t.Errorf("%d changes were handled again", n)
+		}
+		more := ids("b", 20)
+		w.write(more...)
+		w.wait(func() bool { return w.all(more) })
+	})
 }
 
 // The same for leases that were merged.
 func TestComplete_MergedMeanwhile(t *testing.T) {
-	w := newWorld(t)
-	f, m := fences{t: t}, mergeable{new(atomic.Bool)}
-	first := ids("a", 20)
-	w.write(first...)
-	goOn := w.lateProcess(m.wire(w, nil), f.handle(w.handle))
-	one := w.process()
-	one.answer(m.wire(w, nil))
-	w.runOn(one, "one", f.handle(w.handle), clusterExpiry)
-	w.wait(func() bool { return w.all(first) && len(w.leaseItems()) == 2 })
-	w.wait(func() bool {
-		return !slices.ContainsFunc(w.leaseItems(), func(v leaseItem) bool { return v.Continuation == "" })
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		f, m := fences{t: t}, mergeable{new(atomic.Bool)}
+		first := ids("a", 20)
+		w.write(first...)
+		goOn := w.lateProcess(m.wire(w, nil), f.handle(w.handle))
+		one := w.process()
+		one.answer(m.wire(w, nil))
+		w.runOn(one, "one", f.handle(w.handle), clusterExpiry)
+		w.wait(func() bool { return w.all(first) && len(w.leaseItems()) == 2 })
+		w.wait(func() bool {
+			return !slices.ContainsFunc(w.leaseItems(), func(v leaseItem) bool { return v.Continuation == "" })
+		})
+		m.merged.Store(true)
+		w.waitRanges(1)
+		before := len(strings.Fields(w.have()))
+		goOn()
+		more := ids("b", 20)
+		w.write(more...)
+		w.wait(func() bool { return w.all(more) })
+		pass(2 * clusterExpiry) // about six rebalances
+		w.waitRanges(1)
+		if n := len(strings.Fields(w.have())) - before; n > 24 {
+			t.Errorf("20 changes, and %d were handled", n)
+		}
 	})
-	m.merged.Store(true)
-	w.waitRanges(1)
-	before := len(strings.Fields(w.have()))
-	goOn()
-	more := ids("b", 20)
-	w.write(more...)
-	w.wait(func() bool { return w.all(more) })
-	time.Sleep(2 * clusterExpiry) // about six rebalances
-	w.waitRanges(1)
-	if n := len(strings.Fields(w.have())) - before; n > 24 {
-		t.Errorf("20 changes, and %d were handled", n)
-	}
 }
 
 // crashAfter lets a number of lease creations and removals through, and fails every request after
@@ -140,8 +146,7 @@ func (c *client) crashAfter(n int64) (crashed *atomic.Bool) {
 func TestCrashDuringASplit(t *testing.T) {
 	// The leases of two parts are created, then that of the whole is removed.
 	for n := range int64(3) {
-		t.Run(fmt.Sprintf("after %d steps", n), func(t *testing.T) {
-			t.Parallel()
+		run(t, fmt.Sprintf("after %d steps", n), func(t *testing.T) {
 			w := newWorld(t)
 			f := fences{t: t}
 			first := ids("a", 20)
@@ -214,8 +219,7 @@ func (m mergeable) wire(w *world, next func(*http.Request) *http.Response) func(
 func TestMergesAreFollowed(t *testing.T) {
 	// The lease of the whole is created, then those of two parts are removed.
 	for n := range int64(4) {
-		t.Run(fmt.Sprintf("crash after %d steps", n), func(t *testing.T) {
-			t.Parallel()
+		run(t, fmt.Sprintf("crash after %d steps", n), func(t *testing.T) {
 			w := newWorld(t)
 			f, m := fences{t: t}, mergeable{new(atomic.Bool)}
 			first := ids("a", 20)
@@ -249,112 +253,122 @@ func TestMergesAreFollowed(t *testing.T) {
 
 // Two processes hold the parts: the owner of the first takes the other.
 func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
-	w := newWorld(t)
-	f, m := fences{t: t}, mergeable{new(atomic.Bool)}
-	one, two := w.process(), w.process()
-	one.answer(m.wire(w, nil))
-	two.answer(m.wire(w, nil))
-	w.runOn(one, "one", f.handle(w.handle), clusterExpiry)
-	w.runOn(two, "two", f.handle(w.handle), clusterExpiry)
-	w.wait(func() bool { owners := w.owners(); return owners["one"] == 1 && owners["two"] == 1 })
-	m.merged.Store(true)
-	more := ids("a", 20)
-	w.write(more...)
-	w.wait(func() bool { return w.all(more) })
-	w.waitRanges(1)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		f, m := fences{t: t}, mergeable{new(atomic.Bool)}
+		one, two := w.process(), w.process()
+		one.answer(m.wire(w, nil))
+		two.answer(m.wire(w, nil))
+		w.runOn(one, "one", f.handle(w.handle), clusterExpiry)
+		w.runOn(two, "two", f.handle(w.handle), clusterExpiry)
+		w.wait(func() bool { owners := w.owners(); return owners["one"] == 1 && owners["two"] == 1 })
+		m.merged.Store(true)
+		more := ids("a", 20)
+		w.write(more...)
+		w.wait(func() bool { return w.all(more) })
+		w.waitRanges(1)
+	})
 }
 
 // A range was split, its lease was not removed, and its parts were merged again: their leases are
 // removed, for any owner, and changes are handled once.
 func TestMerge_LiveLease(t *testing.T) {
-	w := newWorld(t)
-	f := fences{t: t}
-	w.run("one", f.handle(w.handle), clusterExpiry)
-	w.write(ids("a", 5)...)
-	w.wait(func() bool { return w.all(ids("a", 5)) })
-	w.checkpoint()
-	w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
-	for _, part := range [][2]string{{"", "1F"}, {"1F", "FF"}} {
-		id := "test." + part[0] + "-" + part[1]
-		item := fmt.Sprintf(`{"id":%q,"minInclusive":%q,"maxExclusive":%q,"generation":2}`, id, part[0], part[1])
-		if _, err := w.leases.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
-			t.Fatal(err)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		f := fences{t: t}
+		w.run("one", f.handle(w.handle), clusterExpiry)
+		w.write(ids("a", 5)...)
+		w.wait(func() bool { return w.all(ids("a", 5)) })
+		w.checkpoint()
+		w.runOn(w.process(), "two", f.handle(w.handle), clusterExpiry)
+		for _, part := range [][2]string{{"", "1F"}, {"1F", "FF"}} {
+			id := "test." + part[0] + "-" + part[1]
+			item := fmt.Sprintf(`{"id":%q,"minInclusive":%q,"maxExclusive":%q,"generation":2}`, id, part[0], part[1])
+			if _, err := w.leases.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(item), nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	w.waitRanges(1)
-	time.Sleep(clusterExpiry) // the owners of the parts notice
-	w.waitRanges(1)
-	before := len(strings.Fields(w.have()))
-	w.write(ids("b", 20)...)
-	w.wait(func() bool { return w.all(ids("b", 20)) })
-	time.Sleep(clusterExpiry)
-	if n := len(strings.Fields(w.have())) - before; n > 24 {
-		t.Errorf("20 changes, and %d were handled", n)
-	}
+		w.waitRanges(1)
+		pass(clusterExpiry) // the owners of the parts notice
+		w.waitRanges(1)
+		before := len(strings.Fields(w.have()))
+		w.write(ids("b", 20)...)
+		w.wait(func() bool { return w.all(ids("b", 20)) })
+		pass(clusterExpiry)
+		if n := len(strings.Fields(w.have())) - before; n > 24 {
+			t.Errorf("20 changes, and %d were handled", n)
+		}
+	})
 }
 
 // As many ranges as a container has from 80,000 RU/s on.
 func TestManyRanges(t *testing.T) {
-	w := newWorld(t)
-	for range 4 {
-		w.split()
-	}
-	tailed, h := &world{t: t}, newHandled(t)
-	w.tail(w.process(), tailed.handle)
-	w.run("one", h.handle, clusterExpiry)
-	w.write(ids("a", 50)...)
-	tailed.wait(func() bool { return tailed.all(ids("a", 50)) })
-	w.waitRanges(16)
-	w.reset()
-	w.wait(func() bool { return h.came(ids("a", 50)) && w.toReplay() == 0 })
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		for range 4 {
+			w.split()
+		}
+		tailed, h := &world{t: t}, newHandled(t)
+		w.tail(w.process(), tailed.handle)
+		w.run("one", h.handle, clusterExpiry)
+		w.write(ids("a", 50)...)
+		tailed.wait(func() bool { return tailed.all(ids("a", 50)) })
+		w.waitRanges(16)
+		w.reset()
+		w.wait(func() bool { return h.came(ids("a", 50)) && w.toReplay() == 0 })
+	})
 }
 
 // A range that was split and merged again before its lease is replaced keeps the lease.
 func TestSplit_Undone(t *testing.T) {
-	w := newWorld(t)
-	stop := w.run("one", w.handle, 0)
-	w.write("a")
-	w.waitFor("a")
-	stop()
-	lease := w.checkpoint()
-	at := lease["continuation"].(string)
-	whole := at[strings.Index(at, `{"min`) : len(at)-2]
-	left, right := strings.Replace(whole, `"FF"`, `"1F"`, 1), strings.Replace(whole, `""`, `"1F"`, 1)
-	lease["continuation"] = strings.Replace(at, whole, left+","+right, 1)
-	item, err := json.Marshal(lease)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), item, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.run("one", w.handle, 0)
-	w.write("b")
-	w.waitFor("a b")
-	w.waitRanges(1)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		stop := w.run("one", w.handle, 0)
+		w.write("a")
+		w.waitFor("a")
+		stop()
+		lease := w.checkpoint()
+		at := lease["continuation"].(string)
+		whole := at[strings.Index(at, `{"min`) : len(at)-2]
+		left, right := strings.Replace(whole, `"FF"`, `"1F"`, 1), strings.Replace(whole, `""`, `"1F"`, 1)
+		lease["continuation"] = strings.Replace(at, whole, left+","+right, 1)
+		item, err := json.Marshal(lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), item, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.run("one", w.handle, 0)
+		w.write("b")
+		w.waitFor("a b")
+		w.waitRanges(1)
+	})
 }
 
 // A split whose last step fails is completed, and its parts are processed.
 func TestSplit_LastStepFails(t *testing.T) {
-	w := newWorld(t)
-	process := w.process()
-	var failed atomic.Bool
-	process.answer(func(r *http.Request) *http.Response {
-		if r.Method == http.MethodDelete && failed.CompareAndSwap(false, true) {
-			return dead(r)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		process := w.process()
+		var failed atomic.Bool
+		process.answer(func(r *http.Request) *http.Response {
+			if r.Method == http.MethodDelete && failed.CompareAndSwap(false, true) {
+				return dead(r)
+			}
+			return nil
+		})
+		w.runOn(process, "one", w.handle, clusterExpiry)
+		w.write("a")
+		w.waitFor("a")
+		w.split()
+		w.write(ids("b", 10)...)
+		w.wait(func() bool { return w.all(ids("b", 10)) })
+		w.waitRanges(2)
+		w.write(ids("c", 10)...)
+		w.wait(func() bool { return w.all(ids("c", 10)) })
+		if !failed.Load() {
+			t.Error("nothing has failed")
 		}
-		return nil
 	})
-	w.runOn(process, "one", w.handle, clusterExpiry)
-	w.write("a")
-	w.waitFor("a")
-	w.split()
-	w.write(ids("b", 10)...)
-	w.wait(func() bool { return w.all(ids("b", 10)) })
-	w.waitRanges(2)
-	w.write(ids("c", 10)...)
-	w.wait(func() bool { return w.all(ids("c", 10)) })
-	if !failed.Load() {
-		t.Error("nothing has failed")
-	}
 }

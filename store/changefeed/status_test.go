@@ -5,66 +5,71 @@ import (
 	"time"
 
 	"byline/store/changefeed"
+	"byline/store/internal/cosmostest"
 )
 
 func TestStatus(t *testing.T) {
-	w := newWorld(t)
-	status := func() (all []changefeed.RangeStatus, lag int64) {
-		t.Helper()
-		all, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
-		if err != nil {
-			t.Fatal(err)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		status := func() (all []changefeed.RangeStatus, lag int64) {
+			t.Helper()
+			all, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range all {
+				lag += s.Lag
+				if time.Since(s.Renewed).Abs() > time.Minute {
+					t.Errorf("renewed at %v", s.Renewed)
+				}
+				if (s.Lag == 0) != s.Since.IsZero() {
+					t.Errorf("%d changes since %v", s.Lag, s.Since)
+				}
+				if !s.Since.IsZero() && time.Since(s.Since).Abs() > time.Minute {
+					t.Errorf("the first change is of %v", s.Since)
+				}
+			}
+			return all, lag
 		}
-		for _, s := range all {
-			lag += s.Lag
-			if time.Since(s.Renewed).Abs() > time.Minute {
-				t.Errorf("renewed at %v", s.Renewed)
-			}
-			if (s.Lag == 0) != s.Since.IsZero() {
-				t.Errorf("%d changes since %v", s.Lag, s.Since)
-			}
-			if !s.Since.IsZero() && time.Since(s.Since).Abs() > time.Minute {
-				t.Errorf("the first change is of %v", s.Since)
-			}
+		if all, _ := status(); len(all) != 0 {
+			t.Errorf("before any processor: %+v", all)
 		}
-		return all, lag
-	}
-	if all, _ := status(); len(all) != 0 {
-		t.Errorf("before any processor: %+v", all)
-	}
-	stop := w.run("one", w.handle, clusterExpiry)
-	w.waitRanges(1)
-	w.write(ids("a", 3)...)
-	w.wait(func() bool { _, lag := status(); return w.all(ids("a", 3)) && lag == 0 })
-	if all, _ := status(); len(all) != 1 || all[0].Owner != "one" || all[0].Generation != 1 || all[0].Continuation == "" || all[0].Range.MaxExclusive != "FF" {
-		t.Errorf("while it runs: %+v", all)
-	}
-	stop()
-	w.write(ids("b", 7)...)
-	all, lag := status()
-	if lag != 7 || all[0].Owner != "" {
-		t.Errorf("behind by %d: %+v", lag, all)
-	}
-	w.split() // and no processor has seen the split
-	w.write(ids("c", 5)...)
-	if all, lag := status(); lag < 12 || len(all) != 1 {
-		t.Errorf("behind by %d: %+v", lag, all)
-	}
-	w.run("two", w.handle, clusterExpiry)
-	w.waitRanges(2)
-	w.wait(func() bool { all, lag := status(); return len(all) == 2 && lag == 0 })
+		stop := w.run("one", w.handle, clusterExpiry)
+		w.waitRanges(1)
+		w.write(ids("a", 3)...)
+		w.wait(func() bool { _, lag := status(); return w.all(ids("a", 3)) && lag == 0 })
+		if all, _ := status(); len(all) != 1 || all[0].Owner != "one" || all[0].Generation != 1 || all[0].Continuation == "" || all[0].Range.MaxExclusive != "FF" {
+			t.Errorf("while it runs: %+v", all)
+		}
+		stop()
+		w.write(ids("b", 7)...)
+		all, lag := status()
+		if lag != 7 || all[0].Owner != "" {
+			t.Errorf("behind by %d: %+v", lag, all)
+		}
+		w.split() // and no processor has seen the split
+		w.write(ids("c", 5)...)
+		if all, lag := status(); lag < 12 || len(all) != 1 {
+			t.Errorf("behind by %d: %+v", lag, all)
+		}
+		w.run("two", w.handle, clusterExpiry)
+		w.waitRanges(2)
+		w.wait(func() bool { all, lag := status(); return len(all) == 2 && lag == 0 })
+	})
 }
 
 // A processor whose name has this one's as a prefix has leases of its own.
 func TestStatus_NamePrefix(t *testing.T) {
-	w := newWorld(t)
-	o := changefeed.Options{Name: "test.more", Owner: "one", PollInterval: time.Millisecond}
-	w.runWith(w.client, w.handle, o)
-	w.write("a")
-	w.waitFor("a")
-	for name, want := range map[string]int{o.Name: 1, "test": 0} {
-		if status, err := changefeed.Status(t.Context(), w.source, w.leases, name); err != nil || len(status) != want {
-			t.Errorf("%s: %+v, %v", name, status, err)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		o := changefeed.Options{Name: "test.more", Owner: "one", PollInterval: time.Millisecond}
+		w.runWith(w.client, w.handle, o)
+		w.write("a")
+		w.waitFor("a")
+		for name, want := range map[string]int{o.Name: 1, "test": 0} {
+			if status, err := changefeed.Status(t.Context(), w.source, w.leases, name); err != nil || len(status) != want {
+				t.Errorf("%s: %+v, %v", name, status, err)
+			}
 		}
-	}
+	})
 }

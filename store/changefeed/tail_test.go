@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/changefeed"
+	"byline/store/internal/cosmostest"
 )
 
 // tail runs a Tail and waits until it is ready.
@@ -53,194 +54,213 @@ func (r readBy) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOption
 }
 
 func TestTailBeginsNow(t *testing.T) {
-	w := newWorld(t)
-	w.write("before", "and", "more")
-	w.tail(w.client, w.handle)
-	w.write("a", "b", "c", "a")
-	w.wait(func() bool { return strings.HasSuffix(w.have(), "a") && strings.Contains(w.have(), "c") })
-	if have := w.have(); strings.Contains(have, "before") || strings.Contains(have, "more") || len(w.leaseItems()) != 0 {
-		t.Errorf("handled %q with %d leases", have, len(w.leaseItems()))
-	}
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("before", "and", "more")
+		w.tail(w.client, w.handle)
+		w.write("a", "b", "c", "a")
+		w.wait(func() bool { return strings.HasSuffix(w.have(), "a") && strings.Contains(w.have(), "c") })
+		if have := w.have(); strings.Contains(have, "before") || strings.Contains(have, "more") || len(w.leaseItems()) != 0 {
+			t.Errorf("handled %q with %d leases", have, len(w.leaseItems()))
+		}
+	})
 }
 
 // TestTail_PollInterval: changes that arrive one by one are collected, with one read per
 // PollInterval.
 func TestTail_PollInterval(t *testing.T) {
-	const poll = 50 * time.Millisecond
-	w := newWorld(t)
-	var reads atomic.Int64
-	w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: poll, Observe: func(changefeed.Progress) { reads.Add(1) }})
-	began := time.Now()
-	written := ids("a", 200)
-	for _, id := range written {
-		w.write(id)
-		time.Sleep(time.Millisecond)
-	}
-	w.wait(func() bool { return w.all(written) })
-	if n, most := reads.Load(), int64(time.Since(began)/poll)+2; n > most {
-		t.Errorf("%d reads, at most %d", n, most)
-	}
+	cosmostest.Run(t, func(t *testing.T) {
+		const poll = 50 * time.Millisecond
+		w := newWorld(t)
+		var reads atomic.Int64
+		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: poll, Observe: func(changefeed.Progress) { reads.Add(1) }})
+		began := time.Now()
+		written := ids("a", 200)
+		for _, id := range written {
+			w.write(id)
+			pass(time.Millisecond)
+		}
+		w.wait(func() bool { return w.all(written) })
+		if n, most := reads.Load(), int64(time.Since(began)/poll)+2; n > most {
+			t.Errorf("%d reads, at most %d", n, most)
+		}
+	})
 }
 
 func TestEveryTailSeesEveryChange(t *testing.T) {
-	w := newWorld(t)
-	w.split()
-	others := []*world{{t: t}, {t: t}, {t: t}}
-	for _, o := range others {
-		w.tail(w.process(), o.handle)
-	}
-	w.write(ids("a", 20)...)
-	for _, o := range others {
-		o.wait(func() bool { return o.all(ids("a", 20)) })
-	}
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.split()
+		others := []*world{{t: t}, {t: t}, {t: t}}
+		for _, o := range others {
+			w.tail(w.process(), o.handle)
+		}
+		w.write(ids("a", 20)...)
+		for _, o := range others {
+			o.wait(func() bool { return o.all(ids("a", 20)) })
+		}
+	})
 }
 
 func TestTailFollowsSplitsWithoutRepeats(t *testing.T) {
-	w := newWorld(t)
-	w.tail(w.client, w.handle)
-	var written []string
-	for round := range 3 {
-		more := ids(fmt.Sprintf("r%d-", round), 20)
-		w.write(more[:10]...)
-		w.split()
-		w.write(more[10:]...)
-		written = append(written, more...)
-		w.wait(func() bool { return w.all(written) })
-	}
-	if n := len(strings.Fields(w.have())); n != len(written) {
-		t.Errorf("%d changes were handled %d times", len(written), n)
-	}
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tail(w.client, w.handle)
+		var written []string
+		for round := range 3 {
+			more := ids(fmt.Sprintf("r%d-", round), 20)
+			w.write(more[:10]...)
+			w.split()
+			w.write(more[10:]...)
+			written = append(written, more...)
+			w.wait(func() bool { return w.all(written) })
+		}
+		if n := len(strings.Fields(w.have())); n != len(written) {
+			t.Errorf("%d changes were handled %d times", len(written), n)
+		}
+	})
 }
 
 // While a full page is handled, its range is split, and both parts are written to. The Tail does
 // not report a part as read before it was, and neither part waits for the next poll, which is an
 // hour away.
 func TestTail_ProgressOfSplitRange(t *testing.T) {
-	w := newWorld(t)
-	read, handling, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var reads, handled atomic.Int64
-	var mu sync.Mutex
-	var written time.Time                 // guarded by mu
-	told := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges reported as read
-	before, after := ids("a", 20), ids("b", 20)
-	whole := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
-	source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-		if reads.Add(1) == 2 { // the first asks where the feed ends
-			<-read
-		}
-		return w.client.source.ReadChangeFeed(ctx, o)
-	}}
-	w.tailWith(source, func(ctx context.Context, items [][]byte) error {
-		if handled.Add(1) == 1 {
-			close(handling)
-			<-goOn
-		}
-		return w.handle(ctx, items)
-	}, changefeed.Options{PollInterval: time.Hour, Expiry: time.Hour, MaxItems: int32(len(before)),
-		Observe: func(p changefeed.Progress) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		read, handling, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var reads, handled atomic.Int64
+		var mu sync.Mutex
+		var written time.Time                 // guarded by mu
+		told := map[azcosmos.FeedRange]bool{} // guarded by mu; ranges reported as read
+		before, after := ids("a", 20), ids("b", 20)
+		whole := azcosmos.FeedRange{MinInclusive: "", MaxExclusive: "FF"}
+		source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+			if reads.Add(1) == 2 { // the first asks where the feed ends
+				<-read
+			}
+			return w.client.source.ReadChangeFeed(ctx, o)
+		}}
+		w.tailWith(source, func(ctx context.Context, items [][]byte) error {
+			if handled.Add(1) == 1 {
+				close(handling)
+				<-goOn
+			}
+			return w.handle(ctx, items)
+		}, changefeed.Options{PollInterval: time.Hour, Expiry: time.Hour, MaxItems: int32(len(before)),
+			Observe: func(p changefeed.Progress) {
+				mu.Lock()
+				defer mu.Unlock()
+				if p.Err != nil || p.Lag > 0 || written.IsZero() || !p.Asked.After(written) {
+					return
+				}
+				if told[p.Range] = true; p.Range == whole && !w.all(after) {
+					t.Error("all is said to be known, and a part has not been read")
+				}
+			}})
+		w.write(before...)
+		close(read)
+		<-handling
+		w.split()
+		w.write(after...)
+		mu.Lock()
+		written = time.Now()
+		mu.Unlock()
+		pass(time.Millisecond) // reads after it have a later time
+		close(goOn)
+		w.wait(func() bool { return w.all(after) })
+		w.wait(func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			if p.Err != nil || p.Lag > 0 || written.IsZero() || !p.Asked.After(written) {
-				return
-			}
-			if told[p.Range] = true; p.Range == whole && !w.all(after) {
-				t.Error("all is said to be known, and a part has not been read")
-			}
-		}})
-	w.write(before...)
-	close(read)
-	<-handling
-	w.split()
-	w.write(after...)
-	mu.Lock()
-	written = time.Now()
-	mu.Unlock()
-	close(goOn)
-	w.wait(func() bool { return w.all(after) })
-	w.wait(func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(told) == 2 && !told[whole]
+			return len(told) == 2 && !told[whole]
+		})
 	})
 }
 
 // A range in a long backoff does not delay the parts of another range that is split meanwhile.
 func TestTail_SplitBesideWaitingRange(t *testing.T) {
-	w := newWorld(t)
-	w.split()
-	var busy atomic.Bool
-	waits := make(chan struct{})
-	source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
-		if o.Continuation != nil && strings.Contains(*o.Continuation, `"FF"`) && busy.CompareAndSwap(true, false) {
-			close(waits)
-			return azcosmos.ChangeFeedResponse{}, &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
-				RawResponse: &http.Response{Header: http.Header{"X-Ms-Retry-After-Ms": {"3600000"}}}}
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.split()
+		var busy atomic.Bool
+		waits := make(chan struct{})
+		source := readBy{w.client.source, func(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+			if o.Continuation != nil && strings.Contains(*o.Continuation, `"FF"`) && busy.CompareAndSwap(true, false) {
+				close(waits)
+				return azcosmos.ChangeFeedResponse{}, &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
+					RawResponse: &http.Response{Header: http.Header{"X-Ms-Retry-After-Ms": {"3600000"}}}}
+			}
+			return w.client.source.ReadChangeFeed(ctx, o)
+		}}
+		w.tailWith(source, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond})
+		busy.Store(true)
+		<-waits
+		if err := w.account.Engine.Split(w.account.Database, "source", "1"); err != nil {
+			t.Fatal(err)
 		}
-		return w.client.source.ReadChangeFeed(ctx, o)
-	}}
-	w.tailWith(source, w.handle, changefeed.Options{PollInterval: time.Millisecond, Expiry: 20 * time.Millisecond})
-	busy.Store(true)
-	<-waits
-	if err := w.engine.Split("db", "source", "1"); err != nil {
-		t.Fatal(err)
-	}
-	written := ids("a", 20)
-	w.write(written...)
-	w.wait(func() bool { return w.all(written) })
+		written := ids("a", 20)
+		w.write(written...)
+		w.wait(func() bool { return w.all(written) })
+	})
 }
 
 func TestTailFollowsMerges(t *testing.T) {
-	w := newWorld(t)
-	m := mergeable{new(atomic.Bool)}
-	process := w.process()
-	process.answer(m.wire(w, nil))
-	w.tail(process, w.handle)
-	w.write(ids("a", 5)...)
-	w.wait(func() bool { return w.all(ids("a", 5)) })
-	m.merged.Store(true)
-	w.write(ids("b", 5)...)
-	w.wait(func() bool { return w.all(ids("b", 5)) })
-	once := func() bool { // each of two readers sees all of the range that is now one
-		id := fmt.Sprint("c", time.Now().UnixNano())
-		w.write(id)
-		w.wait(func() bool { return w.all([]string{id}) })
-		time.Sleep(30 * time.Millisecond)
-		return strings.Count(w.have(), id) == 1
-	}
-	w.wait(once)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := mergeable{new(atomic.Bool)}
+		process := w.process()
+		process.answer(m.wire(w, nil))
+		w.tail(process, w.handle)
+		w.write(ids("a", 5)...)
+		w.wait(func() bool { return w.all(ids("a", 5)) })
+		m.merged.Store(true)
+		w.write(ids("b", 5)...)
+		w.wait(func() bool { return w.all(ids("b", 5)) })
+		once := func() bool { // each of two readers sees all of the range that is now one
+			id := fmt.Sprint("c", time.Now().UnixNano())
+			w.write(id)
+			w.wait(func() bool { return w.all([]string{id}) })
+			pass(30 * time.Millisecond)
+			return strings.Count(w.have(), id) == 1
+		}
+		w.wait(once)
+	})
 }
 
 func TestTail_Errors(t *testing.T) {
-	w := newWorld(t)
-	process := w.process()
-	var calls atomic.Int64
-	w.tail(process, func(ctx context.Context, items [][]byte) error {
-		if calls.Add(1)%2 == 1 {
-			return errors.New("not now")
-		}
-		return w.handle(ctx, items)
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		process := w.process()
+		var calls atomic.Int64
+		w.tail(process, func(ctx context.Context, items [][]byte) error {
+			if calls.Add(1)%2 == 1 {
+				return errors.New("not now")
+			}
+			return w.handle(ctx, items)
+		})
+		w.write("a", "b", "c")
+		process.answer(func(r *http.Request) *http.Response { return dead(r) })
+		w.write("d", "e")
+		pass(50 * time.Millisecond)
+		process.answer(nil)
+		w.waitFor("a b c d e")
 	})
-	w.write("a", "b", "c")
-	process.answer(func(r *http.Request) *http.Response { return dead(r) })
-	w.write("d", "e")
-	time.Sleep(50 * time.Millisecond)
-	process.answer(nil)
-	w.waitFor("a b c d e")
 }
 
 // TestTail_RecreatedContainer: all changes of a container that replaces another are delivered.
 func TestTail_RecreatedContainer(t *testing.T) {
-	w := newWorld(t)
-	w.split()
-	w.write(ids("a", 5)...)
-	w.tail(w.client, w.handle)
-	w.write(ids("b", 5)...)
-	w.wait(func() bool { return w.all(ids("b", 5)) })
-	if _, err := w.source.Delete(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(20 * time.Millisecond) // in which it is asked for some times
-	w.makeContainers("source")
-	w.write(ids("c", 5)...)
-	w.wait(func() bool { return w.all(ids("c", 5)) })
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.split()
+		w.write(ids("a", 5)...)
+		w.tail(w.client, w.handle)
+		w.write(ids("b", 5)...)
+		w.wait(func() bool { return w.all(ids("b", 5)) })
+		if _, err := w.source.Delete(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		pass(20 * time.Millisecond) // in which it is asked for some times
+		w.makeContainers("source")
+		w.write(ids("c", 5)...)
+		w.wait(func() bool { return w.all(ids("c", 5)) })
+	})
 }
