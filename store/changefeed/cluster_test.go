@@ -56,6 +56,12 @@ func (w *world) owners() map[string]int {
 	return count
 }
 
+// Reasons for NeedsEngine.
+const (
+	whySplit = "it splits feed ranges"
+	whyMerge = "it shows one feed range as two, and later as one"
+)
+
 // split splits every range of the source once.
 func (w *world) split() {
 	w.t.Helper()
@@ -136,9 +142,7 @@ const clusterExpiry = 400 * time.Millisecond
 func TestProcessorsShareTheRanges(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.split()
-		w.split()
-		w.split() // eight ranges
+		w.needRanges(8, 4)
 		f := fences{t: t}
 		stop, process := map[string]func(){}, map[string]*client{}
 		join := func(owner string) {
@@ -149,7 +153,7 @@ func TestProcessorsShareTheRanges(t *testing.T) {
 			t.Helper()
 			w.wait(func() bool {
 				count := w.owners()
-				least, most := 8, 0
+				least, most := w.ranges(), 0
 				for _, o := range owners {
 					least, most = min(least, count[o]), max(most, count[o])
 				}
@@ -188,6 +192,7 @@ func TestProcessorsShareTheRanges(t *testing.T) {
 func TestPausedOwnerChangesNothing(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.needRange()
 		w.write("a")
 		paused, f := w.process(), fences{t: t}
 		begun, ended := make(chan struct{}), make(chan error, 1)
@@ -225,6 +230,7 @@ func TestPausedOwnerChangesNothing(t *testing.T) {
 func TestTake_SlowerOwner(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.needRange()
 		w.run("slow", w.handle, time.Hour)
 		w.write("a")
 		w.waitFor("a")
@@ -249,6 +255,7 @@ func TestTake_SlowerOwner(t *testing.T) {
 func TestStolenLeaseEndsTheHandler(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.needRange()
 		w.write("a")
 		begun, ended := make(chan struct{}), make(chan error, 1)
 		w.run("one", func(ctx context.Context, items [][]byte) error {
@@ -285,6 +292,7 @@ func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 	for name, ahead := range map[string]int32{"it is read": 0, "and replicas are behind": 2} {
 		run(t, name, func(t *testing.T) {
 			w := newWorld(t)
+			w.needRange()
 			process := w.process()
 			w.runOn(process, "one", w.handle, time.Hour)
 			w.write("a")
@@ -326,6 +334,7 @@ func TestLostAnswerDoesNotLoseTheLease(t *testing.T) {
 func TestTake_RenewedMeanwhile(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.needRange()
 		renew := func(times int) {
 			item := fmt.Sprintf(`{"id":%q,"minInclusive":"","maxExclusive":"FF","owner":"slow","generation":1,"renewals":%d,"expiry":%d}`, leaseID, times, time.Millisecond)
 			if _, err := w.leases.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(leaseID), []byte(item), nil); err != nil {

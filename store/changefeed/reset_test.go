@@ -94,14 +94,14 @@ func (w *world) toReplay() (n int64) {
 func TestResetWhileProcessorsRun(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.split()
-		h := newHandled(t)
+		w.needRanges(2, 2)
+		h, n := newHandled(t), w.ranges()
 		one, two := w.process(), w.process()
 		w.runOn(one, "one", h.handle, clusterExpiry)
 		w.runOn(two, "two", h.handle, clusterExpiry)
 		old := ids("old", 40)
 		w.write(old...)
-		w.wait(func() bool { c := w.owners(); return c["one"] == 1 && c["two"] == 1 })
+		w.wait(func() bool { c := w.owners(); return c["one"] == n/2 && c["two"] == n/2 })
 		unconditional := func(r *http.Request) *http.Response {
 			if strings.Contains(r.URL.Path, "/colls/leases/") && r.Method == http.MethodPut && r.Header.Get("If-Match") == "" {
 				t.Error("a lease is written without If-Match")
@@ -117,7 +117,7 @@ func TestResetWhileProcessorsRun(t *testing.T) {
 			for i := 0; !stop.Load(); i++ {
 				pass(time.Millisecond)
 				id := fmt.Sprint("meanwhile", i%20)
-				if _, err := w.source.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(`{"id":"`+id+`"}`), nil); err != nil {
+				if _, err := w.source.UpsertItem(t.Context(), azcosmos.NewPartitionKeyString(id), []byte(`{"id":"`+id+`","pk":"`+id+`"}`), nil); err != nil {
 					t.Error(err)
 					return
 				}
@@ -162,6 +162,7 @@ func TestResetWhileProcessorsRun(t *testing.T) {
 func TestResetWhileNobodyRuns(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.needRange()
 		w.reset() // before there is anything
 		h := newHandled(t)
 		stop := w.run("one", h.handle, clusterExpiry)
@@ -187,6 +188,7 @@ func TestResetWhileNobodyRuns(t *testing.T) {
 // Reset runs just before the owner of a range creates the leases of its parts, or just before it
 // removes that of the whole.
 func TestResetDuringASplit(t *testing.T) {
+	cosmostest.NeedsEngine(t, whySplit)
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {
 		run(t, method, func(t *testing.T) {
 			w := newWorld(t)
@@ -220,6 +222,7 @@ func TestResetDuringASplit(t *testing.T) {
 // Reset runs just before the owner of merged ranges lists their leases, creates that of the whole,
 // or removes one of a part.
 func TestResetDuringAMerge(t *testing.T) {
+	cosmostest.NeedsEngine(t, whyMerge)
 	for name, moment := range map[string]func(method string, query bool) bool{
 		"before the listing":      func(_ string, query bool) bool { return query },
 		"before the whole":        func(method string, query bool) bool { return method == http.MethodPost && !query },

@@ -18,6 +18,7 @@ import (
 func TestThrottling_RetryAfter(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.same = true
 		w.write("a", "b")
 		busy := &azcore.ResponseError{StatusCode: http.StatusTooManyRequests,
 			RawResponse: &http.Response{Header: http.Header{"X-Ms-Retry-After-Ms": {"20"}}}}
@@ -68,7 +69,7 @@ func TestThrottling_RetryAfter(t *testing.T) {
 func TestHandler_PoisonItem(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.split()
+		w.needRanges(2, 2)
 		var mu sync.Mutex
 		tries, poison := 0, ""
 		w.write(ids("a", 20)...)

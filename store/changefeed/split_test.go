@@ -19,6 +19,7 @@ import (
 
 func TestSplitsAreFollowed(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
 		f := fences{t: t}
 		w.run("one", f.handle(w.handle), clusterExpiry)
@@ -70,6 +71,7 @@ func (w *world) lateProcess(wire func(*http.Request) *http.Response, handle chan
 // it again in its old generation.
 func TestComplete_SplitMeanwhile(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
 		f := fences{t: t}
 		first := ids("a", 20)
@@ -96,6 +98,7 @@ func TestComplete_SplitMeanwhile(t *testing.T) {
 // The same for leases that were merged.
 func TestComplete_MergedMeanwhile(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whyMerge)
 		w := newWorld(t)
 		f, m := fences{t: t}, mergeable{new(atomic.Bool)}
 		first := ids("a", 20)
@@ -144,6 +147,7 @@ func (c *client) crashAfter(n int64) (crashed *atomic.Bool) {
 }
 
 func TestCrashDuringASplit(t *testing.T) {
+	cosmostest.NeedsEngine(t, whySplit)
 	// The leases of two parts are created, then that of the whole is removed.
 	for n := range int64(3) {
 		run(t, fmt.Sprintf("after %d steps", n), func(t *testing.T) {
@@ -217,6 +221,7 @@ func (m mergeable) wire(w *world, next func(*http.Request) *http.Response) func(
 }
 
 func TestMergesAreFollowed(t *testing.T) {
+	cosmostest.NeedsEngine(t, whyMerge)
 	// The lease of the whole is created, then those of two parts are removed.
 	for n := range int64(4) {
 		run(t, fmt.Sprintf("crash after %d steps", n), func(t *testing.T) {
@@ -254,6 +259,7 @@ func TestMergesAreFollowed(t *testing.T) {
 // Two processes hold the parts: the owner of the first takes the other.
 func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whyMerge)
 		w := newWorld(t)
 		f, m := fences{t: t}, mergeable{new(atomic.Bool)}
 		one, two := w.process(), w.process()
@@ -275,6 +281,7 @@ func TestMergeOfRangesOfTwoProcesses(t *testing.T) {
 func TestMerge_LiveLease(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.needRange()
 		f := fences{t: t}
 		w.run("one", f.handle(w.handle), clusterExpiry)
 		w.write(ids("a", 5)...)
@@ -304,6 +311,7 @@ func TestMerge_LiveLease(t *testing.T) {
 // As many ranges as a container has from 80,000 RU/s on.
 func TestManyRanges(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
 		for range 4 {
 			w.split()
@@ -323,6 +331,7 @@ func TestManyRanges(t *testing.T) {
 func TestSplit_Undone(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.needRange()
 		stop := w.run("one", w.handle, 0)
 		w.write("a")
 		w.waitFor("a")
@@ -349,6 +358,7 @@ func TestSplit_Undone(t *testing.T) {
 // A split whose last step fails is completed, and its parts are processed.
 func TestSplit_LastStepFails(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
 		process := w.process()
 		var failed atomic.Bool

@@ -56,6 +56,7 @@ func (r readBy) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOption
 func TestTailBeginsNow(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.same = true
 		w.write("before", "and", "more")
 		w.tail(w.client, w.handle)
 		w.write("a", "b", "c", "a")
@@ -72,6 +73,7 @@ func TestTail_PollInterval(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		const poll = 50 * time.Millisecond
 		w := newWorld(t)
+		w.needRange()
 		var reads atomic.Int64
 		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: poll, Observe: func(changefeed.Progress) { reads.Add(1) }})
 		began := time.Now()
@@ -90,7 +92,7 @@ func TestTail_PollInterval(t *testing.T) {
 func TestEveryTailSeesEveryChange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.split()
+		w.needRanges(2, 1)
 		others := []*world{{t: t}, {t: t}, {t: t}}
 		for _, o := range others {
 			w.tail(w.process(), o.handle)
@@ -104,6 +106,7 @@ func TestEveryTailSeesEveryChange(t *testing.T) {
 
 func TestTailFollowsSplitsWithoutRepeats(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
 		w.tail(w.client, w.handle)
 		var written []string
@@ -126,6 +129,7 @@ func TestTailFollowsSplitsWithoutRepeats(t *testing.T) {
 // hour away.
 func TestTail_ProgressOfSplitRange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
 		read, handling, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		var reads, handled atomic.Int64
@@ -179,6 +183,7 @@ func TestTail_ProgressOfSplitRange(t *testing.T) {
 // A range in a long backoff does not delay the parts of another range that is split meanwhile.
 func TestTail_SplitBesideWaitingRange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
 		w.split()
 		var busy atomic.Bool
@@ -205,6 +210,7 @@ func TestTail_SplitBesideWaitingRange(t *testing.T) {
 
 func TestTailFollowsMerges(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whyMerge)
 		w := newWorld(t)
 		m := mergeable{new(atomic.Bool)}
 		process := w.process()
@@ -229,6 +235,7 @@ func TestTailFollowsMerges(t *testing.T) {
 func TestTail_Errors(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.same = true
 		process := w.process()
 		var calls atomic.Int64
 		w.tail(process, func(ctx context.Context, items [][]byte) error {
@@ -249,6 +256,7 @@ func TestTail_Errors(t *testing.T) {
 // TestTail_RecreatedContainer: all changes of a container that replaces another are delivered.
 func TestTail_RecreatedContainer(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)
 		w.split()
 		w.write(ids("a", 5)...)

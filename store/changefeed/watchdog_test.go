@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"byline/store/changefeed"
+	"byline/store/internal/cosmostest"
 )
 
 // A process whose lease writes fail stops working before another can consider its lease expired,
 // and the other continues as soon as it can.
 func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	const expiry = 3 * time.Second
 	for name, c := range map[string]struct {
 		after time.Duration // the first write after it is the last that succeeds
