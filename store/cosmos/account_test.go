@@ -6,12 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
 )
+
+// options are those of a test's account.
+func options(a *cosmostest.Account) Options {
+	return Options{Endpoint: a.Endpoint, Key: a.Key, Credential: a.Credential, Transport: a.Transport}
+}
 
 // silence is a Cosmos DB that takes requests about items and never answers.
 type silence struct {
@@ -31,13 +36,11 @@ func (s silence) Do(r *http.Request) (*http.Response, error) {
 // What happens in the background has no deadline of its own: what hangs ends all the
 // same, and is tried again.
 func TestBackgroundDoesNotHang(t *testing.T) {
-	engine, err := emulator.Open("", emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
+	cosmostest.NeedsEngine(t, "it lets requests take 10 ms")
 	left := make(chan struct{}, 100)
-	account, err := Open(Options{Endpoint: engine.Endpoint(), Credential: engine.Credential(), Transport: silence{engine, left}, TryTimeout: 10 * time.Millisecond})
+	o := options(cosmostest.Open(t, emulator.Options{}))
+	o.Transport, o.TryTimeout = silence{o.Transport, left}, 10*time.Millisecond
+	account, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,27 +70,20 @@ func TestBackgroundDoesNotHang(t *testing.T) {
 
 // TestNoDiagnostics: azcosmos keeps none of what is answered to the clients of a gateway.
 func TestNoDiagnostics(t *testing.T) {
-	engine, err := emulator.Open("", emulator.Options{})
+	on := cosmostest.Open(t, emulator.Options{})
+	account, err := Open(options(on))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Close()
-	account, err := Open(Options{Endpoint: engine.Endpoint(), Credential: engine.Credential(), Transport: engine})
-	if err != nil {
-		t.Fatal(err)
-	}
-	byItself, err := azcosmos.NewClient(engine.Endpoint(), engine.Credential(), &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: engine}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer account.Close()
 	for name, tt := range map[string]struct {
 		client *azcosmos.Client
 		kept   bool
 	}{
-		"by itself": {byItself, true},
+		"by itself": {on.Client(t, nil), true},
 		"here":      {account.Client(), false},
 	} {
-		db, err := tt.client.NewDatabase("none")
+		db, err := tt.client.NewDatabase(on.Database)
 		if err != nil {
 			t.Fatal(err)
 		}
