@@ -234,7 +234,7 @@ func TestDigestOfWhatCannotBeRead(t *testing.T) {
 				}
 				var told atomic.Bool
 				_, err := seed.DigestOf(t.Context(), w.account, "blog", []string{"users", container}, func(int) {
-					time.Sleep(time.Minute)
+					<-time.After(time.Minute)
 					told.Store(true)
 				})
 				if err == nil {
@@ -292,20 +292,23 @@ func TestNameOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// TestThrottled loads into an account that answers 429 more often than not.
+// TestThrottled loads into an account that answers 429 more often than not. The waits take no time
+// on the fake clock.
 func TestThrottled(t *testing.T) {
-	b := small()
-	b.Posts = [2]int{1, 4}
-	w := newWorld(t, emulator.Options{RUs: 1500})
-	w.load(t, b)
-	if w.throttled.Load() == 0 {
-		t.Error("never throttled")
-	}
-	quiet := newWorld(t, emulator.Options{})
-	quiet.load(t, b)
-	if have, want := w.digest(t), quiet.digest(t); have != want {
-		t.Errorf("%d items, digest %s; want %d, %s", have.Items, have, want.Items, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := small()
+		b.Posts = [2]int{1, 4}
+		w := newWorld(t, emulator.Options{RUs: 1500})
+		w.load(t, b)
+		if w.throttled.Load() == 0 {
+			t.Error("never throttled")
+		}
+		quiet := newWorld(t, emulator.Options{})
+		quiet.load(t, b)
+		if have, want := w.digest(t), quiet.digest(t); have != want {
+			t.Errorf("%d items, digest %s; want %d, %s", have.Items, have, want.Items, want)
+		}
+	})
 }
 
 // A blog of another size has posts of the same ids, with other contents. One of another
