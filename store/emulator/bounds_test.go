@@ -48,6 +48,7 @@ func TestQuery_TooMuchWork(t *testing.T) {
 // that split meanwhile: with the range index, with a scan of a logical partition, and without an
 // index.
 func TestIntervals(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, Options{Partitions: 2})
 	indexed := newContainer(t, e, azcosmos.ContainerProperties{ID: "indexed"})
 	bare := newContainer(t, e, azcosmos.ContainerProperties{ID: "bare", IndexingPolicy: &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}})
@@ -315,6 +316,7 @@ func TestContinuation_Reindexed(t *testing.T) {
 // TestSort_LargeValues sorts by more bytes than the limit: pages are shorter, even among rows that
 // OFFSET skips, but no row is lost.
 func TestSort_LargeValues(t *testing.T) {
+	t.Parallel()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	const n = 24 // of 1.5 MB: 11 fit
 	var want []string

@@ -207,6 +207,7 @@ func TestBulk_HierarchicalKeys(t *testing.T) {
 
 // TestBulk_LargeItems: the memory for writes that wait is bounded.
 func TestBulk_LargeItems(t *testing.T) {
+	t.Parallel()
 	const size = 1 << 20
 	var p *partition // once there is one
 	var most uint64  // how many writes were not known to be durable at once
@@ -273,6 +274,7 @@ func TestBulk_DuringSplits(t *testing.T) {
 
 // TestCompact: all data is in one level afterwards, and unchanged.
 func TestCompact(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, scaleOptions())
 	scaleContainer(t, e)
 	if err := bulkLoad(e, 0, 20_000); err != nil {

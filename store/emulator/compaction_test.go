@@ -40,6 +40,7 @@ func (d heldDisk) await(t *testing.T) {
 // TestOpen_CompactionDue: a start after a crash begins the compaction that is due, and does not
 // wait for it.
 func TestOpen_CompactionDue(t *testing.T) {
+	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	loaded := heldDisk{mem, make(chan struct{}, 1), make(chan struct{})}
 	e := newEngine(t, Options{fs: loaded})

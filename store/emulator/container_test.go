@@ -125,6 +125,7 @@ func TestCreateContainer_ReplacedConcurrently(t *testing.T) {
 // TestLockedContainer_RequestCanceled: while a container is locked, other requests for it wait no
 // longer than their clients, and then do nothing.
 func TestLockedContainer_RequestCanceled(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	locked, release, changed := make(chan struct{}), make(chan struct{}), make(chan error, 1)

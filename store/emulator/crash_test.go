@@ -12,16 +12,19 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/internal/longtest"
 )
 
 var (
-	crashRounds = flag.Int("crash.rounds", 3, "how many times TestCrash kills the engine")
+	crashRounds = flag.Int("crash.rounds", longtest.Pick(2, 50), "how many times TestCrash kills the engine")
 	crashSeed   = flag.Uint64("crash.seed", 0, "what TestCrash's writers begin with; 0: the time")
 )
 
@@ -57,12 +60,10 @@ func runCrashChild() bool {
 // directory again, and checks that every acknowledged write is there once and that all indexes
 // agree. Full run:
 //
-//	go test ./store/emulator -run TestCrash -crash.rounds=100 -timeout 30m -v
+//	BYLINE_TEST_LONG=1 go test ./store/emulator -run TestCrash -timeout 30m -v
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	rounds := *crashRounds
-	if testing.Short() {
-		rounds = 1
-	}
 	seed := *crashSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
@@ -75,11 +76,23 @@ func TestCrash(t *testing.T) {
 		c, done := crashClient(t, url)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
+		left, enough := new(atomic.Int64), make(chan struct{}) // acknowledged writes until the kill
+		left.Store(100 + random.Int64N(400))
 		for _, w := range s.writers {
-			wg.Go(func() { w.run(ctx, t, c, round) })
+			wg.Go(func() {
+				w.run(ctx, t, c, round, func() {
+					if left.Add(-1) == 0 {
+						close(enough)
+					}
+				})
+			})
 		}
 		wg.Go(func() { s.follower.follow(ctx, c) })
-		time.Sleep(time.Duration(50+random.IntN(250)) * time.Millisecond)
+		select {
+		case <-enough:
+		case <-time.After(time.Minute):
+			t.Error("the writers do not get on")
+		}
 		kill()
 		cancel()
 		wg.Wait()
@@ -166,7 +179,8 @@ type crashOp struct {
 	version int
 }
 
-func (w *crashWriter) run(ctx context.Context, t *testing.T, c *azcosmos.ContainerClient, round int) {
+// run writes until the process is killed. It calls acked after each acknowledged write.
+func (w *crashWriter) run(ctx context.Context, t *testing.T, c *azcosmos.ContainerClient, round int, acked func()) {
 	for ctx.Err() == nil {
 		op := w.draw(round)
 		w.doubt = &op
@@ -180,6 +194,7 @@ func (w *crashWriter) run(ctx context.Context, t *testing.T, c *azcosmos.Contain
 		}
 		w.settle(true)
 		w.acked++
+		acked()
 		if op.kind == "delete" {
 			w.deleted++
 		}

@@ -52,23 +52,36 @@ func (d *slowDisk) crashed() vfs.FS { return d.mem.CrashClone(vfs.CrashCloneCfg{
 // durable as long as the disk is held. The channel tells its end.
 func pending(t *testing.T, e *Engine, write func() error) <-chan error {
 	t.Helper()
+	done := begun(t, e, write)
+	c := e.catalog.Load().databases["db"].containers["c"]
+	await(t, func() bool {
+		lsn, err := storedLSN(e.db, c, c.ranges[0])
+		return err == nil && lsn == c.ranges[0].applied.Load()
+	})
+	return done
+}
+
+// begun starts a write and returns when it has an LSN.
+func begun(t *testing.T, e *Engine, write func() error) <-chan error {
+	t.Helper()
 	p := e.catalog.Load().databases["db"].containers["c"].ranges[0]
 	before := p.applied.Load()
 	done := make(chan error, 1)
 	go func() { done <- write() }()
-	for p.applied.Load() == before {
+	await(t, func() bool {
 		select {
 		case err := <-done:
 			t.Fatal("the write did not wait for the disk", err)
-		case <-time.After(time.Millisecond):
+		default:
 		}
-	}
-	time.Sleep(10 * time.Millisecond) // applied is set just before
+		return p.applied.Load() > before
+	})
 	return done
 }
 
 // TestChangeFeed_UnsyncedWrite: an item that an unsynced write moved in the feed is not skipped.
 func TestChangeFeed_UnsyncedWrite(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	disk := newSlowDisk()
 	e := newEngine(t, Options{fs: disk.fs()})
@@ -136,6 +149,7 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 // TestDurability_LargeBatch: a batch over half a memtable, whose bytes Pebble takes over, is waited
 // for like any other, and so are later reads of it.
 func TestDurability_LargeBatch(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	disk := newSlowDisk()
@@ -146,7 +160,7 @@ func TestDurability_LargeBatch(t *testing.T) {
 	release := disk.hold()
 	defer release()
 	var out azcosmos.TransactionalBatchResponse
-	written := pending(t, e, func() (err error) {
+	written := begun(t, e, func() (err error) {
 		b := c.NewTransactionalBatch(pk("p"))
 		for range patches {
 			b.PatchItem("large", patchOf("/n", 1), nil)
@@ -172,6 +186,7 @@ func TestDurability_LargeBatch(t *testing.T) {
 // TestDurability_Reads: while a create and a delete wait for the disk, responses that depend on
 // them wait, and others do not.
 func TestDurability_Reads(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	disk := newSlowDisk()
 	e := newEngine(t, Options{fs: disk.fs()})
@@ -311,11 +326,7 @@ func TestDurability_CanceledRequest(t *testing.T) {
 			done <- err
 		}()
 	}
-	for deadline := time.Now().Add(time.Minute); e.durable.waiting.Load() < int64(len(waiting)); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d wait", e.durable.waiting.Load(), len(waiting))
-		}
-	}
+	await(t, func() bool { return e.durable.waiting.Load() == int64(len(waiting)) })
 	cancel()
 	for name, done := range waiting {
 		select {

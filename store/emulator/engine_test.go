@@ -5,12 +5,14 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -19,12 +21,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"byline/internal/longtest"
 	"byline/internal/secrettest"
 )
 
 func TestMain(m *testing.M) {
 	if runCrashChild() || runScaleChild() {
 		return
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if !given {
+		if err := flag.Set("rapid.checks", longtest.Pick("30", "1000")); err != nil {
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit))
 }
@@ -114,6 +125,21 @@ func wantStatus(t testing.TB, err error, status int, substatus string) {
 	}
 	if got := subStatusOf(err); got != substatus {
 		t.Fatalf("substatus %q, want %q: %v", got, substatus, err)
+	}
+}
+
+// await waits until a condition holds that nothing signals.
+func await(t testing.TB, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(time.Minute)
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("waited for a minute")
+		}
 	}
 }
 

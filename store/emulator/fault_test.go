@@ -80,6 +80,7 @@ func TestInject_ByOperation(t *testing.T) {
 }
 
 func TestInject_Connection(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, Options{})
 	newContainer(t, e, azcosmos.ContainerProperties{})
 	server := httptest.NewServer(e)
@@ -225,9 +226,13 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// notIndexed is the indexing policy of containers whose large items are only written.
+var notIndexed = &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
+
 // TestFullDisk_Flush: the log has space, but the tables have none. Writers are refused before they
 // would block forever.
 func TestFullDisk_Flush(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	mem := vfs.NewCrashableMem()
 	var full errorfs.Toggle
@@ -241,12 +246,13 @@ func TestFullDisk_Flush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: notIndexed})
 	full.On()
 	acknowledged := []string{}
+	content := strings.Repeat("x", 1<<20)
 	for i := range 40 {
 		id := fmt.Sprint(i)
-		_, err = c.CreateItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":%q,"pk":"p","x":%q}`, id, strings.Repeat("x", 1<<20)), nil)
+		_, err = c.CreateItem(ctx, pk("p"), fmt.Appendf(nil, `{"id":%q,"pk":"p","x":"%s"}`, id, content), nil)
 		if err != nil {
 			break
 		}
@@ -362,21 +368,22 @@ func TestFullDisk_NoSync(t *testing.T) {
 		kinds []errorfs.OpKind
 		path  string // part of it
 		err   error
-		after int // writes of the first client
+		after int64 // writes before it: fewer than fill the first log, because errorfs does not see those to a recycled one
 	}{
-		{"log from the start", writes, ".log", syscall.ENOSPC, 0},
-		{"log", writes, ".log", syscall.ENOSPC, 50},
-		{"log cannot be synced", syncs, ".log", syscall.EIO, 50},
-		{"no new log", []errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, ".log", syscall.ENOSPC, 50},
-		{"tables", writes, ".sst", syscall.ENOSPC, 50},
-		{"no new table", []errorfs.OpKind{errorfs.OpCreate}, ".sst", syscall.ENOSPC, 50},
-		{"tables cannot be synced", syncs, ".sst", syscall.EIO, 50},
-		{"manifest", writes, "MANIFEST", syscall.ENOSPC, 50},
-		{"manifest cannot be synced", syncs, "MANIFEST", syscall.EIO, 50},
-		{"everything", append(append([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, writes...), syncs...), "", syscall.ENOSPC, 50},
+		{"log from the start", writes, ".log", syscall.ENOSPC, 1},
+		{"log", writes, ".log", syscall.ENOSPC, 300},
+		{"log cannot be synced", syncs, ".log", syscall.EIO, 300},
+		{"no new log", []errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, ".log", syscall.ENOSPC, 300},
+		{"tables", writes, ".sst", syscall.ENOSPC, 300},
+		{"no new table", []errorfs.OpKind{errorfs.OpCreate}, ".sst", syscall.ENOSPC, 300},
+		{"tables cannot be synced", syncs, ".sst", syscall.EIO, 300},
+		{"manifest", writes, "MANIFEST", syscall.ENOSPC, 300},
+		{"manifest cannot be synced", syncs, "MANIFEST", syscall.EIO, 300},
+		{"everything", append(append([]errorfs.OpKind{errorfs.OpCreate, errorfs.OpReuseForWrite}, writes...), syncs...), "", syscall.ENOSPC, 300},
 	} {
 		for _, noSync := range []bool{true, false} {
 			t.Run(fmt.Sprint(tt.name, "/sync=", !noSync), func(t *testing.T) {
+				t.Parallel()
 				var full errorfs.Toggle
 				full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
 					if slices.Contains(tt.kinds, op.Kind) && strings.Contains(op.Path, tt.path) {
@@ -390,17 +397,18 @@ func TestFullDisk_NoSync(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := newContainer(t, e, azcosmos.ContainerProperties{})
+				c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: notIndexed})
 				content := strings.Repeat("x", 32<<10)
+				var written atomic.Int64
 				var wg sync.WaitGroup
 				for w := range 8 {
 					wg.Go(func() {
 						for i := 0; ; i++ {
-							if w == 0 && i == tt.after {
+							key := fmt.Sprint(w, "-", i)
+							if written.Add(1) == tt.after {
 								full.On()
 							}
-							key := fmt.Sprint(w, "-", i)
-							_, err := c.CreateItem(context.Background(), pk(key), fmt.Appendf(nil, `{"id":"1","pk":%q,"content":%q}`, key, content), nil)
+							_, err := c.CreateItem(context.Background(), pk(key), []byte(`{"id":"1","pk":"`+key+`","content":"`+content+`"}`), nil)
 							if err != nil {
 								wantStatus(t, err, http.StatusServiceUnavailable, "")
 								return
@@ -446,6 +454,7 @@ func noise(n int) []byte {
 // TestUnreadableTable: writers are refused before they would block forever on a compaction that
 // cannot succeed.
 func TestUnreadableTable(t *testing.T) {
+	t.Parallel()
 	var bad atomic.Pointer[string]
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind != errorfs.OpFileReadAt || op.Offset > 64<<10 || !strings.HasSuffix(op.Path, ".sst") {
@@ -461,12 +470,12 @@ func TestUnreadableTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newContainer(t, e, azcosmos.ContainerProperties{})
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: notIndexed})
 	content := noise(1 << 20)
 	ended := make(chan error, 1)
 	go func() {
 		for i := range 1000 {
-			if _, err := c.CreateItem(context.Background(), pk(fmt.Sprint(i)), fmt.Appendf(nil, `{"id":"1","pk":"%d","content":%q}`, i, content), nil); err != nil {
+			if _, err := c.CreateItem(context.Background(), pk(fmt.Sprint(i)), fmt.Appendf(nil, `{"id":"1","pk":"%d","content":"%s"}`, i, content), nil); err != nil {
 				wantStatus(t, err, http.StatusServiceUnavailable, "")
 				break
 			}
@@ -488,6 +497,7 @@ func TestUnreadableTable(t *testing.T) {
 
 // TestCorruptTable: a read of the table gets 503, other reads succeed.
 func TestCorruptTable(t *testing.T) {
+	t.Parallel()
 	files := vfs.NewMem()
 	first, err := Open("", Options{fs: files})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -14,21 +15,20 @@ import (
 
 // TestNoSync_Crash: writes acknowledged some seconds before a crash survive.
 func TestNoSync_Crash(t *testing.T) {
-	mem := vfs.NewCrashableMem()
-	e := newEngine(t, Options{fs: mem, NoSync: true})
-	c := newContainer(t, e, azcosmos.ContainerProperties{})
-	for i := range 20 {
-		if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p"}`, i), nil); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewCrashableMem()
+		e := newEngine(t, Options{fs: mem, NoSync: true})
+		c := newContainer(t, e, azcosmos.ContainerProperties{})
+		for i := range 20 {
+			if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p"}`, i), nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		if kept := itemsOf(t, mem.CrashClone(vfs.CrashCloneCfg{})); kept == 20 {
-			return
-		} else if time.Now().After(deadline) {
-			t.Fatalf("after half a minute %d of 20 items outlive a crash", kept)
+		<-time.After(2 * time.Second)
+		if kept := itemsOf(t, mem.CrashClone(vfs.CrashCloneCfg{})); kept != 20 {
+			t.Errorf("after two seconds %d of 20 items outlive a crash", kept)
 		}
-	}
+	})
 }
 
 // itemsOf counts the items on a disk.

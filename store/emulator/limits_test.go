@@ -14,6 +14,7 @@ import (
 // TestReindex_TooManyEntries: a policy under which a stored item would exceed the limit is refused,
 // and the container does not change.
 func TestReindex_TooManyEntries(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	e := newEngine(t, Options{})
 	none := &azcosmos.IndexingPolicy{IndexingMode: azcosmos.IndexingModeNone}
@@ -60,6 +61,7 @@ func TestReindex_TooManyEntries(t *testing.T) {
 
 // TestLimits checks the service's limits, and one beyond each.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	item := func(key, id string, size int) int {

@@ -21,8 +21,8 @@ import (
 )
 
 // TestModel runs random operations against the engine, through azcosmos, and against a model of Go
-// maps and slices, and compares the results. Longer run: go test ./store/emulator -run TestModel
-// -rapid.checks=5000 -rapid.steps=100.
+// maps and slices, and compares the results. Longer run: BYLINE_TEST_LONG=1 go test ./store/emulator
+// -run TestModel -rapid.steps=100.
 func TestModel(t *testing.T) {
 	printSeed(t)
 	rapid.Check(t, func(t *rapid.T) {

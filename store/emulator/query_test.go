@@ -135,6 +135,7 @@ func TestKeysetPaging(t *testing.T) {
 // TestPages_AnySize: the rows do not depend on the page size, which determines how many items are
 // looked up together.
 func TestPages_AnySize(t *testing.T) {
+	t.Parallel()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	const count = 300
 	for i := range count { // ids in an order that is not that of the dates

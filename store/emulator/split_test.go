@@ -113,6 +113,7 @@ func do(t testing.TB, e *Engine, method, path, body string, headers ...string) *
 // TestSplit_UnderLoad splits partitions during writes, a change feed reader and queries over
 // everything.
 func TestSplit_UnderLoad(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	dir := t.TempDir()
 	e, err := Open(dir, Options{Partitions: 2})

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -161,28 +162,30 @@ func otherRange(e *Engine, key string) string {
 
 // TestThrottling_ClientRetries: azcosmos waits for the retry-after and succeeds.
 func TestThrottling_ClientRetries(t *testing.T) {
-	ctx := context.Background()
-	e := newEngine(t, Options{RUs: 100})
-	newContainer(t, e, azcosmos.ContainerProperties{})
-	cred, err := azcosmos.NewKeyCredential(WellKnownKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: e, Retry: policy.RetryOptions{MaxRetries: 5}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	c, err := client.NewContainer("db", "c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 25 {
-		if _, err := c.UpsertItem(ctx, pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil {
-			t.Fatalf("write %d: %v", i, err)
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		e := newEngine(t, Options{RUs: 100})
+		newContainer(t, e, azcosmos.ContainerProperties{})
+		cred, err := azcosmos.NewKeyCredential(WellKnownKey)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{
+			Transport: e, Retry: policy.RetryOptions{MaxRetries: 5}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		c, err := client.NewContainer("db", "c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 25 {
+			if _, err := c.UpsertItem(ctx, pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil {
+				t.Fatalf("write %d: %v", i, err)
+			}
+		}
+	})
 }
 
 // TestNoSync: writes without waiting for the disk are there after an orderly end.

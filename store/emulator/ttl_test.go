@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -115,6 +116,7 @@ func TestUniqueKeys_ExpiredOwner(t *testing.T) {
 
 // TestPurge_LargeItems: expired items with many index entries are removed in several transactions.
 func TestPurge_LargeItems(t *testing.T) {
+	t.Parallel()
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})
 	ttl := int32(10)
@@ -229,7 +231,7 @@ func TestPurge_DroppedContainer(t *testing.T) {
 		go func() { _, err := c.Delete(context.Background(), nil); dropped <- err }()
 		for inner.mu.TryRLock() { // until it is waited for
 			inner.mu.RUnlock()
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 	}
 	tick.Store(&drop)
