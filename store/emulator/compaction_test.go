@@ -43,7 +43,7 @@ func TestOpen_CompactionDue(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	loaded := heldDisk{mem, make(chan struct{}, 1), make(chan struct{})}
-	e := newEngine(t, Options{fs: loaded})
+	e := newEngineOn(t, loaded, Options{})
 	scaleContainer(t, e)
 	items := 0
 	for due := false; !due; { // tables that overlap, until they are too many
@@ -69,7 +69,7 @@ func TestOpen_CompactionDue(t *testing.T) {
 	var again *Engine
 	var err error
 	go func() {
-		again, err = Open("", Options{fs: started})
+		again, err = open("", started, Options{})
 		close(opened)
 	}()
 	select {

@@ -84,7 +84,7 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	disk := newSlowDisk()
-	e := newEngine(t, Options{fs: disk.fs()})
+	e := newEngineOn(t, disk.fs(), Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	mustCreate(t, c, "p", `{"id":"moves","pk":"p","n":1}`)
 	mustCreate(t, c, "p", `{"id":"stays","pk":"p","n":1}`)
@@ -120,7 +120,7 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 		mustUnmarshal(t, i, &one)
 		seen[one.ID] = one.N
 	}
-	again := newEngine(t, Options{fs: first.after})
+	again := newEngineOn(t, first.after, Options{})
 	token := strings.ReplaceAll(first.res.ContinuationToken, e.Endpoint(), again.Endpoint())
 	client, err := newClient(t, again).NewContainer("db", "c")
 	if err != nil {
@@ -153,7 +153,7 @@ func TestDurability_LargeBatch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	disk := newSlowDisk()
-	e := newEngine(t, Options{fs: disk.fs()})
+	e := newEngineOn(t, disk.fs(), Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	const patches = 5
 	mustCreate(t, c, "p", `{"id":"large","pk":"p","n":0,"x":"`+strings.Repeat("x", memTableBytes/2/patches+1)+`"}`)
@@ -189,7 +189,7 @@ func TestDurability_Reads(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	disk := newSlowDisk()
-	e := newEngine(t, Options{fs: disk.fs()})
+	e := newEngineOn(t, disk.fs(), Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	mustCreate(t, c, "p", `{"id":"old","pk":"p"}`)
 	mustCreate(t, c, "p", `{"id":"deleted","pk":"p"}`)
@@ -295,7 +295,7 @@ func TestDurability_Reads(t *testing.T) {
 // the outcome.
 func TestDurability_CanceledRequest(t *testing.T) {
 	disk := newSlowDisk()
-	e := newEngine(t, Options{fs: disk.fs()})
+	e := newEngineOn(t, disk.fs(), Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	mustCreate(t, c, "p", `{"id":"deleted","pk":"p"}`)
 	release := disk.hold()
@@ -356,7 +356,7 @@ func TestDurability_LostWrite(t *testing.T) {
 		}
 		return nil
 	})
-	e, err := Open("", Options{fs: errorfs.Wrap(vfs.NewMem(), &full), Partitions: 2})
+	e, err := open("", errorfs.Wrap(vfs.NewMem(), &full), Options{Partitions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

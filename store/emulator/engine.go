@@ -59,8 +59,6 @@ type Options struct {
 	// Logger receives one line for each failure of the engine and, at debug level, Pebble's log.
 	// Default: discard.
 	Logger *slog.Logger
-
-	fs vfs.FS // for tests: file system of the data
 }
 
 // Engine is an account: databases, containers and items in one data directory. It is safe for
@@ -95,7 +93,10 @@ type Engine struct {
 // Open opens the engine on a data directory, which it creates if necessary. With dir "" the data is
 // in memory and lost at Close. One process at a time can open a directory. If the disk is full, the
 // error wraps syscall.ENOSPC.
-func Open(dir string, o Options) (*Engine, error) {
+func Open(dir string, o Options) (*Engine, error) { return open(dir, vfs.NewMem(), o) }
+
+// open opens the engine on a data directory, or with dir "" on the file system memory.
+func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -124,7 +125,7 @@ func Open(dir string, o Options) (*Engine, error) {
 	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth,
 		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
 		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, changing: make(chan struct{}, 1), done: make(chan struct{})}
-	if e.db, e.lock, err = e.openStorage(dir, o); err != nil {
+	if e.db, e.lock, err = e.openStorage(dir, memory, o); err != nil {
 		return nil, err
 	}
 	if err := e.loadCatalog(); err != nil {
@@ -151,7 +152,7 @@ func Open(dir string, o Options) (*Engine, error) {
 }
 
 // openStorage opens Pebble and wraps its errors for the operator.
-func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, error) {
+func (e *Engine) openStorage(dir string, memory vfs.FS, from Options) (*pebble.DB, io.Closer, error) {
 	o := &pebble.Options{
 		MemTableSize:       memTableBytes,
 		MaxOpenFiles:       maxOpenFiles,
@@ -166,9 +167,7 @@ func (e *Engine) openStorage(dir string, from Options) (*pebble.DB, io.Closer, e
 		o.Levels[i].IndexBlockSize = 256 << 10 // so that a table needs one index lookup, not two
 	}
 	if dir == "" {
-		if o.FS = from.fs; from.fs == nil {
-			o.FS = vfs.NewMem()
-		}
+		o.FS = memory
 		return e.openPebble("data", "data", o, io.NopCloser(nil))
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

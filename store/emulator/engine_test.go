@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
@@ -43,10 +44,16 @@ func TestMain(m *testing.M) {
 // newEngine opens an engine in memory for one test.
 func newEngine(t testing.TB, o Options) *Engine {
 	t.Helper()
+	return newEngineOn(t, vfs.NewMem(), o)
+}
+
+// newEngineOn opens an engine on a file system in memory for one test.
+func newEngineOn(t testing.TB, memory vfs.FS, o Options) *Engine {
+	t.Helper()
 	if o.Logger == nil {
 		o.Logger = secrettest.Logger()
 	}
-	e, err := Open("", o)
+	e, err := open("", memory, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,7 @@ func TestFullDisk_Flush(t *testing.T) {
 		}
 		return nil
 	})
-	e, err := Open("", Options{fs: errorfs.Wrap(mem, &full)})
+	e, err := open("", errorfs.Wrap(mem, &full), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestFullDisk_Flush(t *testing.T) {
 	}
 	full.Off()
 	e.Close()
-	again := newEngine(t, Options{fs: mem.CrashClone(vfs.CrashCloneCfg{})})
+	again := newEngineOn(t, mem.CrashClone(vfs.CrashCloneCfg{}), Options{})
 	client, err := newClient(t, again).NewContainer("db", "c")
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestFullDisk(t *testing.T) {
 				return nil
 			})
 			var log lines
-			e, err := Open("", Options{fs: errorfs.Wrap(mem, &full), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			e, err := open("", errorfs.Wrap(mem, &full), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -340,7 +340,7 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("log:\n%s", strings.Join(log.all, "\n"))
 			}
 			for _, after := range []vfs.FS{mem, mem.CrashClone(vfs.CrashCloneCfg{})} {
-				again := newEngine(t, Options{fs: after})
+				again := newEngineOn(t, after, Options{})
 				client, err := newClient(t, again).NewContainer("db", "c")
 				if err != nil {
 					t.Fatal(err)
@@ -393,7 +393,7 @@ func TestFullDisk_NoSync(t *testing.T) {
 				})
 				var log lines
 				mem := vfs.NewMem()
-				e, err := Open("", Options{fs: errorfs.Wrap(mem, &full), NoSync: noSync, Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				e, err := open("", errorfs.Wrap(mem, &full), Options{NoSync: noSync, Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -436,7 +436,7 @@ func TestFullDisk_NoSync(t *testing.T) {
 					t.Errorf("log:\n%s", text)
 				}
 				full.Off()
-				newEngine(t, Options{fs: mem}) // or the test fails
+				newEngineOn(t, mem, Options{}) // or the test fails
 			})
 		}
 	}
@@ -466,7 +466,7 @@ func TestUnreadableTable(t *testing.T) {
 		return syscall.EIO
 	}))
 	var log lines
-	e, err := Open("", Options{fs: fs, Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	e, err := open("", fs, Options{Partitions: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,7 +499,7 @@ func TestUnreadableTable(t *testing.T) {
 func TestCorruptTable(t *testing.T) {
 	t.Parallel()
 	files := vfs.NewMem()
-	first, err := Open("", Options{fs: files})
+	first, err := open("", files, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -508,7 +508,7 @@ func TestCorruptTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log lines
-	e, err := Open("", Options{fs: files, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	e, err := open("", files, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -584,7 +584,7 @@ func TestOpen_FullDisk(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := vfs.NewCrashableMem()
-			first, err := Open("", Options{fs: before})
+			first, err := open("", before, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -604,10 +604,10 @@ func TestOpen_FullDisk(t *testing.T) {
 			})
 			full.On()
 			var log lines
-			o := Options{fs: errorfs.Wrap(mem, &full), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			files, o := errorfs.Wrap(mem, &full), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 			refused := make(chan error, 1)
 			go func() {
-				_, err := Open("", o)
+				_, err := open("", files, o)
 				refused <- err
 			}()
 			select {
@@ -622,7 +622,7 @@ func TestOpen_FullDisk(t *testing.T) {
 				t.Errorf("log: %s", log.all)
 			}
 			full.Off()
-			again, err := Open("", o)
+			again, err := open("", files, o)
 			if err != nil {
 				t.Fatal("with room:", err)
 			}

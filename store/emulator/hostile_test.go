@@ -17,7 +17,7 @@ import (
 func TestNoSync_Crash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewCrashableMem()
-		e := newEngine(t, Options{fs: mem, NoSync: true})
+		e := newEngineOn(t, mem, Options{NoSync: true})
 		c := newContainer(t, e, azcosmos.ContainerProperties{})
 		for i := range 20 {
 			if _, err := c.CreateItem(t.Context(), pk("p"), fmt.Appendf(nil, `{"id":"%d","pk":"p"}`, i), nil); err != nil {
@@ -34,7 +34,7 @@ func TestNoSync_Crash(t *testing.T) {
 // itemsOf counts the items on a disk.
 func itemsOf(t *testing.T, disk vfs.FS) int {
 	t.Helper()
-	e, err := Open("", Options{fs: disk})
+	e, err := open("", disk, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

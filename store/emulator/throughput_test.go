@@ -192,7 +192,7 @@ func TestThrottling_ClientRetries(t *testing.T) {
 func TestNoSync(t *testing.T) {
 	ctx := context.Background()
 	disk := newSlowDisk()
-	e := newEngine(t, Options{NoSync: true, fs: disk.fs()})
+	e := newEngineOn(t, disk.fs(), Options{NoSync: true})
 	c := newContainer(t, e, azcosmos.ContainerProperties{})
 	release := disk.hold()
 	defer release()
@@ -216,7 +216,7 @@ func TestNoSync(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := newEngine(t, Options{fs: disk.crashed()})
+	again := newEngineOn(t, disk.crashed(), Options{})
 	client, err := newClient(t, again).NewContainer("db", "c")
 	if err != nil {
 		t.Fatal(err)
