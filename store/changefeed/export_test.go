@@ -1,7 +1,4 @@
 package changefeed
 
-// For the tests of package changefeed_test.
-var (
-	ErrLeaseLost = errLeaseLost
-	LeaseOf      = leaseOf
-)
+// ErrLeaseLost is for the tests of package changefeed_test.
+var ErrLeaseLost = errLeaseLost

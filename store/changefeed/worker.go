@@ -59,8 +59,9 @@ type replayKey struct{}
 // of Reset. The last such page may contain new ones, too.
 func Replaying(ctx context.Context) bool { return ctx.Value(replayKey{}) != nil }
 
-// leaseOf returns the lease under which a Processor called the handler.
-func leaseOf(ctx context.Context) (Lease, bool) {
+// LeaseOf returns the lease under which a Processor called the handler whose context ctx is. It reports
+// false for other contexts.
+func LeaseOf(ctx context.Context) (Lease, bool) {
 	v, ok := ctx.Value(leaseKey{}).(Lease)
 	return v, ok
 }
