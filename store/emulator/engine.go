@@ -82,7 +82,7 @@ type Engine struct {
 
 	durable    *durability
 	replica    *replica                              // nil without Options.ReplicaLag
-	inject     atomic.Pointer[func(Operation) Fault] // nil outside tests
+	inject     atomic.Pointer[func(Operation) Fault] // nil without Inject
 	queries    parserCache
 	conditions parserCache // of patches
 

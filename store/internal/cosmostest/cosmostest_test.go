@@ -52,6 +52,7 @@ func TestOpen_Engine(t *testing.T) {
 }
 
 func TestOpen_Endpoint(t *testing.T) {
+	t.Setenv(EndpointVariable, "")
 	server := Open(t, emulator.Options{})
 	https := httptest.NewTLSServer(server.Engine)
 	defer https.Close()
