@@ -15,11 +15,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"byline/internal/enginetest"
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // remembering is an instance with a cache, beside others on one engine.
@@ -31,6 +32,7 @@ type remembering struct {
 
 func newRemembering(t testing.TB, engine *emulator.Engine, bytes int) *remembering {
 	t.Helper()
+	cosmostest.NeedsEngine(t, "it injects faults and counts its requests")
 	account := enginetest.Account(t, engine, cosmos.Options{CacheBytes: bytes, Retry: policy.RetryOptions{MaxRetries: -1}})
 	t.Cleanup(account.Close)
 	s, err := store.New(account, store.Options{PollInterval: 5 * time.Millisecond})
@@ -116,7 +118,7 @@ func newCachedBlog(t testing.TB) (engine *emulator.Engine, a, b *remembering, ad
 
 // What has not changed is not read again.
 func TestCache_ReadsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		_, a, _, ada, post := newCachedBlog(t)
 		// Until the projections have come to rest, partitions change.
 		untilTrue(t, "everything is read again", func() bool {
@@ -132,7 +134,7 @@ func TestCache_ReadsOnce(t *testing.T) {
 
 // An instance's own writes show at once, those of others within moments.
 func TestCache_Writes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		_, a, b, ada, post := newCachedBlog(t)
 		ctx := t.Context()
 		for i := range 20 {
@@ -185,7 +187,7 @@ func TestCache_Writes(t *testing.T) {
 // A session that another instance's write belongs to is not served from a memory that
 // does not know of it.
 func TestCache_Sessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		_, a, b, ada, post := newCachedBlog(t)
 		for i := range 50 {
 			b.reads(t, t.Context(), ada.ID, post.ID)
@@ -210,7 +212,7 @@ func TestCache_Sessions(t *testing.T) {
 
 // While Cosmos DB throttles, what is still good is returned, and nothing else is.
 func TestCache_Throttled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine, a, _, ada, post := newCachedBlog(t)
 		ctx := t.Context()
 		untilTrue(t, "everything is read again", func() bool {
@@ -279,7 +281,7 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 
 // Many who ask for the same at once are one read.
 func TestCache_ConcurrentReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine, a, _, ada, post := newCachedBlog(t)
 		untilTrue(t, "everything is read again", func() bool {
 			a.reads(t, t.Context(), ada.ID, post.ID)
@@ -317,7 +319,7 @@ func TestCache_ConcurrentReads(t *testing.T) {
 
 // A session token that no replica can serve delays and fails only the requests that send it.
 func TestCache_ForgedSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine, a, _, ada, _ := newCachedBlog(t)
 		genuine, err := a.NewSession("")
 		if err != nil {
@@ -361,7 +363,7 @@ func TestCache_ForgedSession(t *testing.T) {
 
 // Who pages through the feed while posts are created goes on behind those that memory has.
 func TestFeed_PagingBeyondTheCachedList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		create := func(n int) {
 			for i := range n {
@@ -389,7 +391,7 @@ func TestFeed_PagingBeyondTheCachedList(t *testing.T) {
 // Who has paged to the end of the feed is not told of more, though deletes have brought older
 // posts into it since.
 func TestFeed_PagingToTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		var posts []*blog.Post
 		for i := range 110 {
@@ -417,7 +419,7 @@ func TestFeed_PagingToTheEnd(t *testing.T) {
 
 // Who asks after a write does not wait for a read that was begun before it.
 func TestCache_SlowRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine, a, _, ada, post := newCachedBlog(t)
 		asked := make(chan struct{})
 		var once sync.Once
@@ -451,7 +453,7 @@ func TestCache_SlowRead(t *testing.T) {
 
 // Who asks together with somebody whose time ends has the time of their own.
 func TestCache_Deadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine, a, _, _, _ := newCachedBlog(t)
 		const id = "not-there"
 		asked := make(chan struct{}, 100)

@@ -9,21 +9,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 	"byline/store/projection"
 )
 
 // remains counts the comments and likes in a post's partition, tombstones too.
 func (w *world) remains(p *blog.Post) int {
 	w.T.Helper()
-	posts, err := w.Client.NewContainer("blog", "posts")
+	posts, err := w.Client.NewContainer(w.Database, "posts")
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func (w *world) remains(p *blog.Post) int {
 }
 
 func TestDeletePost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		p, other := w.AddPost(ada, "goes"), w.AddPost(ada, "stays")
@@ -79,7 +79,7 @@ func TestDeletePost(t *testing.T) {
 		storetest.WantCode(t, err, blog.NotFound, "")
 
 		// Nor does a process that read the change feed long ago bring it back.
-		users, err := w.Account.Container("blog", blog.UsersContainer)
+		users, err := w.Account.Container(w.Database, blog.UsersContainer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestDeletePost(t *testing.T) {
 }
 
 func TestDeletePost_ManyComments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		p := w.AddPost(ada, "popular")
@@ -142,7 +142,7 @@ func TestDeletePost_ManyComments(t *testing.T) {
 }
 
 func TestDeletePost_FeedIsRefilled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.Start()()
 		ada := w.AddUser("ada")
@@ -294,7 +294,7 @@ func TestTombstones(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "Post")
 	c := w.AddComment(ada, p, "comment")
-	posts, err := w.Client.NewContainer("blog", "posts")
+	posts, err := w.Client.NewContainer(w.Database, "posts")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // An import that was interrupted between the batches of a thread, and repeated after people
@@ -73,7 +73,7 @@ func TestImport_Repeated(t *testing.T) {
 // Posts that are older than what deletes have left of the feed do not come into it before
 // those that lie between.
 func TestImport_OlderPosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		var posts []*blog.Post

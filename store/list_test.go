@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/storetest"
 )
 
 // lists names every list of a world that has items in all of them.

@@ -8,17 +8,16 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"byline/internal/enginetest"
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 	"byline/store/projection"
 )
 
@@ -35,11 +34,11 @@ type metered struct {
 func newMetered(t testing.TB) *metered {
 	t.Helper()
 	m := &metered{world: newWorld(t), registry: prometheus.NewRegistry()}
-	account := enginetest.Account(t, m.Engine, cosmos.Options{Transport: m.Wire, Metrics: m.registry,
+	account := m.NewAccount(cosmos.Options{Metrics: m.registry,
 		Retry: policy.RetryOptions{RetryDelay: time.Millisecond, MaxRetries: 3}})
 	t.Cleanup(account.Close)
 	var err error
-	m.Store, err = store.New(account, store.Options{Clock: m.Clock.Now, PollInterval: time.Millisecond, Instance: "test"})
+	m.Store, err = store.New(account, store.Options{Database: m.Database, Clock: m.Clock.Now, PollInterval: time.Millisecond, Instance: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +93,8 @@ func (m *metered) is(want float64, name string, label ...string) {
 // succeeds, of what is throttled and tried again, of what fails, and of what happens
 // in the background.
 func TestMeter_CountsAllRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it injects faults")
+	cosmostest.Run(t, func(t *testing.T) {
 		m := newMetered(t)
 		ada := m.AddUser("ada")
 		post := m.AddPost(ada, "t")
@@ -193,6 +193,7 @@ func TestMeter_CountsTimeouts(t *testing.T) {
 
 // A recorder gets each operation once, with all of its tries.
 func TestRecorder_GetsAllTries(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it injects faults")
 	m := newMetered(t)
 	ada := m.AddUser("ada")
 	post := m.AddPost(ada, "t")

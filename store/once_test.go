@@ -12,9 +12,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/storetest"
 )
 
 // deafTo passes requests on and loses what the engine answers to one write.
@@ -154,9 +155,9 @@ func TestAmbiguousWrites(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				d := &deafTo{Transporter: w.Engine, before: before}
-				account := storetest.NewAccount(t, w.Engine, d)
-				if w.Store, err = store.New(account, store.Options{Clock: w.Clock.Now}); err != nil {
+				d := &deafTo{Transporter: w.Transport, before: before}
+				account := w.NewAccount(cosmos.Options{Transport: d})
+				if w.Store, err = store.New(account, store.Options{Database: w.Database, Clock: w.Clock.Now}); err != nil {
 					t.Fatal(err)
 				}
 				d.armed.Store(true)
@@ -185,9 +186,9 @@ func TestAmbiguousDelete_CommentOfADeletedPost(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "Post")
 	c := w.AddComment(ada, p, "comment")
-	d := &deafTo{Transporter: w.Engine}
-	account := storetest.NewAccount(t, w.Engine, d)
-	s, err := store.New(account, store.Options{Clock: w.Clock.Now})
+	d := &deafTo{Transporter: w.Transport}
+	account := w.NewAccount(cosmos.Options{Transport: d})
+	s, err := store.New(account, store.Options{Database: w.Database, Clock: w.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,8 +210,8 @@ func expect(ok bool, got any, err error) error {
 // meeting is the store of an instance whose writes meet others.
 func (w *world) meeting(within bool) (*storetest.Busy, *store.Store) {
 	w.T.Helper()
-	b := &storetest.Busy{Transporter: w.Engine, Meets: changes, InBatch: within}
-	s, err := store.New(storetest.NewAccount(w.T, w.Engine, b), store.Options{Clock: w.Clock.Now})
+	b := &storetest.Busy{Transporter: w.Transport, Meets: changes, InBatch: within}
+	s, err := store.New(w.NewAccount(cosmos.Options{Transport: b}), store.Options{Database: w.Database, Clock: w.Clock.Now})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -299,9 +300,9 @@ func TestAmbiguousEdit_OfAnotherClient(t *testing.T) {
 	}
 	lost := func(edit func(*store.Store) error) {
 		t.Helper()
-		d := &deafTo{Transporter: w.Engine, before: true}
-		account := storetest.NewAccount(t, w.Engine, d)
-		s, err := store.New(account, store.Options{Clock: w.Clock.Now})
+		d := &deafTo{Transporter: w.Transport, before: true}
+		account := w.NewAccount(cosmos.Options{Transport: d})
+		s, err := store.New(account, store.Options{Database: w.Database, Clock: w.Clock.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

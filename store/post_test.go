@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 func TestCreatePost(t *testing.T) {
@@ -240,7 +240,7 @@ func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 // A create that is repeated much later does not bring its post back into the feed, which
 // would be filled up from there on, and lack what was published in between.
 func TestCreatePost_RepetitionOfAnOldPost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		n := store.NewPost{AuthorID: ada.ID, Title: "old", Content: "x", Key: "k"}

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/storetest"
 )
 
 func TestLikesAndComments_Concurrent(t *testing.T) {

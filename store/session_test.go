@@ -8,23 +8,24 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/enginetest"
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // laggingEngine is an engine whose replica never catches up while a test runs.
 func laggingEngine(t testing.TB) *emulator.Engine {
 	t.Helper()
+	cosmostest.NeedsEngine(t, "its replica lag")
 	engine, err := emulator.Open("", emulator.Options{ReplicaLag: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func (i *instance) see(ctx context.Context, userID, postID string) (string, erro
 
 // A batch, too, asks for what was seen: it may be one of reads.
 func TestSession_Batches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		i := newInstance(t, laggingEngine(t))
 		ada, err := i.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
 		if err != nil {
@@ -154,7 +155,7 @@ func TestSession_Batches(t *testing.T) {
 // on another one, however far the replicas lag; and without the token they are not,
 // so that the engine is seen to lag.
 func TestReadYourWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine := laggingEngine(t)
 		one, two := newInstance(t, engine), newInstance(t, engine)
 		id := blog.UserID("test", "ada")
@@ -234,7 +235,7 @@ func (withoutToken) Do(req *policy.Request) (*http.Response, error) {
 
 // A session's token is good for what a range was split into.
 func TestSession_AfterASplit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine := laggingEngine(t)
 		one, two := newInstance(t, engine), newInstance(t, engine)
 		id := blog.UserID("test", "ada")
@@ -269,7 +270,7 @@ func TestSession_AfterASplit(t *testing.T) {
 // What no replica can serve yet is asked for again, a bounded number of times; then it
 // is Unavailable, never an item that does not exist.
 func TestSession_ReadNotAvailable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine := laggingEngine(t)
 		one := newInstance(t, engine)
 		id := blog.UserID("test", "ada")
@@ -327,7 +328,7 @@ func (r refusing) Do(req *policy.Request) (*http.Response, error) {
 // Whatever is no token is refused; one of another account, database or container asks
 // for nothing.
 func TestSessionTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine := laggingEngine(t)
 		one := newInstance(t, engine)
 		id := blog.UserID("test", "ada")
@@ -407,7 +408,7 @@ func mustDatabase(t testing.TB, c *azcosmos.Client) *azcosmos.DatabaseClient {
 // A session's token tells whom the session has renamed within the last hour, also after
 // later writes, and also if the rename was only repeated.
 func TestSession_Renamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine := laggingEngine(t)
 		one := newInstance(t, engine)
 		var now atomic.Int64
@@ -480,7 +481,7 @@ func TestSession_Renamed(t *testing.T) {
 
 // A cache's copy is good for a session that has written nothing newer where it was read.
 func TestSession_Admits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		one := newInstance(t, laggingEngine(t))
 		ctx, session := one.within(t, "")
 		last := ""
@@ -533,7 +534,7 @@ func FuzzSession(f *testing.F) {
 // An instance that has seen what Cosmos DB has lost since says once that it cannot
 // read, and goes on; what a client claims to have seen makes nobody forget.
 func TestSession_LostWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		engine := laggingEngine(t)
 		one := newInstance(t, engine)
 		id := blog.UserID("test", "ada")

@@ -13,9 +13,9 @@ import (
 	"go.uber.org/goleak"
 
 	"byline/internal/secrettest"
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }

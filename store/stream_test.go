@@ -11,14 +11,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // next returns the next event of a stream; ok is false if the stream has ended.
@@ -43,7 +43,7 @@ func open[T any](t *testing.T, s *store.Stream[T], err error) *store.Stream[T] {
 }
 
 func TestStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Start()
 		ctx := t.Context()
@@ -133,9 +133,9 @@ func TestStreams(t *testing.T) {
 }
 
 func TestStreams_OtherProcesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
-		other, err := store.New(w.Account, store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "other"})
+		other, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "other"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestStreams_OtherProcesses(t *testing.T) {
 }
 
 func TestStreams_SlowReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Start()
 		ada := w.AddUser("ada")
@@ -181,7 +181,7 @@ func TestStreams_SlowReader(t *testing.T) {
 }
 
 func TestStreams_UnknownPost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := func() (any, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -200,7 +200,7 @@ func TestStreams_UnknownPost(t *testing.T) {
 // Await calls its function once, for an event, the end or the closing of the stream, and
 // reports waiting events at once.
 func TestStreams_Await(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Start()
 		ada := w.AddUser("ada")
@@ -259,7 +259,7 @@ func TestStreams_Await(t *testing.T) {
 // TestStreams_TailOnlyWhileOpen: without a cache nobody reads the change feed for the
 // streams while there are none, and what happens meanwhile is not news afterwards.
 func TestStreams_TailOnlyWhileOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		var starts atomic.Int64
 		w.Wire.Intercept(func(r *http.Request) error {
@@ -312,7 +312,7 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 // TestStreams_OpenedDuringWrites opens and closes streams as the reader comes to rest and
 // is woken: whatever happens after one was opened arrives.
 func TestStreams_OpenedDuringWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Start()
 		ada := w.AddUser("ada")
@@ -354,10 +354,10 @@ func TestStreams_OpenedDuringWrites(t *testing.T) {
 // TestStreams_PostsBeingWritten: a post whose write is under way as the first stream is opened is
 // news, and so is one of a process whose clock is behind.
 func TestStreams_PostsBeingWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		behind := func() time.Time { return w.Clock.Now().Add(-2 * time.Second) }
-		other, err := store.New(w.Account, store.Options{Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
+		other, err := store.New(w.Account, store.Options{Database: w.Database, Clock: behind, PollInterval: time.Millisecond, Instance: "other"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -396,7 +396,7 @@ func TestStreams_PostsBeingWritten(t *testing.T) {
 // TestStreams_PostWhileTheTailStarts: a post that is created just before the place in the feed
 // is known, and liked just after that, is not news.
 func TestStreams_PostWhileTheTailStarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		var old *blog.Post

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
 )
 
 // torn is the beginning of a body whose connection broke.
@@ -29,7 +29,7 @@ func (torn) Close() error { return nil }
 // TestTornResponses: an answer that is cut off is asked for again, if it is of a read; of a write
 // the Store finds out what became of it.
 func TestTornResponses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		anna := w.AddUser("anna")
 		post := w.AddPost(anna, "first")

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/storetest"
 )
 
 func TestCreateUser(t *testing.T) {

@@ -11,15 +11,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // isRelease returns a function that recognizes the request that releases a user's old
@@ -106,7 +106,7 @@ func TestRenameUser_ReservationOfAnotherUser(t *testing.T) {
 
 // A name stays reserved for a user that cannot be read.
 func TestReservation_MalformedOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		w.Corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
@@ -165,7 +165,7 @@ func TestReservation_GracePeriod(t *testing.T) {
 // Who takes a name, or gives one up, does so within half the grace, and says when it began.
 func TestRenameUser_WithinTheGracePeriod(t *testing.T) {
 	w := newWorld(t)
-	users, err := w.Client.NewContainer("blog", "users")
+	users, err := w.Client.NewContainer(w.Database, "users")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 			return nil
 		}
 		if requests == k+1 && !answered {
-			if resp, err := w.Engine.Do(r); err == nil {
+			if resp, err := w.Transport.Do(r); err == nil {
 				_ = resp.Body.Close()
 			}
 		}
@@ -337,7 +337,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 // In the grace period abandoned reservations stay, and so does what
 // verify finds.
 func TestSweep_YoungReservationsStay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
 			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) && r.Method == http.MethodPost {
@@ -371,7 +371,7 @@ func TestSweep_YoungReservationsStay(t *testing.T) {
 // The sweep is held up just before it removes a left-over name, and meanwhile its
 // owner goes on with it.
 func TestSweep_NameInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		w.Wire.Intercept(func(r *http.Request) error {
@@ -423,7 +423,7 @@ func TestSweep_DuringARename(t *testing.T) {
 		"rename": {"ada": "ada" + storetest.Released, "wanted": "ada"}, // its last step is cut off
 	} {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
 				w := newWorld(t)
 				ada := w.AddUser("ada")
 				w.Clock.Millis.Add(61_000)
@@ -483,7 +483,7 @@ func TestSweep_DuringARename(t *testing.T) {
 // A process pauses in the middle of a rename, for so long that the sweep removes
 // the new name, and then goes on.
 func TestSweep_SweptNameIsReservedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		w.Wire.Intercept(func(r *http.Request) error {

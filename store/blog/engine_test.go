@@ -6,9 +6,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/storetest"
 )
 
 func TestFastPath_PagesOfTheEngine(t *testing.T) {
@@ -19,7 +19,7 @@ func TestFastPath_PagesOfTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.AddPost(ada, "two")
-	feed, err := w.Client.NewContainer("blog", "feed")
+	feed, err := w.Client.NewContainer(w.Database, "feed")
 	if err != nil {
 		t.Fatal(err)
 	}

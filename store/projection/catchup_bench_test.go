@@ -77,7 +77,7 @@ func BenchmarkCatchUp(b *testing.B) {
 // each in one batch of at most 100 items.
 func (w *world) insertPosts(n int, post func(n int) (id string, items []map[string]any)) {
 	w.T.Helper()
-	c, err := w.Client.NewContainer("blog", "posts")
+	c, err := w.Client.NewContainer(w.Database, "posts")
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/emulator"
+	"byline/store/internal/storetest"
 )
 
 // BenchmarkFeedPartitions asks for a page of 20 of the feed 4,000 times a second,
@@ -36,9 +36,7 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		w := &world{&storetest.World{T: b, Engine: engine, Wire: &storetest.Wire{To: engine}, Clock: &storetest.Clock{}}}
-		w.Use(storetest.NewAccount(b, engine, w.Wire))
-		return w.spread(k)
+		return (&world{storetest.On(b, engine)}).spread(k)
 	}
 	w := open(emulator.Options{NoSync: true})
 	if err := w.Provision(b.Context()); err != nil {
@@ -50,10 +48,12 @@ func benchmarkFeedReads(b *testing.B, physical, k int) {
 			b.Fatal(err)
 		}
 	}
-	w.Close()
+	if err := w.Engine.Close(); err != nil {
+		b.Fatal(err)
+	}
 	var passed atomic.Int64 // nanoseconds
 	w = open(emulator.Options{RUs: rus, Clock: func() time.Time { return storetest.Epoch().Add(time.Duration(passed.Load())) }})
-	defer w.Close()
+	defer w.Engine.Close()
 
 	var charge int64
 	used := map[string]bool{}

@@ -9,15 +9,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 	"byline/store/projection"
 )
 
@@ -26,7 +26,7 @@ func (w *world) spread(k int) *world {
 	w.T.Helper()
 	v := *w.World
 	var err error
-	if v.Store, err = store.New(w.Account, store.Options{FeedPartitions: k, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+	if v.Store, err = store.New(w.Account, store.Options{Database: w.Database, FeedPartitions: k, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
 		w.T.Fatal(err)
 	}
 	return &world{&v}
@@ -74,7 +74,7 @@ func (w *world) reads() func() []string {
 // Each partition has all of the feed: it is trimmed and filled up like the one of a
 // feed that is not spread.
 func TestFeedPartitions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		const k = 2
 		w := newWorld(t).spread(k)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -179,7 +179,7 @@ func TestFeedPartitions_Readers(t *testing.T) {
 // A change of the number of partitions is filled in before anybody reads, found by
 // verify and fixed by repair; a feed with several partitions needs the option.
 func TestFeedPartitions_NumberChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		var posts []*blog.Post
@@ -266,7 +266,7 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 		repair(w.spread(3))
 		shows(w.spread(3))
 
-		_, err := store.New(w.Account, store.Options{FeedPartitions: blog.MaxFeedPartitions + 1})
+		_, err := store.New(w.Account, store.Options{Database: w.Database, FeedPartitions: blog.MaxFeedPartitions + 1})
 		storetest.WantCode(t, err, blog.Invalid, "feedPartitions")
 	})
 }
@@ -365,7 +365,7 @@ func TestFeedPartitions_VerifyRepairRebuild(t *testing.T) {
 
 // A partition that cannot be written is late alone, and catches up.
 func TestFeedPartitions_OneThrottled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		const k = 4
 		w := newWorld(t).spread(k)
 		w.Wire.Intercept(func(r *http.Request) error {
@@ -379,7 +379,7 @@ func TestFeedPartitions_OneThrottled(t *testing.T) {
 		w.AddLike(ada, p)
 		defer w.Start()()
 		entry := func(i int) error {
-			c, err := w.Client.NewContainer("blog", "feed")
+			c, err := w.Client.NewContainer(w.Database, "feed")
 			if err != nil {
 				return err
 			}
@@ -444,7 +444,7 @@ func TestFillFeed_ForeignItems(t *testing.T) {
 
 // Partitions that the feed had long ago, and that nobody has removed, are brought up to date.
 func TestFillFeed_BackToAnEarlierNumber(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		four := w.spread(4)

@@ -4,20 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/storetest"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 func TestPoisonItems_AreSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		posts, err := w.Client.NewContainer("blog", "posts")
+		posts, err := w.Client.NewContainer(w.Database, "posts")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestPoisonItems_AreSkipped(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		users, err := w.Client.NewContainer("blog", "users")
+		users, err := w.Client.NewContainer(w.Database, "users")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestRename_PoisonItems(t *testing.T) {
 			ada, grace := w.AddUser("ada"), w.AddUser("grace")
 			w.AddPost(ada, "by ada")
 			w.AddPost(grace, "by grace")
-			posts, err := w.Client.NewContainer("blog", "posts")
+			posts, err := w.Client.NewContainer(w.Database, "posts")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestRename_PoisonItems(t *testing.T) {
 
 // A post that cannot be renamed does not stop the projections.
 func TestPoisonItems_PostThatCannotBeRenamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"bob","title":"x","content":"x","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":null}`, ada.ID))
@@ -135,7 +135,7 @@ func TestPoisonItems_PostThatCannotBeRenamed(t *testing.T) {
 
 // Items that others have written, with ids and names that cannot be asked for, stop nothing.
 func TestPoisonItems_Unaddressable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		w.AddPost(ada, "one")
@@ -196,7 +196,7 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 
 // An entry that cannot be asked for does not keep the feed from being cut to its length.
 func TestPoisonItems_TrimSkipsUnaddressable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		for _, id := range []string{"a#b", ".", ".."} {

@@ -12,15 +12,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // manyWritings makes BenchmarkRename large, as in
@@ -31,7 +32,7 @@ var manyWritings = flag.Int("writings", 500, "number of comments, each on anothe
 // insert creates items behind the store's back, many at a time.
 func (w *world) insert(container string, n int, item func(i int) (partition string, body map[string]any)) {
 	w.T.Helper()
-	c, err := w.Client.NewContainer("blog", container)
+	c, err := w.Client.NewContainer(w.Database, container)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func benchmarkRename(b *testing.B, killed bool) {
 		}
 		inner := *w.World // to look without being charged
 		aside := &world{&inner}
-		aside.Use(storetest.NewAccount(b, w.Engine, w.Engine))
+		aside.Use(w.NewAccount(cosmos.Options{Transport: w.Transport}))
 		var charge, patches atomic.Int64
 		w.Wire.After(func(r *http.Response) { charge.Add(milliRU(r)) })
 		half := make(chan struct{})
@@ -146,7 +147,7 @@ func milliRU(r *http.Response) int64 {
 // misnamed lists what a user has written under another name, as the test sees it.
 func (w *world) misnamed(name, userID string) []string {
 	w.T.Helper()
-	posts, err := w.Client.NewContainer("blog", "posts")
+	posts, err := w.Client.NewContainer(w.Database, "posts")
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func BenchmarkLag(b *testing.B) {
 // TestLikes_AreCoalesced likes one post a thousand times within
 // about a second, beside running projections.
 func TestLikes_AreCoalesced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
 		defer w.Start()()
 		author := w.AddUser("author")

@@ -10,16 +10,16 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // onlyPatches reports whether a request is a batch that does nothing else.
@@ -34,7 +34,7 @@ func onlyPatches(t testing.TB, r *http.Request) bool {
 }
 
 func TestFeed_KeepsTheNewest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.Start()()
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -135,7 +135,7 @@ func TestFeed_TrimsForeignEntries(t *testing.T) {
 func TestRefill_SearchesNoFurtherThanNeeded(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
-	posts, err := w.Client.NewContainer("blog", "posts")
+	posts, err := w.Client.NewContainer(w.Database, "posts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestRefill_SearchesNoFurtherThanNeeded(t *testing.T) {
 // A post that is deleted or changed while the feed is filled up with it, and whose change another
 // range's projection has handled by then, does not come back as it was.
 func TestRefill_ConcurrentDelete(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		var posts []*blog.Post
@@ -226,7 +226,7 @@ func TestSummaries_NeverGoBack(t *testing.T) {
 }
 
 func TestSummaries_ChangesAreCoalesced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		p := w.AddPost(ada, "popular")
@@ -381,7 +381,7 @@ func (w *world) carried(x writings, name string) error {
 }
 
 func TestRename_ReachesEveryView(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.write()
 		if err := w.carried(x, "ada"); err != nil {
@@ -400,7 +400,7 @@ func TestRename_ReachesEveryView(t *testing.T) {
 }
 
 func TestRename_ResumesAfterARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)
 		x := w.write()
@@ -437,7 +437,7 @@ func TestRename_ResumesAfterARestart(t *testing.T) {
 }
 
 func TestRename_ConcurrentWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		x := w.write()
 		defer w.Start()()
@@ -446,7 +446,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		}
 		storetest.Eventually(t, func() error { return w.carried(x, "Countess") })
 		// A comment whose author was read before the rename and that arrives after it.
-		posts, err := w.Client.NewContainer("blog", "posts")
+		posts, err := w.Client.NewContainer(w.Database, "posts")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,7 +460,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 }
 
 func TestCheckpoints_Persist(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)
 		ada := w.AddUser("ada")
@@ -509,7 +509,7 @@ func TestCheckpoints_Persist(t *testing.T) {
 // TestRun_RecreatedContainer deletes the posts beside the leases. What is written then is
 // copied; what is left of the copies of others goes in a rebuild.
 func TestRun_RecreatedContainer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -517,7 +517,7 @@ func TestRun_RecreatedContainer(t *testing.T) {
 		stop := w.Start()
 		storetest.Eventually(t, w.CaughtUp)
 		stop()
-		posts, err := w.Client.NewContainer("blog", "posts")
+		posts, err := w.Client.NewContainer(w.Database, "posts")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,12 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"byline/internal/storetest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
 // vandalize makes everything different that verify looks at, of posts by ada that
@@ -41,7 +42,7 @@ func (w *world) vandalize(ada, grace *blog.User, posts []*blog.Post, c *blog.Com
 func TestRebuild(t *testing.T) {
 	for _, serving := range []bool{true, false} {
 		t.Run(fmt.Sprintf("beside an instance that serves: %v", serving), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
 				w := newWorld(t)
 				ada, grace := w.AddUser("ada"), w.AddUser("grace")
 				var posts []*blog.Post
@@ -110,7 +111,7 @@ func TestRebuild(t *testing.T) {
 // A rebuild is stored in the leases: the process that starts it may end at once, and those
 // that work on it may be interrupted.
 func TestRebuild_ResumesAfterARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)
 		ada := w.AddUser("ada")
@@ -171,7 +172,7 @@ func (w *world) toRebuild() (n int64) {
 
 // A name of two users cannot be repaired, and does not stop the rebuild.
 func TestRebuild_SkipsConflicts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		p := w.AddPost(ada, "one")
@@ -193,7 +194,7 @@ func TestRebuild_SkipsConflicts(t *testing.T) {
 
 // A rebuild leaves nothing out because its write meets another.
 func TestRebuild_ConcurrentWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		p := w.AddPost(ada, "one")
@@ -205,13 +206,13 @@ func TestRebuild_ConcurrentWrite(t *testing.T) {
 		stop = w.Start()
 		storetest.Eventually(t, w.CaughtUp)
 		stop()
-		b := &storetest.Busy{Transporter: w.Engine, Meets: func(r *http.Request) bool {
+		b := &storetest.Busy{Transporter: w.Transport, Meets: func(r *http.Request) bool {
 			return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/")
 		}}
 		b.Left.Store(1)
 		v := *w.World
 		var err error
-		if v.Store, err = store.New(storetest.NewAccount(t, w.Engine, b), store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+		if v.Store, err = store.New(w.NewAccount(cosmos.Options{Transport: b}), store.Options{Database: w.Database, Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := v.Views().Rebuild(t.Context()); err != nil {

@@ -10,19 +10,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
-	"byline/internal/storetest"
 	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 	"byline/store/projection"
 )
 
 func TestVerifyAndRepair(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		stop := w.Start()
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -54,7 +54,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		w.Remove("users", ada.ID, posts[5].ID)
 		w.Remove("feed", "post", posts[6].ID)
 		w.Remove("users", "username:grace", "username:grace")
-		users, err := w.Client.NewContainer("blog", "users")
+		users, err := w.Client.NewContainer(w.Database, "users")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestVerifyAndRepair(t *testing.T) {
 // What is missing behind the entries that are served is found, too: they will be. Entries that
 // deletes have left too few of are not missing yet.
 func TestVerify_ReplicaLag(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
 		var posts []*blog.Post
@@ -165,7 +165,7 @@ func TestRepair_DeletedStaysDeleted(t *testing.T) {
 // Malformed summaries and reservations are repaired like others. What is
 // derived from a post that nobody can read is shown, and cannot be.
 func TestVerifyAndRepair_MalformedItems(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		stop := w.Start()
 		ada, grace, mallory := w.AddUser("ada"), w.AddUser("grace"), w.AddUser("mallory")
@@ -221,7 +221,7 @@ func TestVerifyAndRepair_MalformedItems(t *testing.T) {
 
 // How much there is to read is told by what was read first.
 func TestVerify_Progress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		for i := range 3 {
@@ -246,7 +246,7 @@ func TestVerify_Progress(t *testing.T) {
 }
 
 func TestVerify_ConcurrentWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.Start()()
 		ada := w.AddUser("ada")
@@ -365,7 +365,7 @@ func TestRepair_ReservationMadeMeanwhile(t *testing.T) {
 		if requests.Load() <= int64(moments) {
 			break // the repair was over before
 		}
-		users, err := w.Client.NewContainer("blog", "users")
+		users, err := w.Client.NewContainer(w.Database, "users")
 		if err != nil {
 			t.Fatal(err)
 		}

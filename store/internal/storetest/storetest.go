@@ -22,28 +22,37 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
 	"byline/store/projection"
 )
 
-// World is a store on an embedded engine, with a wire that tests can watch and cut.
+// World is a store on an embedded engine in memory, or on the endpoint of cosmostest, through a
+// Wire that tests can watch and cut.
 type World struct {
 	*store.Store
-	T       testing.TB
-	Engine  *emulator.Engine
-	Account *cosmos.Account
-	Client  *azcosmos.Client // of the account
-	Wire    *Wire
-	Clock   *Clock
+	T         testing.TB
+	Engine    *emulator.Engine // of New and Open: skips the test on an endpoint
+	Transport policy.Transporter
+	Account   *cosmos.Account
+	Client    *azcosmos.Client // of the account
+	Database  string
+	Wire      *Wire
+	Clock     *Clock
+
+	open func(cosmos.Options) *cosmos.Account
 }
 
-// New returns a World in memory.
-func New(t testing.TB) *World { return Open(t, "") }
+// New returns a World on an engine in memory or, if tests run there, on an endpoint.
+func New(t testing.TB) *World {
+	t.Helper()
+	return newWorld(t, store.Options{})
+}
 
 // NewWith is New with options of the store.
 func NewWith(t testing.TB, o store.Options) *World {
 	t.Helper()
 	w := New(t)
-	o.Clock, o.Instance, o.Logger = w.Clock.Now, "test", secrettest.Logger()
+	o.Database, o.Clock, o.Instance, o.Logger = w.Database, w.Clock.Now, "test", secrettest.Logger()
 	var err error
 	if w.Store, err = store.New(w.Account, o); err != nil {
 		t.Fatal(err)
@@ -51,44 +60,94 @@ func NewWith(t testing.TB, o store.Options) *World {
 	return w
 }
 
-// Open opens a store on the data in dir, or in memory.
-func Open(t testing.TB, dir string) *World { return OpenWith(t, dir, &Clock{}, Epoch) }
+func newWorld(t testing.TB, o store.Options) *World {
+	t.Helper()
+	a := cosmostest.Open(t, emulator.Options{Clock: Epoch})
+	clock := &Clock{}
+	if cosmostest.OnEndpoint() {
+		clock.start = time.Now()
+		o.PollInterval = 50 * time.Millisecond
+	}
+	w := &World{T: t, Engine: a.Engine, Transport: a.Transport, Database: a.Database, Clock: clock, open: func(o cosmos.Options) *cosmos.Account {
+		o.Endpoint, o.Key, o.Credential = a.Endpoint, a.Key, a.Credential
+		return openAccount(t, o)
+	}}
+	w.Wire = &Wire{To: w.Transport}
+	w.Use(w.NewAccount(cosmos.Options{}))
+	return w.provision(o)
+}
 
-// OpenWith is Open with a clock of the store and one of the engine.
+// On returns a World on an engine, whose containers need not exist. It has no Store.
+func On(t testing.TB, engine *emulator.Engine) *World {
+	t.Helper()
+	w := &World{T: t, Engine: engine, Transport: engine, Database: "blog", Wire: &Wire{To: engine}, Clock: &Clock{}, open: func(o cosmos.Options) *cosmos.Account {
+		return enginetest.Account(t, engine, o)
+	}}
+	w.Use(w.NewAccount(cosmos.Options{}))
+	return w
+}
+
+// OpenWith opens a store on an engine with its data in dir, or in memory if dir is "", with a
+// clock of the store and one of the engine. It skips the test on an endpoint.
 func OpenWith(t testing.TB, dir string, c *Clock, ofEngine func() time.Time) *World {
 	t.Helper()
+	cosmostest.NeedsEngine(t, "its data directory or its clock")
 	engine, err := emulator.Open(dir, emulator.Options{Clock: ofEngine, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &World{T: t, Engine: engine, Wire: &Wire{To: engine}, Clock: c}
-	t.Cleanup(w.Close)
-	w.Use(NewAccount(t, engine, w.Wire))
-	w.Store, err = store.New(w.Account, store.Options{Clock: w.Clock.Now, PollInterval: time.Millisecond, Instance: "test", Logger: secrettest.Logger()})
-	if err != nil {
-		t.Fatal(err)
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := On(t, engine)
+	w.Clock = c
+	return w.provision(store.Options{})
+}
+
+// Open is OpenWith with the clock of New.
+func Open(t testing.TB, dir string) *World {
+	t.Helper()
+	return OpenWith(t, dir, &Clock{}, Epoch)
+}
+
+func (w *World) provision(o store.Options) *World {
+	w.T.Helper()
+	if o.PollInterval == 0 {
+		o.PollInterval = time.Millisecond
 	}
-	if err := w.Provision(t.Context()); err != nil {
-		t.Fatal(err)
+	o.Database, o.Clock, o.Instance, o.Logger = w.Database, w.Clock.Now, "test", secrettest.Logger()
+	var err error
+	if w.Store, err = store.New(w.Account, o); err != nil {
+		w.T.Fatal(err)
+	}
+	if err := w.Provision(w.T.Context()); err != nil {
+		w.T.Fatal(err)
 	}
 	return w
 }
 
-// NewAccount returns an account on an engine, through a transport.
-func NewAccount(t testing.TB, engine *emulator.Engine, transport policy.Transporter) *cosmos.Account {
+func openAccount(t testing.TB, o cosmos.Options) *cosmos.Account {
 	t.Helper()
-	return enginetest.Account(t, engine, cosmos.Options{Transport: transport})
+	account, err := cosmos.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return account
+}
+
+// NewAccount returns another client of the World's account. Its default transport is the Wire.
+func (w *World) NewAccount(o cosmos.Options) *cosmos.Account {
+	w.T.Helper()
+	if o.Transport == nil {
+		o.Transport = w.Wire
+	}
+	return w.open(o)
 }
 
 // Use makes the world use an account.
 func (w *World) Use(account *cosmos.Account) { w.Account, w.Client = account, account.Client() }
-
-// Close closes the engine.
-func (w *World) Close() {
-	if err := w.Engine.Close(); err != nil {
-		w.T.Error(err)
-	}
-}
 
 // Start runs the projections until the returned function is called.
 func (w *World) Start() (stop func()) {
@@ -187,7 +246,7 @@ func (w *World) AllFeed() []*blog.Post { return All(w.T, 100, w.Feed) }
 // FeedTitles lists the titles in a partition of the feed, newest first.
 func (w *World) FeedTitles(name string) []string {
 	w.T.Helper()
-	c, err := w.Client.NewContainer("blog", "feed")
+	c, err := w.Client.NewContainer(w.Database, "feed")
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -213,7 +272,7 @@ func (w *World) FeedTitles(name string) []string {
 // FeedLength counts what is in the feed container, served or not.
 func (w *World) FeedLength() int {
 	w.T.Helper()
-	c, err := w.Client.NewContainer("blog", "feed")
+	c, err := w.Client.NewContainer(w.Database, "feed")
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -234,7 +293,7 @@ const Released = ", released"
 // Reservations lists the names that are reserved, and for whom.
 func (w *World) Reservations() map[string]string {
 	w.T.Helper()
-	users, err := w.Client.NewContainer("blog", "users")
+	users, err := w.Client.NewContainer(w.Database, "users")
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -265,7 +324,7 @@ func (w *World) Reservations() map[string]string {
 // Checkpoints counts the feed ranges with a checkpoint.
 func (w *World) Checkpoints() int {
 	w.T.Helper()
-	leases, err := w.Client.NewContainer("blog", "leases")
+	leases, err := w.Client.NewContainer(w.Database, "leases")
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -323,7 +382,7 @@ func (w *World) Differences(settle time.Duration) []projection.Difference {
 // Upsert writes an item behind the store's back.
 func (w *World) Upsert(container, partition, item string) {
 	w.T.Helper()
-	c, err := w.Client.NewContainer("blog", container)
+	c, err := w.Client.NewContainer(w.Database, container)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -335,7 +394,7 @@ func (w *World) Upsert(container, partition, item string) {
 // Corrupt patches an item behind the store's back.
 func (w *World) Corrupt(container, partition, id, path string, value any) {
 	w.T.Helper()
-	c, err := w.Client.NewContainer("blog", container)
+	c, err := w.Client.NewContainer(w.Database, container)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -349,7 +408,7 @@ func (w *World) Corrupt(container, partition, id, path string, value any) {
 // Remove deletes an item behind the store's back.
 func (w *World) Remove(container, partition, id string) {
 	w.T.Helper()
-	c, err := w.Client.NewContainer("blog", container)
+	c, err := w.Client.NewContainer(w.Database, container)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -424,6 +483,7 @@ func (b *Busy) Do(r *http.Request) (*http.Response, error) {
 type Clock struct {
 	Millis  atomic.Int64
 	Stopped atomic.Bool
+	start   time.Time // zero: Epoch
 }
 
 // Now returns the time.
@@ -432,7 +492,11 @@ func (c *Clock) Now() time.Time {
 	if !c.Stopped.Load() {
 		ms = c.Millis.Add(1)
 	}
-	return Epoch().Add(time.Duration(ms) * time.Millisecond)
+	start := c.start
+	if start.IsZero() {
+		start = Epoch()
+	}
+	return start.Add(time.Duration(ms) * time.Millisecond)
 }
 
 // Epoch is the moment at which the stores of these tests begin, and at which the
