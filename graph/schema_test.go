@@ -3,8 +3,6 @@ package graph
 import (
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -132,59 +130,4 @@ func TestDateTime(t *testing.T) {
 	if a := post(t, b, "", b.fill(`{ user(id: "<user:ada>") { createdAt } }`), nil); a.code() != "INTERNAL" {
 		t.Errorf("a date in another form: %s", a.body)
 	}
-}
-
-// Generation runs on a copy of the module, so that a difference fails the test and
-// leaves the checkout alone.
-func TestGenerated_IsUpToDate(t *testing.T) {
-	module := t.TempDir()
-	for _, name := range []string{"go.mod", "go.sum", "gqlgen.yml", "schema.graphqls", "graph", "store", "internal"} {
-		copyInto(t, filepath.Join(module, name), filepath.Join("..", name))
-	}
-	generator := exec.Command("go", "tool", "gqlgen", "generate")
-	generator.Dir = filepath.Join(module, "graph")
-	if out, err := generator.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	before, after := goFiles(t, "."), goFiles(t, filepath.Join(module, "graph"))
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("go generate ./... would change this (-committed +generated):\n%s", diff)
-	}
-}
-
-func copyInto(t *testing.T, to, from string) {
-	t.Helper()
-	info, err := os.Stat(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.IsDir() {
-		err = os.CopyFS(to, os.DirFS(from))
-	} else {
-		var b []byte
-		if b, err = os.ReadFile(from); err == nil {
-			err = os.WriteFile(to, b, 0o600)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func goFiles(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		files[name] = string(b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }
