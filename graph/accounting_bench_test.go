@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
+	"byline/internal/waittest"
 	"byline/store"
 )
 
@@ -28,11 +28,11 @@ func BenchmarkAccounting(b *testing.B) {
 				background.Go(func() { _ = blog.store.Run(running) }) // it ends with its context alone
 				defer background.Wait()
 				defer stop()
-				for first := true; first || slices.Contains(blog.wire.seen(), "read posts"); first = false {
-					time.Sleep(10 * time.Millisecond)
+				waittest.For(b, func() bool {
 					blog.wire.reset()
 					post(b, blog, "", query, nil)
-				}
+					return !slices.Contains(blog.wire.seen(), "read posts")
+				})
 			}
 			measure(b, blog, accessPattern{"Q2", read})
 		})

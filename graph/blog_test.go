@@ -22,6 +22,7 @@ import (
 	"byline/graph/fields"
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -288,13 +289,7 @@ func (b *testBlog) settle(t testing.TB) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- b.projector.Run(ctx) }()
-	deadline := time.Now().Add(20 * time.Second)
-	for !b.settled(t) {
-		if time.Now().After(deadline) {
-			t.Fatal("the copies do not catch up")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	waittest.For(t, func() bool { return b.settled(t) })
 	stop()
 	if err := <-done; err != nil && ctx.Err() == nil {
 		t.Fatal(err)

@@ -3,13 +3,18 @@ package graph
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"byline/internal/pipetest"
+	"byline/internal/waittest"
 )
 
 // events is an event stream as a client reads it.
@@ -148,44 +153,31 @@ func TestSubscription_OverPlainHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// A server's time limits are those of requests; streams last longer.
+// The time limits of a server are those of requests; streams last longer. Over HTTP/2 a deadline ends a
+// stream whether it is written to or not.
 func TestEventStream_OutlivesRequestTimeouts(t *testing.T) {
-	b := smallBlog(t, Options{})
-	project(t, b)
-	server := httptest.NewUnstartedServer(b)
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond
-	server.Start()
-	defer server.Close()
-	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
-	defer e.Body.Close()
-	opened(t, b, 1)
-	time.Sleep(700 * time.Millisecond)
-	b.comment(t, "ada", b.postID(t, "notes"), "late")
-	e.expect(t, `next {"data":{"commentAdded":{"content":"late"}}}`)
-}
-
-// Over HTTP/2 a deadline ends a stream whether it is written to or not.
-func TestEventsOverHTTP2(t *testing.T) {
-	before := writeTimeout
-	t.Cleanup(func() { writeTimeout = before })
-	writeTimeout = time.Second
-	b := smallBlog(t, Options{})
-	project(t, b)
-	server := httptest.NewUnstartedServer(b)
-	server.EnableHTTP2 = true
-	server.Config.ReadTimeout, server.Config.WriteTimeout = writeTimeout, writeTimeout
-	server.StartTLS()
-	defer server.Close()
-	e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
-	defer e.Body.Close()
-	if e.ProtoMajor != 2 {
-		t.Fatal(e.Proto)
-	}
-	opened(t, b, 1)
-	for _, content := range []string{"late", "later"} {
-		time.Sleep(writeTimeout + 300*time.Millisecond)
-		b.comment(t, "ada", b.postID(t, "notes"), content)
-		e.expect(t, `next {"data":{"commentAdded":{"content":"`+content+`"}}}`)
+	for _, protocol := range []int{1, 2} {
+		t.Run(fmt.Sprint("HTTP/", protocol), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := smallBlog(t, Options{})
+				project(t, b)
+				server := pipetest.NewServer(t, b, func(s *httptest.Server) {
+					s.EnableHTTP2 = protocol == 2
+					s.Config.ReadTimeout, s.Config.WriteTimeout = writeTimeout, writeTimeout
+				})
+				e := openEvents(t, server, "POST", "text/event-stream", "", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`))
+				defer e.Body.Close()
+				if e.ProtoMajor != protocol {
+					t.Fatal(e.Proto)
+				}
+				opened(t, b, 1)
+				for _, content := range []string{"late", "later"} {
+					waittest.Advance(writeTimeout + time.Second)
+					b.comment(t, "ada", b.postID(t, "notes"), content)
+					e.expect(t, `next {"data":{"commentAdded":{"content":"`+content+`"}}}`)
+				}
+			})
+		})
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 	"byline/graph/limit"
 )
 
-// executionTimeout is how long a query or mutation may execute; a variable so that a
-// test need not wait for it.
-var executionTimeout = 30 * time.Second
+// executionTimeout is how long a query or mutation may execute.
+const executionTimeout = 30 * time.Second
 
 // responses are those of one operation of any kind, which has begun.
 type responses struct {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"byline/internal/waittest"
 )
 
 // BenchmarkFreshness writes through one instance and measures how long after the answer
@@ -20,6 +22,8 @@ func BenchmarkFreshness(b *testing.B) {
 	query := blog.fill(`{ post(id: "<post:engines>") { title } }`)
 	edit := blog.fill(`mutation($t: String!) { updatePost(input: {id: "<post:engines>", title: $t}) { post { id } } }`)
 	var took []time.Duration
+	pause := time.NewTicker(poll + 7*time.Millisecond) // so that writes come at any moment between two polls
+	defer pause.Stop()
 	for n := 0; b.Loop(); n++ {
 		want := fmt.Sprint("title ", n, ".")
 		for range 3 {
@@ -29,11 +33,9 @@ func BenchmarkFreshness(b *testing.B) {
 			b.Fatal(a.body)
 		}
 		written := time.Now()
-		for !strings.Contains(post(b, two, "", query, nil).body, want) {
-			time.Sleep(time.Millisecond)
-		}
+		waittest.For(b, func() bool { return strings.Contains(post(b, two, "", query, nil).body, want) })
 		took = append(took, time.Since(written))
-		time.Sleep(time.Duration(n%100) * time.Millisecond) // at any moment between two polls
+		<-pause.C
 	}
 	slices.Sort(took)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

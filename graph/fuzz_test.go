@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"byline/graph/refusal"
+	"byline/internal/waittest"
 )
 
 // FuzzHandler sends arbitrary bodies, and arbitrary text as the parts of an operation,
@@ -54,11 +54,12 @@ func FuzzHandler(f *testing.F) {
 	}
 	before := runtime.NumGoroutine()
 	f.Cleanup(func() {
-		for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before+10; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				f.Fatalf("%d goroutines before, %d afterwards", before, runtime.NumGoroutine())
+		waittest.Until(f, func() error {
+			if after := runtime.NumGoroutine(); after > before+10 {
+				return fmt.Errorf("%d goroutines before, %d afterwards", before, after)
 			}
-		}
+			return nil
+		})
 	})
 	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
 		r := fuzzed(text, how)

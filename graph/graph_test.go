@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"byline/graph/auth"
 	"byline/internal/oidctest"
@@ -105,13 +104,4 @@ func verifierOf(t testing.TB, p *oidctest.Provider) *auth.OIDC {
 		t.Fatal(err)
 	}
 	return v
-}
-
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not within 20 s")
-		}
-	}
 }

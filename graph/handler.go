@@ -79,6 +79,9 @@ type Options struct {
 	// Default: no response cache.
 	ResponseCacheBytes int
 
+	// Capacity is how much is executed and held at a time. Default: that of its zero value.
+	Capacity limit.Capacity
+
 	// ShedLoad refuses operations while the server is overloaded. Default: it executes all.
 	ShedLoad bool
 
@@ -91,10 +94,6 @@ type Options struct {
 
 	unplanned bool // execute without plans: for tests that compare
 }
-
-// capacity is how much a handler executes and holds at a time; a variable so that a test need
-// not send as much.
-var capacity limit.Capacity
 
 // Handler is the edge.
 type Handler struct {
@@ -124,7 +123,7 @@ func NewHandler(o Options) (*Handler, error) {
 	h := &Handler{}
 	var admission *limit.Admission
 	if o.ShedLoad {
-		admission = limit.NewAdmission(capacity, o.Logger)
+		admission = limit.NewAdmission(o.Capacity, o.Logger)
 	}
 	if err := checkOrigins(o.Origins); err != nil {
 		return nil, err
@@ -178,7 +177,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 	}
 	documents, resolver := document.New(document.Options{Schema: schema, Trusted: o.TrustedDocuments, Suggestions: o.Development}), &Resolver{store: o.Store}
 	served := generated.NewExecutableSchema(generated.Config{Schema: schema, Resolvers: resolver})
-	requests, memory := limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress), limit.NewMemory(capacity)
+	requests, memory := limit.NewRequests(o.RequestsPerViewer, o.RequestsPerAddress), limit.NewMemory(o.Capacity)
 	metrics := newMetrics(o.Metrics)
 	loaders := responseLoaders{store: o.Store}
 	var traced tracing
@@ -215,7 +214,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 	if o.Development {
 		exec.Use(extension.Introspection{})
 	}
-	exec.Use(subscriptionLimit{limit.NewSubscriptions(capacity)})
+	exec.Use(subscriptionLimit{limit.NewSubscriptions(o.Capacity)})
 	documents.InstallRegistration(exec)
 	return e, nil
 }

@@ -10,7 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"byline/internal/waittest"
 )
 
 // BenchmarkIdleSubscribers reports what the server holds for a subscriber whose post
@@ -39,15 +40,12 @@ func TestSubscribers_IdleMemoryIsBounded(t *testing.T) {
 		bareSubscriber(t, strings.TrimPrefix(server.URL, "http://"), `subscription { postPublished { title } }`)
 	}
 	opened(t, blog, n)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		got := runtime.NumGoroutine() - before
-		if got < n+n/2 {
-			break
+	waittest.Until(t, func() error {
+		if got := runtime.NumGoroutine() - before; got >= n+n/2 {
+			return fmt.Errorf("%d goroutines for %d subscribers", got, n)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines for %d subscribers", got, n)
-		}
-	}
+		return nil
+	})
 }
 
 func inUse() uint64 {

@@ -6,19 +6,17 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"byline/graph/document"
 	"byline/graph/limit"
+	"byline/internal/waittest"
 )
 
 // Subscriptions beyond those that there may be are refused; the others go on, and the
 // end of one makes room for another, whether it came over WebSocket or as an event
 // stream.
 func TestSubscriptionLimit(t *testing.T) {
-	t.Cleanup(func() { capacity.Subscriptions, capacity.SubscriptionsEach = 0, 0 })
-	capacity.Subscriptions, capacity.SubscriptionsEach = 3, 2
-	b, server := live(t, Options{})
+	b, server := live(t, Options{Capacity: limit.Capacity{Subscriptions: 3, SubscriptionsEach: 2}})
 	const query = `subscription { postPublished { title } }`
 	sign := func(name string) http.Header { return http.Header{"Authorization": {"Bearer demo:" + name}} }
 
@@ -65,20 +63,18 @@ func TestSubscriptionLimit(t *testing.T) {
 	ada.send(`{"id":"1","type":"complete"}`)
 	opened(t, b, 1)
 	// The places are free moments after the streams are gone.
-	for n, deadline := 0, time.Now().Add(time.Minute); b.store.Streams() < 3; n++ {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d streams", b.store.Streams())
-		}
-		ada.subscribe("subscribe", fmt.Sprint("again ", n), query)
-		time.Sleep(10 * time.Millisecond)
-	}
+	again := 0
+	waittest.For(t, func() bool {
+		again++
+		ada.subscribe("subscribe", fmt.Sprint("again ", again), query)
+		return b.store.Streams() >= 3
+	})
 }
 
 // A subscription holds its document, and more of what it came in: one that is long counts as
 // several.
 func TestSubscriptionLimit_LargeSubscriptionsCountAsSeveral(t *testing.T) {
-	t.Cleanup(func() { capacity.SubscriptionsEach = 0 })
-	capacity.SubscriptionsEach = 2
+	options := Options{Capacity: limit.Capacity{SubscriptionsEach: 2}}
 	const short = `subscription { postPublished { title } }`
 	long := strings.Repeat("x", limit.SubscriptionBytes)
 	ada := http.Header{"Authorization": {"Bearer demo:ada"}}
@@ -100,7 +96,7 @@ func TestSubscriptionLimit_LargeSubscriptionsCountAsSeveral(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, server := live(t, Options{})
+			b, server := live(t, options)
 			subscribe(t, server)
 			opened(t, b, 1)
 			p := dial(t, server, modern, ada).init()
@@ -112,16 +108,15 @@ func TestSubscriptionLimit_LargeSubscriptionsCountAsSeveral(t *testing.T) {
 	}
 
 	// Short ones count as one, and a long one that has ended no more.
-	b, server := live(t, Options{})
+	b, server := live(t, options)
 	p := dial(t, server, modern, ada).init()
 	p.subscribe("subscribe", long, short)
 	opened(t, b, 1)
 	p.send(`{"id":%q,"type":"complete"}`, long)
-	for n, deadline := 0, time.Now().Add(time.Minute); b.store.Streams() < capacity.SubscriptionsEach; n++ {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d streams", b.store.Streams())
-		}
+	n := 0
+	waittest.For(t, func() bool {
+		n++
 		p.subscribe("subscribe", fmt.Sprint(n), short)
-		time.Sleep(10 * time.Millisecond)
-	}
+		return b.store.Streams() >= options.Capacity.SubscriptionsEach
+	})
 }

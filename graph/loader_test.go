@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 
 	"byline/graph/fields"
 	"byline/internal/secrettest"
+	"byline/internal/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
@@ -48,22 +50,24 @@ func keys(n int) []string {
 }
 
 func TestLoader_AnnouncedGroupIsOneBatch(t *testing.T) {
-	var r recorder
-	l := newLoader(t.Context(), r.fetch)
-	l.expect()(func() []string { return keys(100) })
-	// One after the other, with more than a batch's wait between them.
-	for _, k := range keys(100) {
-		v, err := l.load(t.Context(), k)
-		if err != nil || v != "value of "+k {
-			t.Fatal(v, err)
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		l := newLoader(t.Context(), r.fetch)
+		l.expect()(func() []string { return keys(100) })
+		// One after the other, with more than a batch's wait between them.
+		for _, k := range keys(100) {
+			v, err := l.load(t.Context(), k)
+			if err != nil || v != "value of "+k {
+				t.Fatal(v, err)
+			}
+			if k == "k000" {
+				waittest.Advance(3 * loaderWait)
+			}
 		}
-		if k == "k000" {
-			time.Sleep(3 * loaderWait)
+		if diff := cmp.Diff([][]string{keys(100)}, r.batches); diff != "" {
+			t.Error(diff)
 		}
-	}
-	if diff := cmp.Diff([][]string{keys(100)}, r.batches); diff != "" {
-		t.Error(diff)
-	}
+	})
 }
 
 // What belongs to a list that is still being read is not left behind by the batch of another.
@@ -83,7 +87,7 @@ func TestLoader_WaitsForExpectedGroups(t *testing.T) {
 		}
 	}
 	load("x", "a", "a")
-	eventually(t, func() bool {
+	waittest.For(t, func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.held != nil && len(l.held.keys) == 3
@@ -238,7 +242,7 @@ func TestLoader_PagesArriveAtDifferentTimes(t *testing.T) {
 			n := nth.Add(1)
 			all.Done()
 			all.Wait()
-			time.Sleep(time.Duration(n) * 10 * loaderWait)
+			time.Sleep(time.Duration(n) * 10 * loaderWait) // a slow response; no bubble, as the loaders wait with a lock held
 		}
 		return nil, nil
 	}

@@ -11,10 +11,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"byline/graph/limit"
 	"byline/graph/refusal"
+	"byline/internal/pipetest"
+	"byline/internal/waittest"
 	"byline/store"
 )
 
@@ -39,9 +44,7 @@ func stall(t testing.TB, b *testBlog) (release func()) {
 // HTTP and over WebSocket; afterwards they are not.
 func TestOverloadedServer(t *testing.T) {
 	var waiting atomic.Int64
-	t.Cleanup(func() { capacity.Runnable = nil })
-	capacity.Runnable = func() int { return int(waiting.Load()) }
-	b, server := live(t, Options{ShedLoad: true})
+	b, server := live(t, Options{ShedLoad: true, Capacity: limit.Capacity{Runnable: func() int { return int(waiting.Load()) }}})
 	p := dial(t, server, modern, nil).init()
 	ask := func(accept string) answer {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", unread{t})
@@ -61,14 +64,14 @@ func TestOverloadedServer(t *testing.T) {
 		t.Fatal(a.body)
 	}
 	waiting.Store(1 << 20)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	waittest.For(t, func() bool {
 		p.subscribe("subscribe", "1", `{ __typename }`)
 		if got := p.receive(); strings.HasPrefix(got, `{"type":"error","id":"1"`) && strings.Contains(got, "UNAVAILABLE") {
-			break
-		} else if p.expect(`{"type":"complete","id":"1"}`); time.Now().After(deadline) {
-			t.Fatal("nothing is refused over WebSocket")
+			return true
 		}
-	}
+		p.expect(`{"type":"complete","id":"1"}`)
+		return false
+	})
 	for _, accept := range []string{mediaJSON, mediaResponse} {
 		counted := metricOf(t, b.metrics, "byline_graphql_responses_total")
 		a := ask(accept)
@@ -97,102 +100,113 @@ func (u unread) Read([]byte) (int, error) {
 
 // A query that Cosmos DB does not answer has its time.
 func TestExecutionTimeout(t *testing.T) {
-	before := executionTimeout
-	t.Cleanup(func() { executionTimeout = before })
-	executionTimeout = 2 * time.Second // also for what goes well afterwards
-	b := smallBlog(t, Options{})       // whose change feed nobody follows: that would stall, too
-	release := stall(t, b)
-	server := httptest.NewServer(b)
-	t.Cleanup(server.Close)
-	query := b.fill(`{ post(id: "<post:moths>") { title } }`)
-	if a := post(t, b, "", query, nil); a.code() != "UNAVAILABLE" {
-		t.Errorf("over HTTP: %s", a.body)
-	}
-	p := dial(t, server, modern, nil).init()
-	p.subscribe("subscribe", "1", query)
-	if got := p.receive(); !strings.Contains(got, "UNAVAILABLE") {
-		t.Errorf("over WebSocket: %s", got)
-	}
-	p.expect(`{"type":"complete","id":"1"}`)
-	if got := openEvents(t, server, http.MethodPost, mediaEvents, "", query).next(); !strings.Contains(got, "UNAVAILABLE") {
-		t.Errorf("as an event: %s", got)
-	}
-	release()
-	if a := post(t, b, "", query, nil); a.code() != "" {
-		t.Errorf("afterwards: %s", a.body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := smallBlog(t, Options{}) // whose change feed nobody follows: that would stall, too
+		release := stall(t, b)
+		server := pipetest.NewServer(t, b, nil)
+		query := b.fill(`{ post(id: "<post:moths>") { title } }`)
+		began := time.Now()
+		took := func() {
+			t.Helper()
+			if d := time.Since(began); d != executionTimeout {
+				t.Errorf("took %v", d)
+			}
+			began = time.Now()
+		}
+		if a := post(t, b, "", query, nil); a.code() != "UNAVAILABLE" {
+			t.Errorf("over HTTP: %s", a.body)
+		}
+		took()
+		p := dial(t, server, modern, nil).init()
+		p.subscribe("subscribe", "1", query)
+		if got := p.receive(); !strings.Contains(got, "UNAVAILABLE") {
+			t.Errorf("over WebSocket: %s", got)
+		}
+		p.expect(`{"type":"complete","id":"1"}`)
+		took()
+		if got := openEvents(t, server, http.MethodPost, mediaEvents, "", query).next(); !strings.Contains(got, "UNAVAILABLE") {
+			t.Errorf("as an event: %s", got)
+		}
+		took()
+		release()
+		if a := post(t, b, "", query, nil); a.code() != "" {
+			t.Errorf("afterwards: %s", a.body)
+		}
+	})
 }
 
 // Large bodies and messages that do not arrive are as many as there is room for, others
 // are refused, and small ones are answered all the while.
 func TestLargeBodies(t *testing.T) {
-	beforeMessages := messageTimeout
-	t.Cleanup(func() { capacity.LargeBodies, messageTimeout = 0, beforeMessages })
-	capacity.LargeBodies, messageTimeout = 2*limit.MaxBody, time.Second
-	_, server := live(t, Options{})
-	h := server.Config.Handler
-	large := `{"query":"{ __typename }"` + strings.Repeat(" ", 2*limit.SmallBody) + "}"
-	post := func(body io.Reader) (answer, error) {
-		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", body)
-		r.Header.Set("Content-Type", "application/json")
-		h.ServeHTTP(w, r)
-		a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
-		return a, json.Unmarshal(w.Body.Bytes(), &a)
-	}
-	type result struct {
-		answer
-		err error
-	}
-	answers := make(chan result)
-	var writers []*io.PipeWriter
-	for range 2 { // as large as may be, for all that is known
-		r, w := io.Pipe()
-		writers = append(writers, w)
-		go func() { a, err := post(r); answers <- result{a, err} }()
-		if _, err := io.WriteString(w, large[:2*limit.SmallBody]); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		_, server := liveInBubble(t, Options{Capacity: limit.Capacity{LargeBodies: 2 * limit.MaxBody}})
+		h := server.Config.Handler
+		large := `{"query":"{ __typename }"` + strings.Repeat(" ", 2*limit.SmallBody) + "}"
+		post := func(body io.Reader) (answer, error) {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", body)
+			r.Header.Set("Content-Type", "application/json")
+			h.ServeHTTP(w, r)
+			a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
+			return a, json.Unmarshal(w.Body.Bytes(), &a)
 		}
-	}
-	a, err := post(strings.NewReader(large))
-	if err != nil || a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" {
-		t.Errorf("one more: %d %s, %v", a.status, a.body, err)
-	}
-	p := dial(t, server, modern, nil).init()
-	p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*limit.SmallBody))
-	if got := p.closed(); got.Code != closeTooSlow {
-		t.Errorf("a message: %v", got)
-	}
-	if a, err := post(strings.NewReader(`{"query":"{ __typename }"}`)); err != nil || a.status != http.StatusOK {
-		t.Errorf("a small one: %d %s, %v", a.status, a.body, err)
-	}
-	for _, w := range writers {
-		if _, err := io.WriteString(w, large[2*limit.SmallBody:]); err != nil {
-			t.Fatal(err)
+		type result struct {
+			answer
+			err error
 		}
-		w.Close()
-	}
-	for range 2 {
-		if r := <-answers; r.err != nil || r.status != http.StatusOK {
-			t.Errorf("those that were there: %d %s, %v", r.status, r.body, r.err)
+		answers := make(chan result)
+		var writers []*io.PipeWriter
+		for range 2 { // as large as may be, for all that is known
+			r, w := io.Pipe()
+			writers = append(writers, w)
+			go func() { a, err := post(r); answers <- result{a, err} }()
+			if _, err := io.WriteString(w, large[:2*limit.SmallBody]); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	p = dial(t, server, modern, nil).init()
-	p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*limit.SmallBody))
-	if got := p.receive(); !strings.HasPrefix(got, `{"type":"pong"`) {
-		t.Errorf("a message afterwards: %.100s", got)
-	}
+		a, err := post(strings.NewReader(large))
+		if err != nil || a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" {
+			t.Errorf("one more: %d %s, %v", a.status, a.body, err)
+		}
+		p := dial(t, server, modern, nil).init()
+		go func() { // the server does not read all of it
+			_ = p.Write(t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*limit.SmallBody)))
+		}()
+		if got := p.closed(); got.Code != closeTooSlow {
+			t.Errorf("a message: %v", got)
+		}
+		if a, err := post(strings.NewReader(`{"query":"{ __typename }"}`)); err != nil || a.status != http.StatusOK {
+			t.Errorf("a small one: %d %s, %v", a.status, a.body, err)
+		}
+		for _, w := range writers {
+			if _, err := io.WriteString(w, large[2*limit.SmallBody:]); err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+		}
+		for range 2 {
+			if r := <-answers; r.err != nil || r.status != http.StatusOK {
+				t.Errorf("those that were there: %d %s, %v", r.status, r.body, r.err)
+			}
+		}
+		p = dial(t, server, modern, nil).init()
+		p.send(`{"type":"ping","payload":{"x":%q}}`, strings.Repeat(" ", 2*limit.SmallBody))
+		if got := p.receive(); !strings.HasPrefix(got, `{"type":"pong"`) {
+			t.Errorf("a message afterwards: %.100s", got)
+		}
 
-	// A message that begins and does not end.
-	w, err := p.Writer(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprint(w, strings.Repeat(" ", 2*limit.SmallBody)); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := p.Read(t.Context()); err == nil {
-		t.Error("a message takes for ever")
-	}
+		// A message that begins and does not end.
+		w, err := p.Writer(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprint(w, strings.Repeat(" ", 2*limit.SmallBody)); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, _, err := p.Read(t.Context()); err == nil || time.Since(began) < messageTimeout {
+			t.Errorf("a message takes for ever: %v after %v", err, time.Since(began))
+		}
+	})
 }
 
 // reluctant is a client that takes its answer when it is told to.
@@ -210,10 +224,8 @@ func (r reluctant) Write(p []byte) (int, error) {
 // Large answers that are not taken are as many as there is room for: others are refused,
 // but for those of mutations, and small ones are given all the while.
 func TestLargeResponses(t *testing.T) {
-	t.Cleanup(func() { capacity.LargeResponses = 0 })
 	const length = 200_000 // bytes
-	capacity.LargeResponses = length * 3 / 2
-	b, server := live(t, Options{})
+	b, server := live(t, Options{Capacity: limit.Capacity{LargeResponses: length * 3 / 2}})
 	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
 	large := b.fill(`{ post(id: "<post:long>") { content } }`)
 	write := b.fill(`mutation { likePost(input: {postId: "<post:long>"}) { post { content } } }`)
@@ -300,10 +312,8 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 // A large answer that was kept, and that there is no room for, is counted as what it is: once,
 // and not as a cache hit.
 func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
-	t.Cleanup(func() { capacity.LargeResponses = 0 })
 	const length = 200_000 // bytes
-	capacity.LargeResponses = length * 3 / 2
-	b := newBlogOf(t, Options{ResponseCacheBytes: 1 << 20}, store.Options{}, 1<<20)
+	b := newBlogOf(t, Options{ResponseCacheBytes: 1 << 20, Capacity: limit.Capacity{LargeResponses: length * 3 / 2}}, store.Options{}, 1<<20)
 	running, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
 	background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone
@@ -317,7 +327,7 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 		b.ServeHTTP(w, r)
 	}
 	kept := func() float64 { return metricOf(t, b.metrics, "byline_graphql_kept_responses_total") }
-	eventually(t, func() bool { ask(httptest.NewRecorder()); return kept() > 0 })
+	waittest.For(t, func() bool { ask(httptest.NewRecorder()); return kept() > 0 })
 
 	client := reluctant{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	done := make(chan struct{})

@@ -49,8 +49,8 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			log.Reset()
 			var sockets sync.WaitGroup
-			admission := limit.NewAdmission(capacity, slog.New(slog.DiscardHandler))
-			ws := webSocketTransport{store: &store.Store{}, streams: t.Context(), open: &sockets, memory: limit.NewMemory(capacity), origins: &origins{}, admission: admission}
+			admission := limit.NewAdmission(limit.Capacity{}, slog.New(slog.DiscardHandler))
+			ws := webSocketTransport{store: &store.Store{}, streams: t.Context(), open: &sockets, memory: limit.NewMemory(limit.Capacity{}), origins: &origins{}, admission: admission}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if ws.Supports(r) {
 					ws.Do(w, r, crashing{exec, where})
@@ -59,7 +59,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 					if where == "before execution" { // that is below the server's recover
 						where = "while executing"
 					}
-					httpTransport{store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(capacity), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, where})
+					httpTransport{store: &store.Store{}, streams: t.Context(), memory: limit.NewMemory(limit.Capacity{}), admission: admission}.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), crashing{exec, where})
 				}
 			}))
 			p := dial(t, server, modern, nil).init()
@@ -102,8 +102,7 @@ func TestAPanicDoesNotEndTheProcess(t *testing.T) {
 // A request that ends in a panic gives back its turn to execute, and the room that its
 // body has taken.
 func TestPanic_ReleasesSlotAndMemory(t *testing.T) {
-	t.Cleanup(func() { capacity.LargeBodies = 0 })
-	capacity.LargeBodies = limit.MaxBody
+	capacity := limit.Capacity{LargeBodies: limit.MaxBody}
 	exec := executor.New(generated.NewExecutableSchema(generated.Config{}))
 	for _, accept := range []string{mediaJSON, mediaEvents} {
 		t.Run(accept, func(t *testing.T) {

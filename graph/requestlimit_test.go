@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"byline/graph/limit"
+	"byline/internal/waittest"
 )
 
 // from sends a query as somebody, from an address.
@@ -78,7 +79,7 @@ func TestRequestRates(t *testing.T) {
 						}
 					}
 				}
-				time.Sleep(wait)
+				waittest.Advance(wait)
 				if a := from(t, h, tt.address, tt.token, mediaResponse); a.status != http.StatusOK {
 					t.Errorf("after the time it said: %s", a.body)
 				}

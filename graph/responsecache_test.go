@@ -25,6 +25,7 @@ import (
 	"byline/graph/document"
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
@@ -34,6 +35,7 @@ import (
 type instance struct {
 	http.Handler
 	executed atomic.Int64 // operations that were not answered by what is kept
+	polls    atomic.Int64 // of the change feed
 	stop     func()
 }
 
@@ -55,7 +57,8 @@ func (c countingExecutor) CreateOperationContext(ctx context.Context, params *gr
 
 func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *instance {
 	t.Helper()
-	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
+	i := &instance{}
+	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: polled{b.wire.engine, &i.polls}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
 	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +68,6 @@ func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *in
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{}
 	i.Handler = identify(readCostHeader(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.http.Do(w, r, countingExecutor{e.exec, &i.executed})
 	}), presenter{log: o.Logger}), nil)
@@ -79,10 +81,30 @@ func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *in
 		}
 	})
 	t.Cleanup(i.stop)
-	eventually(t, func() bool {
+	waittest.For(t, func() bool {
 		return !i.executes(t, func() { post(t, i, "", "{ feed(first: 1) { edges { cursor } } }", nil) })
 	})
 	return i
+}
+
+// polled counts the polls of the change feed.
+type polled struct {
+	policy.Transporter
+	polls *atomic.Int64
+}
+
+func (p polled) Do(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("A-IM") != "" {
+		p.polls.Add(1)
+	}
+	return p.Transporter.Do(r)
+}
+
+// poll waits until the instance has polled each of its ranges some times.
+func (i *instance) poll(t testing.TB) {
+	t.Helper()
+	before := i.polls.Load()
+	waittest.For(t, func() bool { return i.polls.Load() >= before+20 })
 }
 
 // executes reports whether f has something executed, rather than answered as before.
@@ -141,13 +163,13 @@ func TestAnswersThatAreGivenAgain(t *testing.T) {
 			}
 			first := ask(tt.token)
 			if tt.executed || tt.again == "nope" {
-				time.Sleep(50 * time.Millisecond) // long enough for it to be kept if it were
+				i.poll(t) // it would be kept by then if it were
 				if executed := i.executes(t, func() { ask(tt.again) }); executed != tt.executed {
 					t.Errorf("executed: %t; %s", executed, first.body)
 				}
 				return
 			}
-			eventually(t, func() bool {
+			waittest.For(t, func() bool {
 				return !i.executes(t, func() {
 					if again := ask(tt.again); again.body != first.body || again.status != http.StatusOK || again.header.Get("Content-Type") != first.header.Get("Content-Type") {
 						t.Fatalf("%d %s %s, at first %s", again.status, again.header, again.body, first.body)
@@ -164,7 +186,7 @@ func TestResponseCache_GETAndPOSTAreSeparate(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	text := "?query=" + url.QueryEscape("{ __typename }")
-	eventually(t, func() bool {
+	waittest.For(t, func() bool {
 		return !i.executes(t, func() {
 			if a := send(t, i, httptest.NewRequest(http.MethodGet, "/graphql"+text, nil)); a.code() != "" {
 				t.Fatal(a.body)
@@ -192,10 +214,10 @@ func TestResponseCache_RequestsWithExtensions(t *testing.T) {
 		}
 	}
 	about := ask(map[string]any{"clientLibrary": map[string]any{"name": "@apollo/client", "version": "4.0.0"}})
-	eventually(t, func() bool { return !i.executes(t, about) })
+	waittest.For(t, func() bool { return !i.executes(t, about) })
 	bring := ask(persistedExtension(document.Hash(query)))
 	bring()
-	time.Sleep(50 * time.Millisecond) // long enough for it to be kept if it were
+	i.poll(t) // it would be kept by then if it were
 	if !i.executes(t, bring) {
 		t.Error("the document is not made known again")
 	}
@@ -207,11 +229,11 @@ func TestResponseCache_ResponseBecomesPersonal(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	const query = `{ userByUsername(username: "newcomer") { posts { edges { node { viewerHasLiked } } } } }`
-	eventually(t, func() bool { return !i.executes(t, func() { post(t, i, "", query, nil) }) })
+	waittest.For(t, func() bool { return !i.executes(t, func() { post(t, i, "", query, nil) }) })
 	b.user(t, "newcomer")
 	b.post(t, "newcomer", "First", "x")
-	eventually(t, func() bool { return strings.Contains(post(t, i, "demo:ada", query, nil).body, "viewerHasLiked") })
-	eventually(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", query, nil) }) })
+	waittest.For(t, func() bool { return strings.Contains(post(t, i, "demo:ada", query, nil).body, "viewerHasLiked") })
+	waittest.For(t, func() bool { return !i.executes(t, func() { post(t, i, "demo:ada", query, nil) }) })
 }
 
 // session is the token of a session that has written.
@@ -250,7 +272,7 @@ func TestResponseCache_ChangedResponseIsRead(t *testing.T) {
 		if got := title(two, ""); got != want {
 			t.Errorf("one's own write: %q, want %q", got, want)
 		}
-		eventually(t, func() bool { return title(one, "") == want })
+		waittest.For(t, func() bool { return title(one, "") == want })
 	}
 }
 
@@ -271,7 +293,7 @@ func TestResponseCache_PublicResponses(t *testing.T) {
 	if tag == "" || !strings.HasPrefix(first.header.Get("Cache-Control"), "public, max-age=") {
 		t.Fatal(first.header)
 	}
-	eventually(t, func() bool { return !i.executes(t, func() { ask("") }) })
+	waittest.For(t, func() bool { return !i.executes(t, func() { ask("") }) })
 	if a := ask(tag); a.status != http.StatusNotModified || a.body != "" || a.header.Get("ETag") != tag {
 		t.Errorf("%d %q %s", a.status, a.body, a.header)
 	}
@@ -348,11 +370,11 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 		}
 	}
 	writers.Wait()
-	eventually(t, func() bool { return kept.Load() > 0 })
+	waittest.For(t, func() bool { return kept.Load() > 0 })
 	done()
 	readers.Wait()
 	for _, i := range instances {
-		eventually(t, func() bool {
+		waittest.For(t, func() bool {
 			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(query))
 			r.Header.Set("Content-Type", mediaJSON)
 			return strings.Contains(send(t, i, r).body, fmt.Sprintf(`"commentCount":%d,`, most))

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"byline/graph/auth"
+	"byline/internal/waittest"
 )
 
 // tracedLog notes the traces that lines of the log belong to.
@@ -160,9 +160,7 @@ func TestSpans(t *testing.T) {
 	}
 	e.Body.Close()
 	opened(t, b, 0)
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && len(spans.Ended()) == since; {
-		time.Sleep(time.Millisecond)
-	}
+	waittest.For(t, func() bool { return len(spans.Ended()) > since })
 	begun := spans.Ended()[since]
 	if got := names(); got != "subscription" {
 		t.Errorf("a subscription, and an event for which nothing is read: %s, begun in %v", got, begun.EndTime().Sub(begun.StartTime()))
@@ -249,7 +247,7 @@ func TestSpans_HaveCost(t *testing.T) {
 		cost := out.Extensions.Cost
 		want := map[string]any{attrActualRU: cost["actualRU"], attrPredictedRU: cost["predictedRU"], attrRequests: cost["requests"]}
 		var got map[string]any
-		for deadline := time.Now().Add(time.Minute); got == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		waittest.For(t, func() bool {
 			for _, s := range spans.Ended() {
 				if s.Name() != name {
 					continue
@@ -264,7 +262,8 @@ func TestSpans_HaveCost(t *testing.T) {
 					}
 				}
 			}
-		}
+			return got != nil
+		})
 		if !cmp.Equal(got, want) || want[attrActualRU] == 0.0 {
 			t.Errorf("%s: %s", name, cmp.Diff(want, got))
 		}

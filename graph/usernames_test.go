@@ -16,6 +16,8 @@ import (
 	"byline/graph/globalid"
 	"byline/internal/secrettest"
 	"byline/store/blog"
+	"byline/internal/waittest"
+	"byline/store"
 	"byline/store/emulator"
 )
 
@@ -155,12 +157,12 @@ func TestRename_CachedResponseIsNotGivenToTheSession(t *testing.T) {
 		return func() bool { return strings.Contains(inSessionOf(t, i, "", "", query).body, name) }
 	}
 	feed := `{ feed { edges { node { author { username } } } } }`
-	eventually(t, func() bool { return !showing(`"ada"`, feed)() })
+	waittest.For(t, func() bool { return !showing(`"ada"`, feed)() })
 	for _, title := range []string{"engines", "notes"} { // as if the projection had not come yet
 		b.rewrite(t, "feed", "post", b.postID(t, title), "/userUsername", "ada")
 	}
-	eventually(t, showing(`"ada"`, feed))
-	eventually(t, func() bool { return !i.executes(t, func() { inSessionOf(t, i, "", "", feed) }) })
+	waittest.For(t, showing(`"ada"`, feed))
+	waittest.For(t, func() bool { return !i.executes(t, func() { inSessionOf(t, i, "", "", feed) }) })
 	showsCountess(t, "with the session", inSessionOf(t, i, "demo:ada", session, feed).body)
 }
 

@@ -32,14 +32,13 @@ const (
 	pingInterval  = 30 * time.Second
 	pingTimeout   = 10 * time.Second // for the answer
 	maxOperations = 100              // of one connection at a time
+
+	// writeTimeout is how long a client may take for one message or event.
+	writeTimeout = 10 * time.Second
+
+	// messageTimeout is how long a message may take to arrive once it has begun.
+	messageTimeout = 30 * time.Second
 )
-
-// writeTimeout is how long a client may take for one message or event; a variable so
-// that a test need not wait for it.
-var writeTimeout = 10 * time.Second
-
-// messageTimeout is how long a message may take to arrive once it has begun, likewise.
-var messageTimeout = 30 * time.Second
 
 const messageExpired = "the bearer token has expired"
 

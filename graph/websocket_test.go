@@ -11,8 +11,8 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -20,6 +20,8 @@ import (
 	"byline/graph/auth"
 	"byline/graph/globalid"
 	"byline/graph/limit"
+	"byline/internal/pipetest"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -27,16 +29,22 @@ import (
 // live serves a small blog whose change feed is followed.
 func live(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 	t.Helper()
+	return liveOn(t, o, func(h http.Handler) *httptest.Server { return httptest.NewServer(h) })
+}
+
+// liveInBubble is live for a test in a synctest bubble.
+func liveInBubble(t testing.TB, o Options) (*blog, *httptest.Server) {
+	t.Helper()
+	return liveOn(t, o, func(h http.Handler) *httptest.Server { return pipetest.NewServer(t, h, nil) })
+}
+
+func liveOn(t testing.TB, o Options, serve func(http.Handler) *httptest.Server) (*blog, *httptest.Server) {
+	t.Helper()
 	streams, end := context.WithCancel(context.Background())
 	o.Streams = streams
 	b := smallBlog(t, o)
 	project(t, b)
-	server := httptest.NewUnstartedServer(b)
-	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*net.TCPConn).SetWriteBuffer(4 << 10) // so that little fills them
-		return ctx
-	}
-	server.Start()
+	server := serve(b)
 	t.Cleanup(func() {
 		end()
 		server.Close()
@@ -74,18 +82,10 @@ type peer struct {
 	*websocket.Conn
 }
 
-var smallBuffers = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err == nil {
-		err = c.(*net.TCPConn).SetReadBuffer(4 << 10)
-	}
-	return c, err
-}}}
-
 // dial connects; protocol may be "".
 func dial(t testing.TB, server *httptest.Server, protocol string, h http.Header) *peer {
 	t.Helper()
-	o := &websocket.DialOptions{HTTPHeader: h, HTTPClient: smallBuffers}
+	o := &websocket.DialOptions{HTTPHeader: h, HTTPClient: server.Client()}
 	if protocol != "" {
 		o.Subprotocols = []string{protocol}
 	}
@@ -238,11 +238,12 @@ func TestErrorsOfEvents(t *testing.T) {
 // opened waits until there are n streams.
 func opened(t testing.TB, b *testBlog, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); b.store.Streams() != n; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d streams, want %d", b.store.Streams(), n)
+	waittest.Until(t, func() error {
+		if have := b.store.Streams(); have != n {
+			return fmt.Errorf("%d streams, want %d", have, n)
 		}
-	}
+		return nil
+	})
 }
 
 func TestWebSocketRefusals(t *testing.T) {
@@ -441,52 +442,51 @@ func TestWait_WebSocketBeingAccepted(t *testing.T) {
 // A client that does not read is disconnected: with a code, if it reads on in time to
 // hear of it.
 func TestSlowWebSocket(t *testing.T) {
-	b, server := live(t, Options{})
-	query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`)
-	slow := dial(t, server, modern, nil).init()
-	slow.subscribe("subscribe", "1", query)
-	quick := dial(t, server, modern, nil).init()
-	quick.subscribe("subscribe", "1", query)
-	opened(t, b, 2)
-	const n = 120 // more than the buffers of the sockets hold, and those that may wait
-	post := b.postID(t, "notes")
-	began := time.Now()
-	ahead := make(chan struct{}, 32) // comments that the quick one has not read
-	var writers sync.WaitGroup
-	for range 4 {
-		writers.Go(func() {
-			for range n / 4 {
-				ahead <- struct{}{}
-				if _, _, err := b.store.CreateComment(t.Context(), store.NewComment{AuthorID: subjectID("ada"), PostID: post, Content: strings.Repeat("long ", 500)}); err != nil {
-					t.Error(err)
+	for name, tt := range map[string]struct {
+		comments int
+		late     time.Duration // after which it reads on
+		closed   bool          // with a code
+	}{
+		"events pile up, and it reads on -> closed with a code": {comments: 120, closed: true},
+		"events pile up, and it reads nothing -> cut off":       {comments: 120, late: writeTimeout},
+		"one event, within the time to write -> received":       {comments: 1, late: writeTimeout - time.Second},
+		"one event, after the time to write -> cut off":         {comments: 1, late: writeTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, server := liveInBubble(t, Options{})
+				query := b.fill(`subscription { commentAdded(postId: "<post:notes>") { content } }`)
+				slow := dial(t, server, modern, nil).init()
+				slow.subscribe("subscribe", "1", query)
+				quick := dial(t, server, modern, nil).init()
+				quick.subscribe("subscribe", "1", query)
+				opened(t, b, 2)
+				for n := range tt.comments {
+					b.comment(t, "ada", b.postID(t, "notes"), fmt.Sprint("number ", n))
+					if got := quick.receive(); !strings.HasPrefix(got, `{"type":"next"`) {
+						t.Fatal(got)
+					}
 				}
-			}
+				waittest.Advance(tt.late)
+				if tt.comments > 1 {
+					opened(t, b, 1)
+				}
+				var err error
+				for n := 0; err == nil; n++ {
+					var message []byte
+					if _, message, err = slow.Read(t.Context()); err == nil && tt.comments == 1 {
+						if tt.late >= writeTimeout {
+							t.Errorf("receives %s", message)
+						}
+						return
+					}
+				}
+				var closed websocket.CloseError
+				if errors.As(err, &closed) != tt.closed || tt.closed && (closed.Code != closeTooSlow || closed.Reason != messageTooSlow) {
+					t.Errorf("%v", err)
+				}
+			})
 		})
-	}
-	for range n {
-		<-ahead
-		if got := quick.receive(); !strings.HasPrefix(got, `{"type":"next"`) {
-			t.Fatal(got)
-		}
-	}
-	writers.Wait()
-	opened(t, b, 1)
-	for {
-		_, _, err := slow.Read(t.Context())
-		var closed websocket.CloseError
-		if errors.As(err, &closed) {
-			if closed.Code != closeTooSlow || closed.Reason != messageTooSlow {
-				t.Errorf("%v", closed)
-			}
-			return
-		}
-		if err != nil {
-			if time.Since(began) < writeTimeout {
-				t.Error(err)
-			}
-			t.Logf("cut off after %v: %v", time.Since(began), err)
-			return
-		}
 	}
 }
 
@@ -506,16 +506,14 @@ func TestWebSocket_ReconnectsLeakNothing(t *testing.T) {
 		connect(i)
 	}
 	opened(t, b, 0)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	waittest.Until(t, func() error {
 		stacks := make([]byte, 1<<20)
 		left := string(stacks[:runtime.Stack(stacks, true)])
-		if !strings.Contains(left, "byline/graph.(*socket)") && !strings.Contains(left, "coder/websocket") {
-			return
+		if strings.Contains(left, "byline/graph.(*socket)") || strings.Contains(left, "coder/websocket") {
+			return errors.New(left)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(left)
-		}
-	}
+		return nil
+	})
 }
 
 // An id is free as soon as its client has ended the operation.

@@ -17,6 +17,8 @@ import (
 	"byline/internal/oidctest"
 	"byline/internal/secrettest"
 	"byline/store/blog"
+	"byline/internal/waittest"
+	"byline/store"
 )
 
 func TestOIDC(t *testing.T) {
@@ -148,12 +150,8 @@ func TestRunForgetsKeysThatAreWithdrawn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- v.Run(ctx) }()
-	for deadline := time.Now().Add(20 * time.Second); p.Asked.Load() < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("Run does not look at the keys")
-		}
-	}
-	eventually(t, func() bool { keys, _ := v.keys.current(); return len(keys) == 1 && keys[0].KeyID == "k2" })
+	waittest.For(t, func() bool { return p.Asked.Load() >= 2 })
+	waittest.For(t, func() bool { keys, _ := v.keys.current(); return len(keys) == 1 && keys[0].KeyID == "k2" })
 	if _, err := v.Verify(t.Context(), old); err == nil {
 		t.Error("the old key is still good")
 	}
@@ -217,7 +215,7 @@ func TestProviderDown(t *testing.T) {
 		running.Go(func() { _ = v.Run(ctx) })
 		defer running.Wait()
 		defer stop()
-		eventually(t, func() bool { _, err := v.Ready(); return err == nil })
+		waittest.For(t, func() bool { _, err := v.Ready(); return err == nil })
 		if _, err := v.Verify(t.Context(), good); err != nil {
 			t.Error(err)
 		}
@@ -326,15 +324,6 @@ func TestKeysAreForOneAlgorithm(t *testing.T) {
 	}
 	if _, err := jose.ParseSigned(p.Signed(t, jose.HS256, shared, map[jose.HeaderKey]any{"kid": "s"}, nil), asymmetric); err == nil {
 		t.Error("a shared key")
-	}
-}
-
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not within 20 s")
-		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"byline/internal/waittest"
 )
 
 // machine executes operations on two processors, each from beginning to end, in the
@@ -64,7 +66,7 @@ func (m *machine) capacity() float64 { return float64(processors) / m.service.Se
 func (m *machine) operation(t testing.TB, op arrival) {
 	defer op.done.Done()
 	if err := m.Shed(); err != nil {
-		time.Sleep(m.service / refusing)
+		<-time.After(m.service / refusing)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.refused = append(m.refused, time.Since(op.at))
@@ -73,7 +75,7 @@ func (m *machine) operation(t testing.TB, op arrival) {
 	if err := m.Acquire(t.Context()); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(op.takes)
+	<-time.After(op.takes)
 	m.Release()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +100,7 @@ func (m *machine) load(perSecond float64, d time.Duration) (answered, refused []
 			notice = time.Time{}
 			m.take()
 		}
-		time.Sleep(time.Duration(m.random.ExpFloat64() / perSecond * float64(time.Second)))
+		<-time.After(time.Duration(m.random.ExpFloat64() / perSecond * float64(time.Second)))
 		m.send(1, &all)
 	}
 	all.Wait()
@@ -221,8 +223,7 @@ func TestAdmissionIsBounded(t *testing.T) {
 		synctest.Wait()
 		a.Release()
 		all.Wait()
-		time.Sleep(logInterval)
-		synctest.Wait()
+		waittest.Advance(logInterval)
 		told, lines := 0, strings.Split(strings.TrimSpace(log.String()), "\n")
 		for _, line := range lines {
 			n := 0
@@ -234,7 +235,7 @@ func TestAdmissionIsBounded(t *testing.T) {
 		if len(lines) != 2 || told != 2*maxWaiting {
 			t.Errorf("told of %d refused, want %d: %s", told, 2*maxWaiting, log.String())
 		}
-		if time.Sleep(time.Hour); strings.Count(log.String(), "\n") != len(lines) {
+		if waittest.Advance(time.Hour); strings.Count(log.String(), "\n") != len(lines) {
 			t.Errorf("told of nothing: %s", log.String())
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"byline/internal/waittest"
 )
 
 func TestRate(t *testing.T) {
@@ -24,7 +26,7 @@ func TestRate(t *testing.T) {
 		if wait < 500*time.Millisecond || wait > 502*time.Millisecond {
 			t.Errorf("one more in %s", wait)
 		}
-		time.Sleep(wait)
+		waittest.Advance(wait)
 		if l.Take("a", 1) != 0 || l.Take("a", 1) == 0 {
 			t.Error("not one more after the time it said")
 		}
@@ -46,7 +48,7 @@ func TestRate_DebtIsPaidByTime(t *testing.T) {
 		if wait := l.Take("b", 100); wait != 0 {
 			t.Errorf("another key waits %s", wait)
 		}
-		time.Sleep(wait)
+		waittest.Advance(wait)
 		if wait := l.Take("a", 0); wait != 0 {
 			t.Errorf("still waits %s", wait)
 		}
@@ -82,7 +84,7 @@ func TestRate_RefundAddsUnits(t *testing.T) {
 		if l.Take("a", 60) != 0 || l.Take("a", 1) == 0 {
 			t.Error("more than the budget was given back")
 		}
-		time.Sleep(30 * time.Second)
+		waittest.Advance(30 * time.Second)
 		if l.Take("a", 30) != 0 || l.Take("a", 1) == 0 {
 			t.Error("not half of it in half a minute")
 		}
