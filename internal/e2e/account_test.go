@@ -8,15 +8,11 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"byline/internal/secrettest"
-	"byline/store/emulator"
 )
 
 // TestStop_AccountDoesNotRespond: a command stops at once when its context ends, although azcosmos
 // retries reading the account's properties for a minute.
 func TestStop_AccountDoesNotRespond(t *testing.T) {
-	t.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey))
 	for command, want := range map[string]int{"serve --listen localhost:0": 0, "views status": 1, "seed --users 1": 1} {
 		t.Run(command, func(t *testing.T) {
 			requested := make(chan struct{}, 1)

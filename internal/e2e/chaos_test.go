@@ -22,13 +22,9 @@ import (
 	"time"
 
 	"byline/internal/cli"
+	"byline/internal/longtest"
 	"byline/store/emulator"
 )
-
-// chaosDuration sets the length of TestChaos, and limits how long the projections may take to catch up:
-//
-//	go test ./internal/e2e -run TestChaos -chaos.duration 60s -v
-var chaosDuration = flag.Duration("chaos.duration", 0, "how long each part of TestChaos sends load, after which projections have 10 s to catch up; 0: a few seconds, and no limit")
 
 var chaosSeed = flag.Uint64("chaos.seed", 0, "seed of TestChaos; 0: random")
 
@@ -80,7 +76,6 @@ type engineProcess struct {
 
 func startEngine(t testing.TB) *engineProcess {
 	t.Helper()
-	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	// A port outside the ephemeral range: no outgoing connection takes it while the engine is down.
 	for range 100 {
 		e := &engineProcess{t: t, dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", 20_000+rand.N(10_000))}
@@ -146,18 +141,27 @@ func (e *engineProcess) flags() []string {
 
 // TestChaos writes to three instances on one engine, each in its own process, and kills and restarts
 // one of them every few seconds, while the engine throttles 5% of the requests and splits partitions.
-// When the load stops, every projection is equal to its source within 10 s, and every acknowledged
-// write is stored exactly once.
+// When the load stops, every projection becomes equal to its source, and every acknowledged write is
+// stored exactly once. In the long form each part sends load for a minute, and projections have 10 s to
+// catch up:
+//
+//	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos -v
 func TestChaos(t *testing.T) {
-	t.Run("instances are killed", func(t *testing.T) { runChaos(t, false) })
-	t.Run("instances and the engine are killed", func(t *testing.T) { runChaos(t, true) })
+	t.Parallel()
+	for name, killEngine := range map[string]bool{"instances are killed": false, "instances and the engine are killed": true} {
+		t.Run(name, func(t *testing.T) {
+			if !longtest.Enabled() { // the long form measures how long projections take
+				t.Parallel()
+			}
+			runChaos(t, killEngine)
+		})
+	}
 }
 
 func runChaos(t *testing.T, killEngine bool) {
-	duration, every, within := *chaosDuration, 3*time.Second, 10*time.Second
-	if duration == 0 {
-		duration, every, within = 5*time.Second, time.Second, time.Minute
-	}
+	duration := longtest.Pick(3*time.Second, time.Minute)
+	every := longtest.Pick(600*time.Millisecond, 3*time.Second) // between two kills
+	within := longtest.Pick(time.Minute, 10*time.Second)
 	seed := *chaosSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -184,7 +188,7 @@ func runChaos(t *testing.T, killEngine bool) {
 		load.Go(func() {
 			for ctx.Err() == nil && !t.Failed() {
 				w.step()
-				time.Sleep(time.Duration(w.random.Int64N(int64(20 * time.Millisecond))))
+				pause(w.random, 0, 20*time.Millisecond)
 			}
 		})
 	}
@@ -193,23 +197,23 @@ func runChaos(t *testing.T, killEngine bool) {
 	splits := []func(){func() { engine.split("posts", "0") }, func() { engine.split("users", "0") }, func() { engine.split("posts", "1") }}
 	instances, engines := 0, 0
 	for kill := 0; kill < 4 || time.Since(began) < duration; kill++ {
-		time.Sleep(every/2 + time.Duration(random.Int64N(int64(every/2))))
+		pause(random, every/2, every)
 		if len(splits) > 0 {
 			splits[0]()
 			splits = splits[1:]
 		}
 		// The engine is killed during the split or after it.
-		time.Sleep(time.Duration(random.Int64N(int64(every / 4))))
+		pause(random, 0, every/4)
 		if killEngine && kill%2 == 0 {
 			engine.kill()
-			time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
+			pause(random, 0, every)
 			engine.start()
 			engines++
 			continue
 		}
 		i := random.IntN(len(c.instances))
 		c.at(i).Kill()
-		time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
+		pause(random, 0, every)
 		c.start(t, i)
 		instances++
 	}
@@ -261,6 +265,11 @@ func runChaos(t *testing.T, killEngine bool) {
 			t.Logf("instance %d:\n%s", i, c.at(i).Log)
 		}
 	}
+}
+
+// pause waits for a random time.
+func pause(random *rand.Rand, least, most time.Duration) {
+	time.Sleep(least + time.Duration(random.Int64N(int64(most-least)))) // what is tested is that the moment does not matter
 }
 
 // cluster is three instances on one engine.
@@ -357,7 +366,7 @@ func (w *writer) do(query string, variables map[string]any, code string) (data m
 			return nil, true, again
 		}
 		w.retries++
-		time.Sleep(time.Duration(5+w.random.IntN(20)) * time.Millisecond)
+		pause(w.random, 5*time.Millisecond, 25*time.Millisecond)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // clientsFolder has the programs of TestClients and, unless the environment names another folder, their
-// packages. With the environment variable, the packages and the browser of TestPlayground are required.
+// packages. With the environment variable, the packages and a browser are required, and the tests in a browser run.
 const (
 	clientsFolder = "graph/testdata/clients"
 	clientsEnv    = "BYLINE_CLIENTS"

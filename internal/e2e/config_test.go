@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"byline/internal/account"
-	"byline/internal/secrettest"
 	"byline/internal/servertest"
 )
 
@@ -41,7 +40,6 @@ func TestRefusesToStart(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	const badKey = "an invalid key: %"
-	t.Setenv("COSMOS_KEY", secrettest.Secret("C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="))
 	for _, c := range []struct {
 		name string
 		args []string
@@ -52,7 +50,6 @@ func TestRefusesToStart(t *testing.T) {
 		{"port without a host", []string{"--listen", "8080", "--data", t.TempDir()}, "--listen: address 8080: missing port in address"},
 		{"occupied port for metrics", []string{"--metrics-listen", taken.Addr().String(), "--data", t.TempDir()}, "--metrics-listen: "},
 		{"unwritable directory", []string{"--data", filepath.Join(file, "data")}, file},
-		{"endpoint without a listener", []string{"--cosmos-endpoint", "http://localhost:1"}, "localhost:1"},
 		{"endpoint of another service", []string{"--cosmos-endpoint", other.URL}, other.URL},
 		{"invalid endpoint", []string{"--cosmos-endpoint", "cosmos"}, "not an http or https address"},
 		{"invalid key", []string{"--cosmos-endpoint", "http://localhost:1"}, "base64"},
@@ -92,24 +89,36 @@ func TestRefusesToStart(t *testing.T) {
 			if c.name == "invalid key" {
 				t.Setenv("COSMOS_KEY", badKey)
 			}
-			var log output
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() })
-			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-			if strings.Contains(lines[0], `level=INFO msg="data is in `) { // logged before the account is opened
-				lines = lines[1:]
+			if log := refuses(t, c.says, args...); strings.Contains(log, badKey) {
+				t.Errorf("shows the key: %s", log)
 			}
-			last := lines[len(lines)-1]
-			if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, c.says) {
-				t.Errorf("status %d: %s", status, log.String())
-			}
-			if strings.Contains(log.String(), badKey) {
-				t.Errorf("shows the key: %s", log.String())
-			}
-			t.Log(last)
 		})
 	}
+}
+
+// refuses checks that the program refuses to start in one line that says why, and returns its log.
+func refuses(t *testing.T, says string, args ...string) string {
+	t.Helper()
+	var log output
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	status := run(ctx, args, io.Discard, &log, func(net.Addr) { cancel() })
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if strings.Contains(lines[0], `level=INFO msg="data is in `) { // logged before the account is opened
+		lines = lines[1:]
+	}
+	last := lines[len(lines)-1]
+	if status != 1 || len(lines) != 1 || !strings.HasPrefix(last, "byline: ") || !strings.Contains(last, says) {
+		t.Errorf("status %d: %s", status, log.String())
+	}
+	t.Log(last)
+	return log.String()
+}
+
+// TestRefusesToStart_NoListener waits for the retries of the client.
+func TestRefusesToStart_NoListener(t *testing.T) {
+	t.Parallel()
+	refuses(t, "localhost:1", "--listen", "localhost:0", "--cosmos-endpoint", "http://localhost:1")
 }
 
 // TestEmptyNames: an empty --data or --cosmos-database is refused. Nothing falls back to an engine in

@@ -138,7 +138,7 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, warm int, profile string
 // settle waits until the projections have handled a write, after the next poll of the change feed.
 func (r cpuRequest) settle() {
 	if strings.HasPrefix(r.name, "C") {
-		time.Sleep(150 * time.Millisecond) // the feed is polled every 100 ms
+		<-time.After(150 * time.Millisecond) // the feed is polled every 100 ms
 	}
 }
 
@@ -147,7 +147,7 @@ func (r cpuRequest) settle() {
 func waitIdle(b *testing.B, p *process) {
 	eventually(b, func() error {
 		before := cpuOf(b, p.Cmd.Process.Pid)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)                                                      // the period of the measurement
 		if took := cpuOf(b, p.Cmd.Process.Pid) - before; took > 100*time.Millisecond { // its polls take a fifth of that
 			return fmt.Errorf("idle, it takes %v of CPU a second", took)
 		}

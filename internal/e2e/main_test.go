@@ -9,6 +9,7 @@ import (
 
 	"byline/internal/secrettest"
 	"byline/internal/servertest"
+	"byline/internal/waittest"
 	"byline/store/emulator"
 )
 
@@ -31,7 +32,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, serveReadyMade())
 		os.Exit(1)
 	}
-	secrettest.Secret(emulator.WellKnownKey)
+	// Of the engines that tests reach over HTTP; a test that needs another key sets it.
+	if err := os.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey)); err != nil {
+		panic(err)
+	}
 	secrettest.Exit(m.Run())
 }
 
@@ -48,5 +52,5 @@ var (
 	startProcess = servertest.StartProcess
 	find         = servertest.Find
 	at           = servertest.At
-	eventually   = servertest.Eventually
+	eventually   = waittest.Until
 )

@@ -69,7 +69,7 @@ func BenchmarkOverload(b *testing.B) {
 		profiled()
 		close(done)
 		<-watched
-		time.Sleep(200 * time.Millisecond) // until it is no longer overloaded: docs/limits.md
+		<-time.After(200 * time.Millisecond) // it is no longer overloaded then: docs/limits.md
 		after := l.open(capacity/10, short)
 
 		ms := func(d []time.Duration) float64 { return float64(percentile(d, 99).Microseconds()) / 1000 }
@@ -227,7 +227,7 @@ func (l *senders) open(perSecond float64, d time.Duration) loadResult {
 			break
 		}
 		if wait := due - time.Since(began); wait > 0 {
-			time.Sleep(wait)
+			<-time.After(wait)
 		}
 		if inFlight.Load() >= maxInFlight {
 			result.unsent++

@@ -8,6 +8,7 @@ import (
 // TestFeedPartitions changes the number of feed partitions between starts: readers see the whole feed
 // from the first request on, and the commands report the pending work.
 func TestFeedPartitions(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
 	s.Do("ada", createUser, map[string]any{"name": "ada"})
@@ -40,8 +41,7 @@ func TestFeedPartitions(t *testing.T) {
 	byline(1, "--feed-partitions 4", "serve", "--listen", "localhost:0")
 	byline(1, "--feed-partitions 4", "views", "verify")
 	byline(1, "--feed-partitions 4", "seed", "--users", "1")
-	t.Setenv("BYLINE_FEED_PARTITIONS", "4")
-	byline(1, "1 differences", "views", "verify", "--settle", "0s")
-	byline(0, "", "views", "repair")
-	byline(0, "", "views", "verify", "--settle", "0s")
+	byline(1, "1 differences", "views", "verify", "--settle", "0s", "--feed-partitions", "4")
+	byline(0, "", "views", "repair", "--feed-partitions", "4")
+	byline(0, "", "views", "verify", "--settle", "0s", "--feed-partitions", "4")
 }

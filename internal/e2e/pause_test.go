@@ -85,6 +85,7 @@ func (h *hold) set(armed, watching bool) {
 // TestPausedInstanceChangesNothing pauses an instance (SIGSTOP) while its write of a projection is in
 // flight, waits until another has acquired its leases and made progress, and resumes it.
 func TestPausedInstanceChangesNothing(t *testing.T) {
+	t.Parallel()
 	engine := startEngine(t)
 	h := &hold{held: make(chan struct{}), release: make(chan struct{})}
 	paused := startProcess(t, "--cosmos-endpoint", h.through(t, engine.address))

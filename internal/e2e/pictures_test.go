@@ -26,8 +26,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-
-	"byline/store/emulator"
 )
 
 // picturesEnv is the environment variable with the output directory of the README's pictures. See
@@ -117,7 +115,6 @@ func startThrottled(t *testing.T) *process {
 			io.Discard, log, func(a net.Addr) { listening <- a })
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
-	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	return startProcess(t, "--cosmos-endpoint", "http://"+(<-listening).String()+"/")
 }
 
@@ -135,11 +132,13 @@ func readAndWrite(t *testing.T, s *process, began time.Time) {
 	defer clients.Wait()
 	every := func(pause time.Duration, from time.Duration, ask func() (user, query string, variables map[string]any)) {
 		clients.Go(func() {
-			time.Sleep(time.Until(began.Add(from)))
+			<-time.After(time.Until(began.Add(from)))
+			tick := time.NewTicker(pause)
+			defer tick.Stop()
 			for time.Since(began) < pictured {
 				user, query, variables := ask()
 				_, _ = s.Post(user, query, variables) // refusals are part of the picture
-				time.Sleep(pause)
+				<-tick.C
 			}
 		})
 	}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
+
+	"byline/internal/waittest"
 )
 
 // TestKill kills the server under load repeatedly, and checks that no acknowledged write is lost and that
 // every projection is equal to its source.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	p := startProcess(t, "--data", data, "--no-demo")
 	ada := at(t, p.Do("ada", createUser, map[string]any{"name": "ada"}), "createUser.user.id")
@@ -42,7 +44,11 @@ func TestKill(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(300 * time.Millisecond)
+		waittest.For(t, func() bool { // in the middle of the writes that follow
+			mu.Lock()
+			defer mu.Unlock()
+			return len(posts)+len(comments) >= 40*(round+1)
+		})
 		p.Kill()
 		wg.Wait()
 		p = startProcess(t, "--data", data, "--no-demo")

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/pprof/profile"
 )
@@ -47,6 +46,9 @@ func profileOnSignal(dir string) {
 				err = pprof.StartCPUProfile(f)
 			}
 		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "started"), nil, 0o600)
+		}
 		<-signals
 		pprof.StopCPUProfile()
 		if err == nil {
@@ -73,13 +75,17 @@ func profileTo(p *process, name string) func() {
 		if err := p.Cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 			p.T.Fatal(err)
 		}
-		time.Sleep(200 * time.Millisecond)
+	}
+	await := func(name string) {
+		p.T.Helper()
+		eventually(p.T, func() error { return os.Remove(filepath.Join(*profileDir, name)) })
 	}
 	tell()
+	await("started")
 	return func() {
 		p.T.Helper()
 		tell()
-		eventually(p.T, func() error { return os.Remove(filepath.Join(*profileDir, "done")) })
+		await("done")
 		for _, kind := range []string{"cpu", "allocs-before", "allocs"} {
 			if err := os.Rename(filepath.Join(*profileDir, kind), filepath.Join(*profileDir, name+"."+kind)); err != nil {
 				p.T.Fatal(err)

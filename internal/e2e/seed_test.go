@@ -13,6 +13,7 @@ import (
 // TestSeedResumes kills a seed, runs it again, and compares the data with those of an uninterrupted seed,
 // and the projections with their sources.
 func TestSeedResumes(t *testing.T) {
+	t.Parallel()
 	whole, killed := t.TempDir(), t.TempDir()
 	args := func(data string) []string {
 		return []string{"seed", "--users", "25", "--seed", "3", "--data", data, "--digest"}

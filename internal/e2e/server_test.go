@@ -14,13 +14,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"byline/store/emulator"
 )
 
 // TestStopsWhileProvisioning: a signal during provisioning stops the server with exit status 0.
 func TestStopsWhileProvisioning(t *testing.T) {
-	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	ctx, stop := context.WithCancel(t.Context())
 	account := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		stop()
@@ -246,8 +243,17 @@ func TestGracefulShutdown(t *testing.T) {
 		return r.StatusCode, string(body)
 	}
 	body := `{"query":"{ viewer { username } }"}`
-	query := dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10]))
-	time.Sleep(50 * time.Millisecond) // the server has received it
+	query := dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer demo:ada\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body)))
+	for received := bufio.NewReader(query); ; { // by the handler, which reads the body
+		if line, err := received.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		} else if line == "\r\n" {
+			break
+		}
+	}
+	if _, err := io.WriteString(query, body[:10]); err != nil {
+		t.Fatal(err)
+	}
 	status := make(chan int, 1)
 	go func() { status <- s.Stop() }()
 	eventually(t, func() error {

@@ -12,14 +12,13 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
-
-	"byline/store/emulator"
 )
 
 // A client reads its own writes on the same instance and, with the session of the response, on another
 // one, although the replicas lag; without the session it does not. Over HTTP, as event streams, and over
 // WebSocket.
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	cosmos := startEmulator(t, "--replica-lag", "1h")
 	one, two := start(t, cosmos...), start(t, cosmos...)
 
@@ -72,7 +71,6 @@ func TestSessions(t *testing.T) {
 // startEmulator runs `byline emulator` in this process and returns the flags to connect to it.
 func startEmulator(t testing.TB, args ...string) []string {
 	t.Helper()
-	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	ctx, stop := context.WithCancel(context.Background())
 	listening, exit := make(chan net.Addr, 1), make(chan int, 1)
 	log := &output{}

@@ -139,6 +139,7 @@ func identityCheck(i *instance) check {
 // With an issuer its tokens are accepted and demo tokens are not, also after its key is rotated and while
 // it is down; moderators may delete posts of others.
 func TestSignInWithAProvider(t *testing.T) {
+	t.Parallel()
 	p := startProvider(t)
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--auth-issuer", p.URL, "--auth-audience", "byline",
 		"--auth-moderator-role", "moderator", "--auth-role-claim", "app.roles")
@@ -193,6 +194,7 @@ func TestSignInWithAProvider(t *testing.T) {
 
 // A server that has never reached its provider is not ready, and serves anonymous clients.
 func TestProviderDownAtTheStart(t *testing.T) {
+	t.Parallel()
 	p := startProvider(t)
 	p.down.Store(true)
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--auth-issuer", p.URL, "--auth-audience", "byline")

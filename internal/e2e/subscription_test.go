@@ -128,11 +128,13 @@ func BenchmarkSubscribers(b *testing.B) {
 			}
 		}
 		var want []string
+		tick := time.NewTicker(100 * time.Millisecond)
 		for range subscribedChanges {
 			want = append(want, strconv.FormatInt(time.Now().UnixNano(), 10))
 			comment(want[len(want)-1])
-			time.Sleep(100 * time.Millisecond)
+			<-tick.C
 		}
+		tick.Stop()
 		reading.Wait()
 		close(errs)
 		var late []time.Duration

@@ -25,6 +25,7 @@ import (
 )
 
 func TestViews(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
 	likedPost(t, s)
@@ -133,7 +134,7 @@ func TestViewsOfNoData(t *testing.T) {
 
 // TestRebuildBesideAnInstance rebuilds in one process while another serves, both on an emulator.
 func TestRebuildBesideAnInstance(t *testing.T) {
-	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	t.Parallel()
 	ctx, stop := context.WithCancel(context.Background())
 	addresses, ended := make(chan net.Addr, 1), make(chan int, 1)
 	var log output
@@ -225,7 +226,6 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 		engine.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	c := account.Flags{CosmosEndpoint: server.URL}
 	db, err := c.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
 	if err != nil {

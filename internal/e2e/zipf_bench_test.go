@@ -52,9 +52,11 @@ func BenchmarkZipf(b *testing.B) {
 			o := load.Options{URL: p.Root + "/graphql", Metrics: p.Root + "/metrics", Blog: blog, Token: func(username string) string { return "demo:" + username },
 				Connections: cpuConnections, Duration: *zipfTime, Writes: 0.01, Skew: 1.1}
 			// The views were loaded, too, but the projections have to process their changes.
+			tick := time.NewTicker(2 * time.Second)
 			for before, now := -1.0, projected(b, p.Root); now == 0 || now != before; before, now = now, projected(b, p.Root) {
-				time.Sleep(2 * time.Second)
+				<-tick.C
 			}
+			tick.Stop()
 			b.ResetTimer()
 			for b.Loop() {
 				r, err := load.Run(b.Context(), o)

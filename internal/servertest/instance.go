@@ -15,10 +15,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"byline/internal/cli"
 	"byline/internal/secrettest"
+	"byline/internal/waittest"
 )
 
 // Path returns the path of a file of the repository, whose name is relative to its root.
@@ -87,7 +87,7 @@ func Start(t testing.TB, args ...string) *Instance {
 // WaitReady waits until /readyz responds 200, and so until the demo blog is complete.
 func (i *Instance) WaitReady() {
 	i.T.Helper()
-	Eventually(i.T, func() error {
+	waittest.Until(i.T, func() error {
 		r, err := http.Get(i.Root + "/readyz")
 		if err != nil {
 			return err
@@ -193,20 +193,6 @@ func At(t testing.TB, v any, path string) any {
 		t.Fatalf("no %s in %v", path, v)
 	}
 	return found
-}
-
-// Eventually calls check until it returns nil, for a minute at most.
-func Eventually(t testing.TB, check func() error) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
 }
 
 // Output collects the output of a process and looks for secrets in it. It is safe for concurrent

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"byline/internal/waittest"
 )
 
 const programVariable = "BYLINE_TEST_MAIN"
@@ -43,7 +45,7 @@ func StartProcess(t testing.TB, args ...string) *Process {
 	}
 	t.Cleanup(p.Kill)
 	address := regexp.MustCompile(`msg=listening .*address=(\S+)`)
-	Eventually(t, func() error {
+	waittest.Until(t, func() error {
 		m := address.FindStringSubmatch(p.Log.String())
 		if m == nil {
 			return fmt.Errorf("not listening: %s", p.Log)
