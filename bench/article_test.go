@@ -99,7 +99,7 @@ func TestBenchRefuses(t *testing.T) {
 // TestBenchArticleOnAnAccount runs `bench article` twice on an emulator, where its databases stay until
 // --remove is given.
 func TestBenchArticleOnAnAccount(t *testing.T) {
-	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
+	t.Parallel()
 	engine, err := emulator.Open(t.TempDir(), emulator.Options{Partitions: 2, NoSync: true, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,6 @@ func TestBenchArticleOnAnAccount(t *testing.T) {
 // TestStop_AccountDoesNotRespond: an interrupt ends the command, although azcosmos retries
 // reading the account's properties for a minute.
 func TestStop_AccountDoesNotRespond(t *testing.T) {
-	t.Setenv("COSMOS_KEY", emulator.WellKnownKey)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

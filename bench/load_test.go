@@ -61,9 +61,10 @@ func blogServer(t *testing.T) *httptest.Server {
 
 // TestBenchLoad sends requests to a server that has what `byline seed` loads.
 func TestBenchLoad(t *testing.T) {
+	t.Parallel()
 	var out, log output
 	server := blogServer(t)
-	args := []string{"load", "--url", server.URL, "--users", "2", "--duration", "500ms", "--connections", "4", "--writes", "20"}
+	args := []string{"load", "--url", server.URL, "--users", "2", "--duration", "300ms", "--connections", "4", "--writes", "20"}
 	for deadline := time.Now().Add(time.Minute); ; { // on a slow machine the first half second may end before a repeated read
 		out, log = output{}, output{}
 		if status := run(t.Context(), append(args, "--json"), &out, &log); status != 0 {
@@ -92,19 +93,20 @@ func TestBenchLoad(t *testing.T) {
 		t.Errorf("status %d: %s", status, &text)
 	}
 	t.Run("a server that stops responding", func(t *testing.T) {
-		const stop = 800 * time.Millisecond
-		began := time.Now()
+		const stop = 600 * time.Millisecond
+		began, over := time.Now(), make(chan struct{})
+		defer time.AfterFunc(stop, func() { close(over) }).Stop()
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if since := time.Since(began); since > stop/8 {
-				time.Sleep(stop - since)
+			if time.Since(began) > stop/8 {
+				<-over
 			}
 			fmt.Fprint(w, `{"data":{}}`)
 		}))
 		defer server.Close()
 		var out, log output
 		var r load.Report
-		status := run(t.Context(), []string{"load", "--url", server.URL, "--metrics-url", "none", "--duration", "300ms", "--json"}, &out, &log)
-		if err := json.Unmarshal([]byte(out.String()), &r); status != 0 || err != nil || r.All.Max < 500 {
+		status := run(t.Context(), []string{"load", "--url", server.URL, "--metrics-url", "none", "--duration", "200ms", "--json"}, &out, &log)
+		if err := json.Unmarshal([]byte(out.String()), &r); status != 0 || err != nil || r.All.Max < 350 {
 			t.Errorf("status %d, %v: %s%s", status, err, &out, &log)
 		}
 	})

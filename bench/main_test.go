@@ -16,7 +16,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	secrettest.Secret(emulator.WellKnownKey)
+	// Of the engines that tests reach over HTTP.
+	if err := os.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey)); err != nil {
+		panic(err)
+	}
 	secrettest.Exit(m.Run())
 }
 

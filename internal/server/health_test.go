@@ -3,12 +3,14 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -17,6 +19,7 @@ import (
 
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
@@ -71,83 +74,84 @@ func (c *counting) Do(r *http.Request) (*http.Response, error) {
 }
 
 func TestReadiness(t *testing.T) {
-	engine, err := emulator.Open("", emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	wire := &counting{Transporter: engine}
-	account := enginetest.Account(t, engine, cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
-	blog, err := store.New(account, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	without := func(want map[string]string) {
-		t.Helper()
-		if got := probeReady(t, newHealth(blog, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := emulator.Open("", emulator.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer engine.Close()
+		wire := &counting{Transporter: engine}
+		account := enginetest.Account(t, engine, cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
+		blog, err := store.New(account, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		without := func(want map[string]string) {
+			t.Helper()
+			if got := probeReady(t, newHealth(blog, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
+				t.Error(cmp.Diff(want, got))
+			}
+		}
+
+		without(map[string]string{"cosmos": "the containers do not exist", "leases": "unknown", "lag": "unknown"})
+		if err := blog.Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		without(map[string]string{"leases": "no instance has applied changes to the projections yet"})
+
+		running, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- blog.Run(running) }()
+		h := newHealth(blog, prometheus.NewRegistry())
+		waittest.Until(t, func() error {
+			r := probeReady(t, h)
+			if r.code == http.StatusOK && slices.ContainsFunc(r.Checks, func(c check) bool { return strings.HasPrefix(c.Detail, "2 of 2 feed ranges") }) {
+				return nil
+			}
+			return fmt.Errorf("not ready: %+v", r)
+		})
+		if r := probeReady(t, h); len(r.Checks) != 3 {
+			t.Errorf("%+v", r.Checks)
+		}
+		demo := &demoBlog{blog: blog, log: secrettest.Logger()}
+		h.add(demo.check)
+		if got, want := probeReady(t, h).failing(), map[string]string{"demo": "loading the demo blog"}; !cmp.Equal(got, want) {
 			t.Error(cmp.Diff(want, got))
 		}
-	}
-
-	without(map[string]string{"cosmos": "the containers do not exist", "leases": "unknown", "lag": "unknown"})
-	if err := blog.Provision(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	without(map[string]string{"leases": "no instance has applied changes to the projections yet"})
-
-	running, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- blog.Run(running) }()
-	h := newHealth(blog, prometheus.NewRegistry())
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		r := probeReady(t, h)
-		if r.code == http.StatusOK && slices.ContainsFunc(r.Checks, func(c check) bool { return strings.HasPrefix(c.Detail, "2 of 2 feed ranges") }) {
-			break
+		demo.load(t.Context(), func() {})
+		if c := demo.check(); !c.OK {
+			t.Errorf("after the load: %+v", c)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not ready: %+v", r)
+		h.checkers = h.checkers[:len(h.checkers)-1]
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
 		}
-	}
-	if r := probeReady(t, h); len(r.Checks) != 3 {
-		t.Errorf("%+v", r.Checks)
-	}
-	demo := &demoBlog{blog: blog, log: secrettest.Logger()}
-	h.add(demo.check)
-	if got, want := probeReady(t, h).failing(), map[string]string{"demo": "loading the demo blog"}; !cmp.Equal(got, want) {
-		t.Error(cmp.Diff(want, got))
-	}
-	demo.load(t.Context(), func() {})
-	if c := demo.check(); !c.OK {
-		t.Errorf("after the load: %+v", c)
-	}
-	h.checkers = h.checkers[:len(h.checkers)-1]
-	stop()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
 
-	// Probes share cached results.
-	before := wire.n.Load()
-	for range 1000 {
-		probeReady(t, h)
-	}
-	if sent := wire.n.Load() - before; sent > 100 {
-		t.Errorf("1000 probes made %d requests", sent)
-	}
-	without(map[string]string{"leases": "0 of 2 feed ranges have an instance that applies their changes to the projections"})
+		// Probes share cached results.
+		before := wire.n.Load()
+		for range 1000 {
+			probeReady(t, h)
+			waittest.Advance(time.Millisecond)
+		}
+		if sent := wire.n.Load() - before; sent > 100 {
+			t.Errorf("1000 probes made %d requests", sent)
+		}
+		without(map[string]string{"leases": "0 of 2 feed ranges have an instance that applies their changes to the projections"})
 
-	engine.Inject(func(emulator.Operation) emulator.Fault {
-		return emulator.Fault{Status: http.StatusTooManyRequests}
+		engine.Inject(func(emulator.Operation) emulator.Fault {
+			return emulator.Fault{Status: http.StatusTooManyRequests}
+		})
+		without(map[string]string{})
+		engine.Inject(func(emulator.Operation) emulator.Fault {
+			return emulator.Fault{Status: http.StatusServiceUnavailable}
+		})
+		without(map[string]string{"cosmos": "Cosmos DB does not answer", "leases": "unknown", "lag": "unknown"})
+		h.stop()
+		if got := probeReady(t, h).failing(); got["process"] != "stopping" {
+			t.Error(got)
+		}
 	})
-	without(map[string]string{})
-	engine.Inject(func(emulator.Operation) emulator.Fault {
-		return emulator.Fault{Status: http.StatusServiceUnavailable}
-	})
-	without(map[string]string{"cosmos": "Cosmos DB does not answer", "leases": "unknown", "lag": "unknown"})
-	h.stop()
-	if got := probeReady(t, h).failing(); got["process"] != "stopping" {
-		t.Error(got)
-	}
 }
 
 func TestHealth_ProjectionsLagOrHaveNoOwner(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Timeouts of requests; variables, so that tests can shorten them.
-var (
+// Timeouts of requests.
+const (
 	readHeaderTimeout = 10 * time.Second // to receive a request's header
 	readTimeout       = 30 * time.Second // to receive a whole request
 	writeTimeout      = 90 * time.Second // to receive and execute a request and write its response

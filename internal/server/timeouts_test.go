@@ -1,147 +1,242 @@
-package server_test
+package server
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"byline/internal/server"
-	"byline/internal/servertest"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/internal/account"
+	"byline/internal/enginetest"
+	"byline/internal/pipetest"
+	"byline/internal/secrettest"
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/cosmos"
+	"byline/store/emulator"
 )
 
-const (
-	createUser = `mutation($name: String!) { createUser(input: {username: $name}) { user { id } } }`
-	createPost = `mutation($title: String!, $content: String!) { createPost(input: {title: $title, content: $content}) { post { id } } }`
-)
+// served is a gateway that serves in memory, in a synctest bubble.
+type served struct {
+	t    testing.TB
+	l    *pipetest.Listener
+	log  bytes.Buffer // to be read when stop has returned
+	stop func() error // ends the context of serve, and returns its error
+}
 
-// TestShutdown_GracePeriodEnds: requests that are still active are aborted, and the exit status is 0.
-func TestShutdown_GracePeriodEnds(t *testing.T) {
-	before := *server.ShutdownTimeout
-	*server.ShutdownTimeout = 10 * time.Millisecond
-	t.Cleanup(func() { *server.ShutdownTimeout = before })
-	for _, command := range [][]string{{"serve", "--no-demo"}, {"emulator", "--http"}} {
-		t.Run(command[0], func(t *testing.T) {
-			s := servertest.Start(t, append(command, "--data", t.TempDir())...)
-			c := servertest.BeginRequest(t, s.Root)
-			if status := s.Stop(); status != 0 || !strings.Contains(s.Log.String(), `msg="requests aborted after the grace period"`) {
-				t.Errorf("exit status %d: %s", status, s.Log)
-			}
-			if rest, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("the request: %s, %v", rest, err)
-			}
-		})
+func serveInBubble(t testing.TB) *served {
+	t.Helper()
+	s := &served{t: t, l: pipetest.Listen()}
+	metrics := prometheus.NewRegistry()
+	g := &gateway{listener: s.l, log: slog.New(slog.NewTextHandler(io.MultiWriter(&s.log, secrettest.Writer), nil))}
+	g.Listen, g.MaxConnections, g.RUPerRequest = "localhost:0", 1000, 400
+	g.account = &account.Account{Account: enginetest.Open(t, emulator.Options{}, cosmos.Options{Metrics: metrics}), Metrics: metrics}
+	var err error
+	if g.blog, err = store.New(g.account.Account, store.Options{}); err != nil {
+		t.Fatal(err)
 	}
+	if err := errors.Join(g.blog.Provision(t.Context()), g.openHandler(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	g.health = newHealth(g.blog, metrics)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.serve(ctx) }()
+	s.stop = func() error { cancel(); return <-done }
+	t.Cleanup(func() {
+		if cancel(); g.close() != nil {
+			t.Error("close")
+		}
+	})
+	return s
+}
+
+// dial opens a connection and sends text.
+func (s *served) dial(text string) net.Conn {
+	s.t.Helper()
+	c, err := s.l.Dial(s.t.Context(), "", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// as sends an operation as ada, on a connection of its own, and returns the response.
+func (s *served) as(query string) string {
+	s.t.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := http.NewRequest(http.MethodPost, "http://localhost/graphql", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer demo:ada")
+	response, err := (&http.Client{Transport: &http.Transport{DialContext: s.l.Dial, DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || strings.Contains(string(text), `"errors"`) {
+		s.t.Fatalf("%s: %v", text, err)
+	}
+	return string(text)
+}
+
+// answers checks that other clients are served.
+func (s *served) answers() {
+	s.t.Helper()
+	if got := s.as(`{ viewer { username } }`); !strings.Contains(got, `"username":"ada"`) {
+		s.t.Errorf("another client gets %s", got)
+	}
+}
+
+const createAda = `mutation { createUser(input: {username: "ada"}) { user { id } } }`
+
+// closed reads a connection until the server closes it; if it never does, the bubble is at a deadlock.
+func closed(t testing.TB, c net.Conn) string {
+	t.Helper()
+	rest, err := io.ReadAll(c)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(rest)
+}
+
+// TestShutdown_GracePeriodEnds: requests that are still active are aborted, which is no error.
+func TestShutdown_GracePeriodEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serveInBubble(t)
+		c := s.dial("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatal(line, err)
+		}
+		began := time.Now()
+		if err := s.stop(); err != nil || !strings.Contains(s.log.String(), `msg="requests aborted after the grace period"`) {
+			t.Errorf("%v: %s", err, &s.log)
+		}
+		if took := time.Since(began); took < shutdownTimeout || took > shutdownTimeout+time.Second {
+			t.Errorf("took %v", took)
+		}
+		closed(t, c)
+	})
 }
 
 // TestSlowBodies opens connections that send an endless body, a byte at a time. They get a response
 // 408 and are closed; other clients are served meanwhile.
 func TestSlowBodies(t *testing.T) {
-	before := *server.ReadTimeout
-	*server.ReadTimeout = 2 * time.Second
-	t.Cleanup(func() { *server.ReadTimeout = before }) // after the server has stopped
-	s := servertest.Start(t, "--data", t.TempDir(), "--no-demo")
-	s.Do("ada", createUser, map[string]any{"name": "ada"})
-	closed := make(chan error)
-	const slow = 50
-	for range slow {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.Root, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		if _, err := io.WriteString(c, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"); err != nil {
-			t.Fatal(err)
-		}
-		go func() { // ends when the server or the test closes the connection
-			for {
-				if _, err := io.WriteString(c, " "); err != nil {
-					return
+	synctest.Test(t, func(t *testing.T) {
+		s := serveInBubble(t)
+		s.as(createAda)
+		const slow = 50
+		began, done := time.Now(), make(chan string)
+		var clients sync.WaitGroup
+		defer clients.Wait()
+		for range slow {
+			c := s.dial("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{")
+			clients.Go(func() { // until the server closes the connection
+				tick := time.NewTicker(time.Second)
+				defer tick.Stop()
+				for {
+					if _, err := io.WriteString(c, " "); err != nil {
+						return
+					}
+					<-tick.C
 				}
-				time.Sleep(10 * time.Millisecond)
-			}
-		}()
-		go func() { closed <- awaitTimeout(c) }()
-	}
-	for left := slow; left > 0; {
-		if got := servertest.At(t, s.Do("ada", `{ viewer { username } }`, nil), "viewer.username"); got != "ada" {
-			t.Errorf("another client gets %v", got)
+			})
+			go func() { done <- closed(t, c) }()
 		}
-		select {
-		case err := <-closed:
-			left--
-			if err != nil {
-				t.Error(err)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for left := slow; left > 0; {
+			select {
+			case response := <-done:
+				left--
+				if !strings.HasPrefix(response, "HTTP/1.1 408 ") {
+					t.Errorf("closed after %.300q", response)
+				}
+			case <-tick.C:
+				s.answers()
 			}
-		default:
 		}
-	}
-}
-
-// awaitTimeout reads the connection to its end and checks for a response 408, unless a reset
-// overtakes it.
-func awaitTimeout(c net.Conn) error {
-	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		return err
-	}
-	response, err := io.ReadAll(c)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errors.New("not closed")
-	}
-	if err == nil && !bytes.HasPrefix(response, []byte("HTTP/1.1 408 ")) {
-		return fmt.Errorf("closed after %.300q", response)
-	}
-	return nil
+		if took := time.Since(began); took < readTimeout || took > readTimeout+5*time.Second {
+			t.Errorf("closed after %v", took)
+		}
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestSlowClients: the server closes a connection whose client is slow to send a header or the next
 // request, or to read a response. Other clients are served meanwhile.
 func TestSlowClients(t *testing.T) {
-	before := []time.Duration{*server.ReadHeaderTimeout, *server.WriteTimeout, *server.IdleTimeout}
-	t.Cleanup(func() {
-		*server.ReadHeaderTimeout, *server.WriteTimeout, *server.IdleTimeout = before[0], before[1], before[2]
-	})
-	*server.ReadHeaderTimeout, *server.WriteTimeout, *server.IdleTimeout = 3*time.Second, 5*time.Second, 3*time.Second
-	s := servertest.Start(t, "--data", t.TempDir(), "--no-demo")
-	s.Do("ada", createUser, map[string]any{"name": "ada"})
-	var same strings.Builder
-	post := servertest.At(t, s.Do("ada", createPost, map[string]any{"title": "long", "content": strings.Repeat("\U0001F40C", 100_000)}), "createPost.post.id")
-	for n := range 60 {
-		fmt.Fprintf(&same, "a%d: content ", n)
-	}
-	query, err := json.Marshal(map[string]any{"query": fmt.Sprintf(`{ post(id: %q) { %s } }`, post, same.String())})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	header := s.Dial("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-	idle := s.Dial("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	unread := s.Dial(fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(query), query))
-	if code, _ := servertest.Status(t, idle); code != http.StatusOK {
-		t.Errorf("%d", code)
-	}
-	if got := servertest.At(t, s.Do("ada", `{ viewer { username } }`, nil), "viewer.username"); got != "ada" {
-		t.Errorf("another client gets %v", got)
-	}
-	for name, c := range map[string]net.Conn{"header": header, "idle": idle} {
-		if code, _ := servertest.Status(t, c); code != 0 && code != http.StatusRequestTimeout {
-			t.Errorf("%s: %d", name, code)
+	synctest.Test(t, func(t *testing.T) {
+		s := serveInBubble(t)
+		s.as(createAda)
+		created := s.as(fmt.Sprintf(`mutation { createPost(input: {title: "long", content: %q}) { post { id } } }`, strings.Repeat("\U0001F40C", 100_000)))
+		_, id, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(created), `"}}}}`), `"id":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		var same strings.Builder
+		for n := range 60 {
+			fmt.Fprintf(&same, "a%d: content ", n)
 		}
-	}
-	time.Sleep(*server.WriteTimeout) // without reading
-	if err := unread.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.Copy(io.Discard, unread)
-	if errors.Is(err, os.ErrDeadlineExceeded) || got > 20_000_000 {
-		t.Errorf("%d bytes of a response of 24 MB, %v", got, err)
-	}
+		query, err := json.Marshal(map[string]any{"query": fmt.Sprintf(`{ post(id: %q) { %s } }`, id, same.String())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := fmt.Sprintf("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(query), query)
+		if n := len(closed(t, s.dial(long))); n < 20_000_000 {
+			t.Fatalf("the long response has %d bytes", n)
+		}
+
+		for name, tt := range map[string]struct {
+			text  string
+			after time.Duration
+		}{
+			"header": {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", readHeaderTimeout},
+			"idle":   {"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", idleTimeout},
+		} {
+			began := time.Now()
+			c := s.dial(tt.text)
+			s.answers()
+			response := closed(t, c)
+			if took := time.Since(began); took < tt.after || took > tt.after+5*time.Second {
+				t.Errorf("%s: closed after %v: %s", name, took, response)
+			}
+			if name == "idle" != strings.HasPrefix(response, "HTTP/1.1 200 ") {
+				t.Errorf("%s: %s", name, response)
+			}
+		}
+
+		unread := s.dial(long)
+		waittest.Advance(writeTimeout) // without reading
+		s.answers()
+		if got := len(closed(t, unread)); got > 20_000_000 {
+			t.Errorf("%d bytes of a response of 24 MB", got)
+		}
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"byline/internal/pipetest"
+	"byline/internal/secrettest"
+	"byline/store/emulator"
+)
+
+// TestEmulator_GracePeriodEnds: requests that are still active are aborted, which is no error.
+func TestEmulator_GracePeriodEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := emulator.Open("", emulator.Options{Logger: secrettest.Logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer engine.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		listener, served := pipetest.Listen(), make(chan error, 1)
+		var log bytes.Buffer
+		go func() {
+			served <- (&Emulator{HTTP: true, Sync: true, Listen: "localhost:0"}).Serve(ctx, engine, listener, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		}()
+		c, err := listener.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatal(line, err)
+		}
+		stop()
+		if err := <-served; err != nil || !strings.Contains(log.String(), `msg="requests aborted after the grace period"`) {
+			t.Errorf("%v: %s", err, &log)
+		}
+	})
+}
