@@ -91,8 +91,6 @@ type Options struct {
 
 	// PlaygroundToken is the bearer token that the playground sends. Default: none.
 	PlaygroundToken string
-
-	unplanned bool // execute without plans: for tests that compare
 }
 
 // Handler is the edge.
@@ -186,10 +184,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 		loaders.tracer = traced.tracer
 	}
 	plans := planned{ExecutableSchema: served, resolver: resolver, documents: documents, tracing: traced}
-	if !o.unplanned {
-		served = plans
-	}
-	exec := executor.New(served)
+	exec := executor.New(plans)
 	answers := newResponseCache(o, metrics, traced)
 	e := &endpoint{exec: exec, metrics: metrics}
 	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, requests: requests, memory: memory, admission: admission, origins: origins}
@@ -208,9 +203,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 	}
 	exec.Use(accounting{metrics, budgets}) // within tracing, for the span of an event
 	exec.Use(loaders)
-	if !o.unplanned {
-		exec.Use(plans)
-	}
+	exec.Use(plans)
 	if o.Development {
 		exec.Use(extension.Introspection{})
 	}

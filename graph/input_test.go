@@ -186,7 +186,10 @@ func TestVariables_NullWithDefault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, unplanned := range []bool{false, true} {
-				b := smallBlog(t, Options{unplanned: unplanned})
+				b := smallBlog(t, Options{})
+				if unplanned {
+					b.Handler = unplannedHandler{b.Handler}
+				}
 				b.wire.reset()
 				a := post(t, b, "demo:ada", b.fill(tt.query), map[string]any{"v": nil})
 				if a.code() != tt.code || tt.code == refused && (a.field() != "v" || a.Data != nil || len(b.wire.seen()) > 0) {
@@ -208,7 +211,10 @@ func TestVariables_DefaultsOfExecutedOperation(t *testing.T) {
 	const document = `mutation Plain($c: String!, $k: String) { ...F } mutation Once($c: String!, $k: String = "once") { ...F }
 		fragment F on Mutation { createComment(input: {postId: "<post:notes>", content: $c, idempotencyKey: $k}) { comment { id } } }`
 	for _, unplanned := range []bool{false, true} {
-		b := smallBlog(t, Options{unplanned: unplanned})
+		b := smallBlog(t, Options{})
+		if unplanned {
+			b.Handler = unplannedHandler{b.Handler}
+		}
 		send := func(operation string) string {
 			a := postBody(t, b, "demo:ada", map[string]any{"query": b.fill(document), "operationName": operation, "variables": map[string]any{"c": "hi"}})
 			if a.code() != "" {
@@ -235,7 +241,10 @@ func TestVariables_WrongTypesAreRefused(t *testing.T) {
 		like = `mutation($v: SortOrder) { likePost(input: {postId: "<post:engines>"}) { post { comments(order: $v) { edges { cursor } } } } }`
 	)
 	for _, unplanned := range []bool{false, true} {
-		b := smallBlog(t, Options{unplanned: unplanned})
+		b := smallBlog(t, Options{})
+		if unplanned {
+			b.Handler = unplannedHandler{b.Handler}
+		}
 		version := func(v any) map[string]any {
 			return map[string]any{"id": b.names["post:notes"], "title": "1", "version": v}
 		}

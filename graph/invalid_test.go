@@ -19,7 +19,10 @@ func (a answer) problems() (all []string) {
 func TestInvalidInput_EachInvalidFieldIsAnErrorOfItsOwn(t *testing.T) {
 	long := strings.Repeat("k", 101)
 	for _, unplanned := range []bool{false, true} {
-		b := smallBlog(t, Options{unplanned: unplanned})
+		b := smallBlog(t, Options{})
+		if unplanned {
+			b.Handler = unplannedHandler{b.Handler}
+		}
 		for name, tt := range map[string]struct {
 			token, query string
 			fields       []string

@@ -11,7 +11,10 @@ import (
 func TestNodes_InvalidIDIsAnErrorAtItsIndex(t *testing.T) {
 	unknownKind := "RHJhZnQveA" // Draft/x
 	for _, unplanned := range []bool{false, true} {
-		b := smallBlog(t, Options{unplanned: unplanned})
+		b := smallBlog(t, Options{})
+		if unplanned {
+			b.Handler = unplannedHandler{b.Handler}
+		}
 		for name, tt := range map[string]struct {
 			query    string
 			data     string

@@ -24,11 +24,11 @@ import (
 // unplanned is the edge over the same store without plans.
 func unplanned(t testing.TB, b *testBlog) http.Handler {
 	t.Helper()
-	h, err := NewHandler(Options{Store: b.store, Verifier: auth.DemoVerifier(), unplanned: true})
+	h, err := NewHandler(Options{Store: b.store, Verifier: auth.DemoVerifier()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return unplannedHandler{h}
 }
 
 // plansOf makes the plans of a query's root fields, in their order.
@@ -109,6 +109,11 @@ func TestPlans(t *testing.T) {
 			for _, p := range plansOf(t, schema, query) {
 				if (p != nil) != tt.planned {
 					t.Errorf("planned: %t", p != nil)
+				}
+			}
+			for _, p := range plansOf(t, schema, withoutPlans(query)) {
+				if p != nil {
+					t.Error("the executor is not what it is compared with")
 				}
 			}
 			for _, token := range []string{"", "demo:ada", "demo:grace"} {

@@ -173,7 +173,7 @@ func TestSpans_Plans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	b := smallBlog(t, Options{Tracing: provider})
-	executor, err := NewHandler(Options{Store: b.store, Verifier: auth.DemoVerifier(), Tracing: provider, unplanned: true})
+	executor, err := NewHandler(Options{Store: b.store, Verifier: auth.DemoVerifier(), Tracing: provider})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestSpans_Plans(t *testing.T) {
 		`mutation { unlikePost(input: {postId: "<post:notes>"}) { post { likeCount } } }`:                   "mutation, mutation/Mutation.unlikePost/request, mutation/Mutation.unlikePost/request, mutation/Mutation.unlikePost/request",
 		`{ viewer { username } feed { edges { node { viewerHasLiked } } } }`:                                "query, query/Query.feed/request, query/Query.viewer/request, query/load liked/request",
 	} {
-		for who, h := range map[string]http.Handler{"a plan": b, "the executor": executor} {
+		for who, h := range map[string]http.Handler{"a plan": b, "the executor": unplannedHandler{executor}} {
 			since := len(spans.Ended())
 			if a := post(t, h, "demo:ada", b.fill(query), nil); a.code() != "" {
 				t.Fatal(a.body)
