@@ -27,7 +27,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main for tests: it returns the exit status.
+// run runs a command until ctx ends, and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return console.Run(ctx, "bench", &commands{}, args, stdout, stderr, kong.Description("Benchmarks of Byline."))
 }

@@ -165,7 +165,7 @@ func (e *eventWriter) write(b []byte) error {
 	return supported(e.control.SetWriteDeadline(time.Time{}))
 }
 
-// supported is err, unless it says that a test's connection has no deadlines.
+// supported is err, unless it says that the connection has no deadlines: a ResponseWriter need not have them.
 func supported(err error) error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil
