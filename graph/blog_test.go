@@ -41,6 +41,7 @@ type testBlog struct {
 	metrics   *prometheus.Registry
 	names     map[string]string // global ids by names such as "post:engines"
 	rows      atomic.Int64      // makes idempotency keys
+	clock     *atomic.Int64     // Unix time of the store, which ticks with each look at it
 }
 
 // wire is a transporter that remembers what goes through it.
@@ -192,9 +193,12 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	account := func(transport policy.Transporter, cacheBytes int) *cosmos.Account {
 		return enginetest.Account(t, engine, cosmos.Options{Transport: transport, CacheBytes: cacheBytes, Metrics: registry, Retry: policy.RetryOptions{MaxRetries: -1}})
 	}
-	now := atomic.Int64{}
+	now := &atomic.Int64{}
 	now.Store(epoch.Unix())
-	so.PollInterval, so.Instance, so.Logger = 5*time.Millisecond, "test", secrettest.Logger()
+	if so.PollInterval == 0 {
+		so.PollInterval = 5 * time.Millisecond
+	}
+	so.Instance, so.Logger = "test", secrettest.Logger()
 	open := func(account *cosmos.Account, so store.Options) *store.Store {
 		s, err := store.New(account, so)
 		if err != nil {
@@ -219,7 +223,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &testBlog{Handler: h, store: s, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
+	b := &blog{Handler: h, store: s, clock: now, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
 	// The first ReadMany of a client reads what a container is made of, and the first request of
 	// background work the account.
 	for _, warm := range []func() error{
@@ -321,9 +325,16 @@ func (b *testBlog) settled(t testing.TB) bool {
 }
 
 // smallBlog is a blog of two users with a user, four posts, three comments, three likes.
-func smallBlog(t testing.TB, o Options) *testBlog {
+func smallBlog(t testing.TB, o Options) *blog { return smallBlogOf(t, newBlog(t, o)) }
+
+// smallBlogInBubble is smallBlog for a test in a synctest bubble: as time passes at once there, it does
+// not poll often.
+func smallBlogInBubble(t testing.TB, o Options) *blog {
+	return smallBlogOf(t, newBlogOf(t, o, store.Options{PollInterval: 200 * time.Millisecond}, 0))
+}
+
+func smallBlogOf(t testing.TB, b *blog) *blog {
 	t.Helper()
-	b := newBlog(t, o)
 	for _, name := range []string{"ada", "grace"} {
 		b.user(t, name)
 	}

@@ -159,7 +159,7 @@ func TestEventStream_OutlivesRequestTimeouts(t *testing.T) {
 	for _, protocol := range []int{1, 2} {
 		t.Run(fmt.Sprint("HTTP/", protocol), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := smallBlog(t, Options{})
+				b := smallBlogInBubble(t, Options{})
 				project(t, b)
 				server := pipetest.NewServer(t, b, func(s *httptest.Server) {
 					s.EnableHTTP2 = protocol == 2

@@ -101,7 +101,7 @@ func (u unread) Read([]byte) (int, error) {
 // A query that Cosmos DB does not answer has its time.
 func TestExecutionTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := smallBlog(t, Options{}) // whose change feed nobody follows: that would stall, too
+		b := smallBlogInBubble(t, Options{}) // whose change feed nobody follows: that would stall, too
 		release := stall(t, b)
 		server := pipetest.NewServer(t, b, nil)
 		query := b.fill(`{ post(id: "<post:moths>") { title } }`)

@@ -29,20 +29,20 @@ import (
 // live serves a small blog whose change feed is followed.
 func live(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 	t.Helper()
-	return liveOn(t, o, func(h http.Handler) *httptest.Server { return httptest.NewServer(h) })
+	return liveOn(t, o, smallBlog, httptest.NewServer)
 }
 
 // liveInBubble is live for a test in a synctest bubble.
 func liveInBubble(t testing.TB, o Options) (*blog, *httptest.Server) {
 	t.Helper()
-	return liveOn(t, o, func(h http.Handler) *httptest.Server { return pipetest.NewServer(t, h, nil) })
+	return liveOn(t, o, smallBlogInBubble, func(h http.Handler) *httptest.Server { return pipetest.NewServer(t, h, nil) })
 }
 
-func liveOn(t testing.TB, o Options, serve func(http.Handler) *httptest.Server) (*blog, *httptest.Server) {
+func liveOn(t testing.TB, o Options, open func(testing.TB, Options) *blog, serve func(http.Handler) *httptest.Server) (*blog, *httptest.Server) {
 	t.Helper()
 	streams, end := context.WithCancel(context.Background())
 	o.Streams = streams
-	b := smallBlog(t, o)
+	b := open(t, o)
 	project(t, b)
 	server := serve(b)
 	t.Cleanup(func() {
@@ -461,10 +461,16 @@ func TestSlowWebSocket(t *testing.T) {
 				quick := dial(t, server, modern, nil).init()
 				quick.subscribe("subscribe", "1", query)
 				opened(t, b, 2)
-				for n := range tt.comments {
-					b.comment(t, "ada", b.postID(t, "notes"), fmt.Sprint("number ", n))
-					if got := quick.receive(); !strings.HasPrefix(got, `{"type":"next"`) {
-						t.Fatal(got)
+				const together = 8
+				for sent := 0; sent < tt.comments; sent += together {
+					n := min(together, tt.comments-sent)
+					for i := range n {
+						b.comment(t, "ada", b.postID(t, "notes"), fmt.Sprint("number ", sent+i))
+					}
+					for range n {
+						if got := quick.receive(); !strings.HasPrefix(got, `{"type":"next"`) {
+							t.Fatal(got)
+						}
 					}
 				}
 				waittest.Advance(tt.late)
