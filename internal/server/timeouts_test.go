@@ -149,11 +149,13 @@ func TestSlowBodies(t *testing.T) {
 		s := serveInBubble(t)
 		s.as(createAda)
 		const slow = 50
-		began, done := time.Now(), make(chan string)
+		began, done := time.Now(), make(chan string, slow)
+		var conns []net.Conn
 		var clients sync.WaitGroup
 		defer clients.Wait()
 		for range slow {
 			c := s.dial("POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{")
+			conns = append(conns, c)
 			clients.Go(func() { // until the server closes the connection
 				tick := time.NewTicker(time.Second)
 				defer tick.Stop()
@@ -177,6 +179,12 @@ func TestSlowBodies(t *testing.T) {
 				}
 			case <-tick.C:
 				s.answers()
+				if time.Since(began) > 2*readTimeout {
+					for _, c := range conns {
+						c.Close()
+					}
+					t.Fatal("not closed")
+				}
 			}
 		}
 		if took := time.Since(began); took < readTimeout || took > readTimeout+5*time.Second {
