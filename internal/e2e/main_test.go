@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -31,6 +32,13 @@ func TestMain(m *testing.M) {
 		runtime.MemProfileRate = 0
 		fmt.Fprintln(os.Stderr, serveReadyMade())
 		os.Exit(1)
+	}
+	// Tests that are parallel wait more than they compute, so more run at a time than there are processors.
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		if err := parallel.Value.Set("4"); err != nil {
+			panic(err)
+		}
 	}
 	// Of the engines that tests reach over HTTP; a test that needs another key sets it.
 	if err := os.Setenv("COSMOS_KEY", secrettest.Secret(emulator.WellKnownKey)); err != nil {
