@@ -43,51 +43,53 @@ func stall(t testing.TB, b *testBlog) (release func()) {
 // Where too much is to be done, operations are refused before they are looked at, over
 // HTTP and over WebSocket; afterwards they are not.
 func TestOverloadedServer(t *testing.T) {
-	var waiting atomic.Int64
-	b, server := live(t, Options{ShedLoad: true, Capacity: limit.Capacity{Runnable: func() int { return int(waiting.Load()) }}})
-	p := dial(t, server, modern, nil).init()
-	ask := func(accept string) answer {
-		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", unread{t})
-		if waiting.Load() == 0 {
-			r = httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"}`))
+	synctest.Test(t, func(t *testing.T) {
+		var waiting atomic.Int64
+		b, server := liveInBubble(t, Options{ShedLoad: true, Capacity: limit.Capacity{Runnable: func() int { return int(waiting.Load()) }}})
+		p := dial(t, server, modern, nil).init()
+		ask := func(accept string) answer {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", unread{t})
+			if waiting.Load() == 0 {
+				r = httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(`{"query":"{ __typename }"}`))
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", accept)
+			server.Config.Handler.ServeHTTP(w, r)
+			a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
+			if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+				t.Fatal(err)
+			}
+			return a
 		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", accept)
-		server.Config.Handler.ServeHTTP(w, r)
-		a := answer{status: w.Code, header: w.Result().Header, body: w.Body.String()}
-		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
-			t.Fatal(err)
+		if a := ask(mediaJSON); a.code() != "" {
+			t.Fatal(a.body)
 		}
-		return a
-	}
-	if a := ask(mediaJSON); a.code() != "" {
-		t.Fatal(a.body)
-	}
-	waiting.Store(1 << 20)
-	waittest.For(t, func() bool {
-		p.subscribe("subscribe", "1", `{ __typename }`)
-		if got := p.receive(); strings.HasPrefix(got, `{"type":"error","id":"1"`) && strings.Contains(got, "UNAVAILABLE") {
-			return true
+		waiting.Store(1 << 20)
+		waittest.For(t, func() bool {
+			p.subscribe("subscribe", "1", `{ __typename }`)
+			if got := p.receive(); strings.HasPrefix(got, `{"type":"error","id":"1"`) && strings.Contains(got, "UNAVAILABLE") {
+				return true
+			}
+			p.expect(`{"type":"complete","id":"1"}`)
+			return false
+		})
+		for _, accept := range []string{mediaJSON, mediaResponse} {
+			counted := metricOf(t, b.metrics, "byline_graphql_responses_total")
+			a := ask(accept)
+			if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - counted; n != 1 {
+				t.Errorf("counted %.0f times", n)
+			}
+			if a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"retryAfterMs":1000`) {
+				t.Errorf("status %d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.body)
+			}
 		}
-		p.expect(`{"type":"complete","id":"1"}`)
-		return false
+		waiting.Store(0)
+		for range 3 {
+			if a := ask(mediaResponse); a.code() != "" {
+				t.Errorf("afterwards: %s", a.body)
+			}
+		}
 	})
-	for _, accept := range []string{mediaJSON, mediaResponse} {
-		counted := metricOf(t, b.metrics, "byline_graphql_responses_total")
-		a := ask(accept)
-		if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - counted; n != 1 {
-			t.Errorf("counted %.0f times", n)
-		}
-		if a.status != http.StatusServiceUnavailable || a.code() != "UNAVAILABLE" || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"retryAfterMs":1000`) {
-			t.Errorf("status %d, Retry-After %q: %s", a.status, a.header.Get("Retry-After"), a.body)
-		}
-	}
-	waiting.Store(0)
-	for range 3 {
-		if a := ask(mediaResponse); a.code() != "" {
-			t.Errorf("afterwards: %s", a.body)
-		}
-	}
 }
 
 // unread is a body that nobody reads.
