@@ -223,7 +223,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &blog{Handler: h, store: s, clock: now, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
+	b := &testBlog{Handler: h, store: s, clock: now, wire: w, metrics: registry, projector: open(account(engine, 0), so), names: map[string]string{}}
 	// The first ReadMany of a client reads what a container is made of, and the first request of
 	// background work the account.
 	for _, warm := range []func() error{
@@ -325,15 +325,15 @@ func (b *testBlog) settled(t testing.TB) bool {
 }
 
 // smallBlog is a blog of two users with a user, four posts, three comments, three likes.
-func smallBlog(t testing.TB, o Options) *blog { return smallBlogOf(t, newBlog(t, o)) }
+func smallBlog(t testing.TB, o Options) *testBlog { return smallBlogOf(t, newBlog(t, o)) }
 
 // smallBlogInBubble is smallBlog for a test in a synctest bubble: as time passes at once there, it does
 // not poll often.
-func smallBlogInBubble(t testing.TB, o Options) *blog {
+func smallBlogInBubble(t testing.TB, o Options) *testBlog {
 	return smallBlogOf(t, newBlogOf(t, o, store.Options{PollInterval: 200 * time.Millisecond}, 0))
 }
 
-func smallBlogOf(t testing.TB, b *blog) *blog {
+func smallBlogOf(t testing.TB, b *testBlog) *testBlog {
 	t.Helper()
 	for _, name := range []string{"ada", "grace"} {
 		b.user(t, name)

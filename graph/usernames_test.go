@@ -15,9 +15,8 @@ import (
 
 	"byline/graph/globalid"
 	"byline/internal/secrettest"
-	"byline/store/blog"
 	"byline/internal/waittest"
-	"byline/store"
+	"byline/store/blog"
 	"byline/store/emulator"
 )
 

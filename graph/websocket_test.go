@@ -22,7 +22,6 @@ import (
 	"byline/graph/limit"
 	"byline/internal/pipetest"
 	"byline/internal/waittest"
-	"byline/store"
 	"byline/store/blog"
 )
 
@@ -33,12 +32,12 @@ func live(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 }
 
 // liveInBubble is live for a test in a synctest bubble.
-func liveInBubble(t testing.TB, o Options) (*blog, *httptest.Server) {
+func liveInBubble(t testing.TB, o Options) (*testBlog, *httptest.Server) {
 	t.Helper()
 	return liveOn(t, o, smallBlogInBubble, func(h http.Handler) *httptest.Server { return pipetest.NewServer(t, h, nil) })
 }
 
-func liveOn(t testing.TB, o Options, open func(testing.TB, Options) *blog, serve func(http.Handler) *httptest.Server) (*blog, *httptest.Server) {
+func liveOn(t testing.TB, o Options, open func(testing.TB, Options) *testBlog, serve func(http.Handler) *httptest.Server) (*testBlog, *httptest.Server) {
 	t.Helper()
 	streams, end := context.WithCancel(context.Background())
 	o.Streams = streams

@@ -16,9 +16,8 @@ import (
 
 	"byline/internal/oidctest"
 	"byline/internal/secrettest"
-	"byline/store/blog"
 	"byline/internal/waittest"
-	"byline/store"
+	"byline/store/blog"
 )
 
 func TestOIDC(t *testing.T) {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"byline/internal/servertest"
 	"context"
 	"encoding/json"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"byline/internal/servertest"
 )
 
 // clientsFolder has the programs of TestClients and, unless the environment names another folder, their

@@ -1,13 +1,14 @@
 package e2e
 
 import (
-	"byline/internal/servertest"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"byline/internal/servertest"
 )
 
 // TestSeedResumes kills a seed, runs it again, and compares the data with those of an uninterrupted seed,
