@@ -3,6 +3,7 @@ package collector
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 )
 
@@ -12,9 +13,22 @@ const percent = 400
 // configured reports whether the environment sets when Go collects garbage.
 func configured() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
+// reserve is the size of the ballast of Reserve, in bytes.
+const reserve = 64 << 20
+
+// Reserve makes collections of a small heap rarer until the returned function is called: it allocates
+// 64 MB that are never touched and so take no memory of the machine. Unlike a higher GOGC, it allows
+// at most 128 MB of garbage more, however large the heap is.
+func Reserve() (restore func()) {
+	if configured() {
+		return func() {}
+	}
+	ballast := make([]byte, reserve)
+	return func() { runtime.KeepAlive(ballast) }
+}
+
 // Rarely makes collections rarer (debug.SetGCPercent, 400 instead of Go's 100) until the returned
-// function is called. It is for processes with a small live heap and a high allocation rate, which
-// would otherwise collect many times a second.
+// function is called. It is for loads, whose live heap is always small.
 func Rarely() (restore func()) {
 	if configured() {
 		return func() {}
