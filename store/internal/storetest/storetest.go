@@ -48,6 +48,21 @@ func New(t testing.TB) *World {
 	return newWorld(t, store.Options{})
 }
 
+// NewInProcess returns a World on an engine in memory, also if tests run on an endpoint.
+func NewInProcess(t testing.TB) *World {
+	t.Helper()
+	engine, err := emulator.Open("", emulator.Options{Clock: Epoch, Logger: secrettest.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return On(t, engine).provision(store.Options{})
+}
+
 // NewWith is New with options of the store.
 func NewWith(t testing.TB, o store.Options) *World {
 	t.Helper()
