@@ -17,6 +17,7 @@ import (
 
 	"byline/bench/article"
 	"byline/internal/account"
+	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/store/emulator"
 )
@@ -34,6 +35,7 @@ func runArticle(t *testing.T, want int, args ...string) string {
 
 // TestBenchArticle runs `bench article` on a temporary engine, and checks that its files are deleted.
 func TestBenchArticle(t *testing.T) {
+	longtest.Heavy(t)
 	temp, charts := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	out := runArticle(t, 0, "--markdown", "--check", "--chart", charts)
@@ -99,6 +101,7 @@ func TestBenchRefuses(t *testing.T) {
 // TestBenchArticleOnAnAccount runs `bench article` twice on an emulator, where its databases stay until
 // --remove is given.
 func TestBenchArticleOnAnAccount(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	engine, err := emulator.Open(t.TempDir(), emulator.Options{Partitions: 2, NoSync: true, Logger: secrettest.Logger()})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"byline/graph/document"
+	"byline/internal/longtest"
 )
 
 const persistedQuery = `query { __typename }`
@@ -128,6 +129,7 @@ func TestPersistedOnlyWhatWasAccepted(t *testing.T) {
 // A long text is executed, and not kept; short ones without number displace each
 // other, so that what is kept is bounded.
 func TestPersisted_CacheIsBounded(t *testing.T) {
+	longtest.Heavy(t)
 	h := deaf(t, Options{})
 	long := persistedQuery + strings.Repeat(" ", document.MaxPersisted)
 	if a := byHash(t, h, "", document.Hash(long), long); a.code() != "" {

@@ -10,11 +10,13 @@ import (
 	"github.com/vektah/gqlparser/v2"
 
 	"byline/graph/document"
+	"byline/internal/longtest"
 )
 
 // What the cache counts is no less than the memory that its documents take, with their
 // plans, whatever they are made of.
 func TestQueryCacheIsBoundedInMemory(t *testing.T) {
+	longtest.Heavy(t)
 	schema := readSchema(t)
 	for name, format := range map[string]string{
 		"fields":         `query Q%06d { viewer { %s } }|id `,

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/internal/heaptest"
+	"byline/internal/longtest"
 	"byline/store/cosmos"
 )
 
@@ -19,6 +20,7 @@ var distinctAnswers = flag.Int("distinct", 50_000, "how many distinct queries Te
 
 // Any number of distinct answers takes no more memory than they may, and a tenth.
 func TestResponseCache_MemoryIsBounded(t *testing.T) {
+	longtest.Heavy(t)
 	const limit = 16 << 20
 	for name, body := range map[string]int{"short": 100, "long": 10_000} {
 		t.Run(name, func(t *testing.T) {

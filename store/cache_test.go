@@ -15,12 +15,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"byline/internal/enginetest"
+	"byline/internal/longtest"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
-	"byline/store/internal/storetest"
 )
 
 // remembering is an instance with a cache, beside others on one engine.
@@ -35,7 +36,7 @@ func newRemembering(t testing.TB, engine *emulator.Engine, bytes int) *rememberi
 	cosmostest.NeedsEngine(t, "it injects faults and counts its requests")
 	account := enginetest.Account(t, engine, cosmos.Options{CacheBytes: bytes, Retry: policy.RetryOptions{MaxRetries: -1}})
 	t.Cleanup(account.Close)
-	s, err := store.New(account, store.Options{PollInterval: 5 * time.Millisecond})
+	s, err := store.New(account, store.Options{PollInterval: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func (r *remembering) reads(t testing.TB, ctx context.Context, author, post stri
 // untilTrue waits for check.
 func untilTrue(t testing.TB, what string, check func() bool) {
 	t.Helper()
-	storetest.Eventually(t, func() error {
+	waittest.Until(t, func() error {
 		if !check() {
 			return errors.New(what)
 		}
@@ -164,7 +165,7 @@ func TestCache_Writes(t *testing.T) {
 			}
 			want := a.reads(t, ctx, ada.ID, post.ID)
 			got := ""
-			storetest.Eventually(t, func() error {
+			waittest.Until(t, func() error {
 				if got = b.reads(t, ctx, ada.ID, post.ID); got != want {
 					return fmt.Errorf("the other instance sees %s, not %s", got, want)
 				}
@@ -482,6 +483,7 @@ func TestCache_Deadline(t *testing.T) {
 
 // The memory is bounded, whatever is read.
 func TestCache_IsBounded(t *testing.T) {
+	longtest.Heavy(t)
 	engine, _, _, _, _ := newCachedBlog(t)
 	const bytes = 200_000
 	a := newRemembering(t, engine, bytes)

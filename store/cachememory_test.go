@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"byline/internal/heaptest"
+	"byline/internal/longtest"
 	"byline/store/blog"
 	"byline/store/cosmos"
 )
@@ -22,6 +23,7 @@ var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCache
 // Any number of distinct reads takes no more memory than the cache may have, and a tenth: of
 // small items, of large ones, and of pages.
 func TestCache_Memory(t *testing.T) {
+	longtest.Heavy(t)
 	const limit = 16 << 20
 	reads := *cacheReads
 	like := fmt.Sprintf(`{"userId":"%s","userUsername":"user","creationDate":"%s"}`, id(1), blog.NewDate(time.Unix(0, 0)))

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -91,7 +92,7 @@ func TestDeletePost(t *testing.T) {
 		}
 		stop := w.Start()
 		w.AddLike(grace, other)
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if w.AllFeed()[0].LikeCount != 1 {
 				return errors.New("not yet")
 			}
@@ -132,7 +133,7 @@ func TestDeletePost_ManyComments(t *testing.T) {
 		}
 		w.Wire.Intercept(nil)
 		defer w.Start()()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if n := w.remains(p); n != 0 {
 				return fmt.Errorf("%d items remain", n)
 			}
@@ -160,7 +161,7 @@ func TestDeletePost_FeedIsRefilled(t *testing.T) {
 			}
 			return nil
 		}
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if n := w.FeedLength(); n != 150 {
 				return fmt.Errorf("%d entries", n)
 			}
@@ -172,12 +173,12 @@ func TestDeletePost_FeedIsRefilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i%10 == 0 {
-				storetest.Eventually(t, func() error { return feedIs(i - 1) })
+				waittest.Until(t, func() error { return feedIs(i - 1) })
 			}
 		}
 		// What is old comes in only where it belongs.
 		w.AddLike(ada, posts[3])
-		storetest.Eventually(t, func() error { return feedIs(159) })
+		waittest.Until(t, func() error { return feedIs(159) })
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -52,7 +53,7 @@ func TestImport_Repeated(t *testing.T) {
 			w.Wire.Intercept(nil)
 			caughtUp := func() {
 				stop := w.Start()
-				storetest.Eventually(t, w.CaughtUp)
+				waittest.Until(t, w.CaughtUp)
 				stop()
 			}
 			if err := meanwhile(w, u); err != nil {
@@ -82,13 +83,13 @@ func TestImport_OlderPosts(t *testing.T) {
 		}
 		deleteSome := func(some []*blog.Post) {
 			stop := w.Start()
-			storetest.Eventually(t, w.CaughtUp)
+			waittest.Until(t, w.CaughtUp)
 			for _, p := range some {
 				if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
 					t.Fatal(err)
 				}
 			}
-			storetest.Eventually(t, w.CaughtUp)
+			waittest.Until(t, w.CaughtUp)
 			stop()
 		}
 		deleteSome(posts[140:]) // as many as possible without a refill of the feed

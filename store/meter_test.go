@@ -13,11 +13,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
-	"byline/store/internal/storetest"
 	"byline/store/projection"
 )
 
@@ -121,7 +121,7 @@ func TestMeter_CountsAllRequests(t *testing.T) {
 		if _, _, err := m.LikePost(t.Context(), ada.ID, post.ID); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if p, err := m.Feed(t.Context(), store.Paging{First: 1}); err != nil || len(p.Items) == 0 || p.Items[0].LikeCount != 1 {
 				return fmt.Errorf("%v %v", p, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -109,7 +110,7 @@ func TestCreatePost(t *testing.T) {
 			t.Fatal("the copy was not cut off")
 		}
 		defer w.Start()()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if w.AllFeed()[0].ID != p.ID || w.AllUserPosts(ada)[0].ID != p.ID {
 				return errors.New("the change feed did not catch up")
 			}
@@ -258,9 +259,9 @@ func TestCreatePost_RepetitionOfAnOldPost(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			storetest.Eventually(t, w.CaughtUp)
+			waittest.Until(t, w.CaughtUp)
 		}
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, w.CaughtUp)
 		deleteSome(posts[139:]) // as many as possible without a refill of the feed
 		w.Clock.Millis.Add(time.Hour.Milliseconds())
 		if _, err := w.CreatePost(t.Context(), n); err != nil {

@@ -74,12 +74,15 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions)}
+	s := &Store{o: o, account: account}
 	account.Patterns(patterns...)
 	var err error
-	if s.views, err = projection.New(account, projection.Options(o)); err != nil {
+	s.views, err = projection.New(account, projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,
+		FeedPartitions: o.FeedPartitions, Clock: o.Clock, Logger: o.Logger})
+	if err != nil {
 		return nil, err
 	}
+	s.feedPartitions = blog.FeedPartitionKeys(o.FeedPartitions)
 	if s.events, err = newEvents(o.Clock(), account.Registerer()); err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: "open store", Err: err}
 	}
@@ -103,17 +106,20 @@ func (s *Store) background(name string) (*cosmos.Container, error) {
 // Run maintains the views, and serves the streams and caches, until ctx ends. See
 // projection.Views.Run. It returns nil when ctx ends.
 func (s *Store) Run(ctx context.Context) error {
+	users, err := s.background(blog.UsersContainer)
+	if err != nil {
+		return err
+	}
+	feed, err := s.background(blog.FeedContainer)
+	if err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.runEvents(ctx) })
 	if s.users.Caches() {
-		for name, partition := range map[string]string{blog.UsersContainer: "userId", blog.FeedContainer: "type"} {
-			c, err := s.background(name)
-			if err != nil {
-				return err
-			}
-			g.Go(func() error { return s.tail("cache-"+name, c, partition, nil).Run(ctx) })
-		}
+		g.Go(func() error { return s.tail("cache-users", users, "userId", nil).Run(ctx) })
+		g.Go(func() error { return s.tail("cache-feed", feed, "type", nil).Run(ctx) })
 	}
 	return blog.CosmosError("run store", g.Wait())
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -102,7 +103,7 @@ func TestStreams(t *testing.T) {
 		if _, err := w.RenameUser(ctx, grace.ID, "hopper"); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			for _, id := range want {
 				if c, err := w.Comment(ctx, old.ID, id); err != nil || c.AuthorUsername != "hopper" {
 					return fmt.Errorf("%+v %v", c, err)
@@ -271,7 +272,7 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 		w.Start()
 		ada := w.AddUser("ada")
 		w.AddPost(ada, "Before")
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, w.CaughtUp)
 		if n := starts.Load(); n != 0 {
 			t.Errorf("the feed's end was looked for %d times, for nobody", n)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -112,7 +113,7 @@ func TestReservation_MalformedOwner(t *testing.T) {
 		w.Corrupt("users", ada.ID, ada.ID, "/creationDate", "yesterday")
 		w.Clock.Millis.Add(time.Hour.Milliseconds())
 		w.Start()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			status, err := w.Views().Status(t.Context())
 			for _, r := range status {
 				if r.Processor == "usernames" && r.Lag == 0 {
@@ -230,7 +231,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	ada := w.AddUser("ada")
 	w.Clock.Millis.Add(61_000)
 	stop := w.Start()
-	storetest.Eventually(t, func() error {
+	waittest.Until(t, func() error {
 		if w.Checkpoints() != 2 {
 			return errors.New("the sweep has not handled the current name")
 		}
@@ -315,7 +316,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 		t.Helper()
 		w.Clock.Millis.Add(61_000) // before the sweep runs, so that it does not wait
 		stop := w.Start()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if diff := cmp.Diff(reserved, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
@@ -353,13 +354,13 @@ func TestSweep_YoungReservationsStay(t *testing.T) {
 		}
 		defer w.Start()()
 		w.AddUser("poke")
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, w.CaughtUp)
 		storetest.Pass(50 * time.Millisecond)
 		if w.Reservations()["wanted"] == "" {
 			t.Fatal("the sweep has not waited")
 		}
 		w.Clock.Millis.Add(61_000)
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if w.Reservations()["wanted"] != "" {
 				return errors.New("still reserved")
 			}
@@ -394,14 +395,14 @@ func TestSweep_NameInUse(t *testing.T) {
 			return nil
 		})
 		defer w.Start()()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if !taken.Load() {
 				return errors.New("not swept")
 			}
 			return nil
 		})
 		w.Clock.Millis.Add(61_000)
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
@@ -428,7 +429,7 @@ func TestSweep_DuringARename(t *testing.T) {
 				ada := w.AddUser("ada")
 				w.Clock.Millis.Add(61_000)
 				defer w.Start()()
-				storetest.Eventually(t, func() error {
+				waittest.Until(t, func() error {
 					if w.Checkpoints() != 2 {
 						return errors.New("not swept yet")
 					}
@@ -469,7 +470,7 @@ func TestSweep_DuringARename(t *testing.T) {
 				poke := w.AddUser("poke") // once the sweep has let this go, it has done the rest
 				w.Remove("users", poke.ID, poke.ID)
 				w.Clock.Millis.Add(61_000)
-				storetest.Eventually(t, func() error {
+				waittest.Until(t, func() error {
 					if diff := cmp.Diff(expected, w.Reservations()); diff != "" {
 						return errors.New(diff)
 					}
@@ -500,7 +501,7 @@ func TestSweep_SweptNameIsReservedAgain(t *testing.T) {
 			t.Fatalf("reserved for %s", owner)
 		}
 		defer w.Start()()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
 				return errors.New(diff)
 			}
@@ -651,7 +652,7 @@ func TestReleasedUsername(t *testing.T) {
 		find(w, "ada", ada.ID, "countess")
 		w.Clock.Millis.Add(61_000)
 		w.Start()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			want := map[string]string{"ada": ada.ID + storetest.Released, "countess": ada.ID, "grace": grace.ID}
 			return errorOf(cmp.Diff(want, w.Reservations()))
 		})

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"byline/internal/enginetest"
+	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -42,6 +43,7 @@ func newSuite(t *testing.T, o Options, versions ...string) *Suite {
 // TestArticle measures the article's table, and compares the RU of each request with those of the other
 // versions and of the article.
 func TestArticle(t *testing.T) {
+	longtest.Heavy(t)
 	s := newSuite(t, Options{Seed: 1, Users: 5, Runs: 2}, Versions()...)
 	last := 0
 	report, err := s.Measure(t.Context(), func(done int) {
@@ -84,6 +86,7 @@ func TestArticle(t *testing.T) {
 
 // TestModelsReturnTheSame compares the results of each request on the three versions.
 func TestModelsReturnTheSame(t *testing.T) {
+	longtest.Heavy(t)
 	s := newSuite(t, Options{Seed: 2, Users: 2}, Versions()...)
 	user, thread := s.blog.User(1), s.blog.Thread(1, 2)
 	same := cmp.Options{
@@ -148,6 +151,7 @@ func TestModelsReturnTheSame(t *testing.T) {
 
 // TestCompare compares the reads of two data sets; the lists of their users have the same lengths.
 func TestCompare(t *testing.T) {
+	longtest.Heavy(t)
 	small, large := newSuite(t, Options{Seed: 1, Users: 2, Runs: 3}, V3), newSuite(t, Options{Seed: 1, Users: 6, Runs: 3}, V3)
 	last := 0
 	l, err := Compare(t.Context(), small, large, func(done int) { last = done })

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"byline/internal/longtest"
 	"byline/internal/servertest"
 )
 
 // TestSeedResumes kills a seed, runs it again, and compares the data with those of an uninterrupted seed,
 // and the projections with their sources.
 func TestSeedResumes(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	whole, killed := t.TempDir(), t.TempDir()
 	args := func(data string) []string {

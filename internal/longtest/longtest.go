@@ -1,7 +1,11 @@
-// Package longtest tells tests that search at random how long they may take.
+// Package longtest tells tests how long they may take: more than usual with BYLINE_TEST_LONG=1,
+// less with go test -short.
 package longtest
 
-import "os"
+import (
+	"os"
+	"testing"
+)
 
 // Variable is the environment variable of the long forms: BYLINE_TEST_LONG=1 go test ./...
 const Variable = "BYLINE_TEST_LONG"
@@ -15,4 +19,13 @@ func Pick[T any](short, long T) T {
 		return long
 	}
 	return short
+}
+
+// Heavy skips a test with much data and little concurrency under -short, which the layer with the
+// race detector uses.
+func Heavy(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("much data and little concurrency (-short)")
+	}
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/longtest"
 )
 
 // TestQuery_TooMuchWork: the error is a 400 that names the construct.
@@ -316,6 +318,7 @@ func TestContinuation_Reindexed(t *testing.T) {
 // TestSort_LargeValues sorts by more bytes than the limit: pages are shorter, even among rows that
 // OFFSET skips, but no row is lost.
 func TestSort_LargeValues(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})
 	const n = 24 // of 1.5 MB: 11 fit

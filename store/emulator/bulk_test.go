@@ -14,6 +14,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/longtest"
 )
 
 // bulkResult is one element of a batch's answer.
@@ -207,6 +209,7 @@ func TestBulk_HierarchicalKeys(t *testing.T) {
 
 // TestBulk_LargeItems: the memory for writes that wait is bounded.
 func TestBulk_LargeItems(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	const size = 1 << 20
 	var p *partition // once there is one
@@ -274,6 +277,7 @@ func TestBulk_DuringSplits(t *testing.T) {
 
 // TestCompact: all data is in one level afterwards, and unchanged.
 func TestCompact(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	e := newEngine(t, scaleOptions())
 	scaleContainer(t, e)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"byline/internal/longtest"
 )
 
 // heldDisk is a disk where compactions wait, when they are about to write, until merge is closed.
@@ -40,6 +42,7 @@ func (d heldDisk) await(t *testing.T) {
 // TestOpen_CompactionDue: a start after a crash begins the compaction that is due, and does not
 // wait for it.
 func TestOpen_CompactionDue(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
 	loaded := heldDisk{mem, make(chan struct{}, 1), make(chan struct{})}

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
 	if !given {
-		if err := flag.Set("rapid.checks", longtest.Pick("30", "1000")); err != nil {
+		if err := flag.Set("rapid.checks", longtest.Pick("30", "300")); err != nil {
 			panic(err)
 		}
 	}

@@ -9,11 +9,14 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/internal/longtest"
 )
 
 // TestReindex_TooManyEntries: a policy under which a stored item would exceed the limit is refused,
 // and the container does not change.
 func TestReindex_TooManyEntries(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	ctx := context.Background()
 	e := newEngine(t, Options{})
@@ -61,6 +64,7 @@ func TestReindex_TooManyEntries(t *testing.T) {
 
 // TestLimits checks the service's limits, and one beyond each.
 func TestLimits(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	ctx := context.Background()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{})

@@ -13,6 +13,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/longtest"
 )
 
 // queryAll drains a query.
@@ -135,6 +137,7 @@ func TestKeysetPaging(t *testing.T) {
 // TestPages_AnySize: the rows do not depend on the page size, which determines how many items are
 // looked up together.
 func TestPages_AnySize(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	c := newContainer(t, newEngine(t, Options{}), azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
 	const count = 300
@@ -177,6 +180,7 @@ func TestPages_AnySize(t *testing.T) {
 
 // TestLookAhead_MemoryIsBounded: lookups take bounded memory, however long the keys of the index.
 func TestLookAhead_MemoryIsBounded(t *testing.T) {
+	longtest.Heavy(t)
 	e := newEngine(t, Options{})
 	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent,
 		IncludedPaths:    []azcosmos.IncludedPath{{Path: "/*"}},

@@ -13,6 +13,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2"
+
+	"byline/internal/longtest"
 )
 
 func TestTimeToLive(t *testing.T) {
@@ -116,6 +118,7 @@ func TestUniqueKeys_ExpiredOwner(t *testing.T) {
 
 // TestPurge_LargeItems: expired items with many index entries are removed in several transactions.
 func TestPurge_LargeItems(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	clock := newFakeClock()
 	e := newEngine(t, Options{Clock: clock.Now})

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -100,9 +101,9 @@ func TestFeedPartitions(t *testing.T) {
 		for i := 1; i < 165; i++ {
 			posts = append(posts, w.AddPost(ada, fmt.Sprintf("post %d", i)))
 		}
-		storetest.Eventually(t, func() error { return w.inAll(k, newestTitles(165, 150)) })
+		waittest.Until(t, func() error { return w.inAll(k, newestTitles(165, 150)) })
 		w.AddLike(grace, posts[164])
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if found := w.Differences(0); found != nil {
 				return fmt.Errorf("%+v", found)
 			}
@@ -113,7 +114,7 @@ func TestFeedPartitions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			for i := range k {
 				got := w.FeedTitles(fmt.Sprintf("post.%d", i))
 				if len(got) < 125 || !slices.Equal(got, newestTitles(136, len(got))) {
@@ -234,7 +235,7 @@ func TestFeedPartitions_NumberChanges(t *testing.T) {
 		four.AddPost(ada, "post 40")
 		want := slices.DeleteFunc(newestTitles(41, 41), func(title string) bool { return title == "post 30" })
 		want[slices.Index(want, "post 31")] = "edited"
-		storetest.Eventually(t, four.CaughtUp)
+		waittest.Until(t, four.CaughtUp)
 		stop()
 		shows := func(w *world) {
 			t.Helper()
@@ -317,7 +318,7 @@ func TestFeedPartitions_VerifyRepairRebuild(t *testing.T) {
 				want = append([]string{posts[i].Title}, want...)
 			}
 			stop := w.Start()
-			storetest.Eventually(t, w.CaughtUp)
+			waittest.Until(t, w.CaughtUp)
 			stop()
 			w.Remove("feed", "post.0", posts[3].ID)
 			w.Corrupt("feed", "post.1", posts[4].ID, "/title", "not the title")
@@ -393,10 +394,10 @@ func TestFeedPartitions_OneThrottled(t *testing.T) {
 			return nil
 		}
 		for _, i := range []int{0, 2, 3} {
-			storetest.Eventually(t, func() error { return entry(i) })
+			waittest.Until(t, func() error { return entry(i) })
 		}
 		w.Wire.Intercept(nil)
-		storetest.Eventually(t, func() error { return entry(1) })
+		waittest.Until(t, func() error { return entry(1) })
 	})
 }
 
@@ -461,7 +462,7 @@ func TestFillFeed_BackToAnEarlierNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		two.AddPost(ada, "post 10")
-		storetest.Eventually(t, two.CaughtUp)
+		waittest.Until(t, two.CaughtUp)
 		stop()
 		back := w.spread(4)
 		if err := back.Views().FillFeed(t.Context()); err != nil {
@@ -500,7 +501,7 @@ func TestFillFeed_ConcurrentDelete(t *testing.T) {
 				}
 				two.AddLike(ada, posts[1])
 				stop := two.Start()
-				storetest.Eventually(t, two.CaughtUp)
+				waittest.Until(t, two.CaughtUp)
 				stop()
 			})
 		}

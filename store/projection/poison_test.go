@@ -8,6 +8,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/waittest"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
@@ -52,7 +53,7 @@ func TestPoisonItems_AreSkipped(t *testing.T) {
 		if _, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if got := w.AllFeed(); len(got) == 2 && got[0].AuthorUsername != "Countess" {
 				return errors.New("the renames are stuck")
 			}
@@ -66,7 +67,7 @@ func TestPoisonItems_AreSkipped(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.AddLike(grace, strange)
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if got := w.AllFeed(); len(got) != 1 || got[0].LikeCount != 2 {
 				return fmt.Errorf("the projections are stuck: %v", storetest.Titles(got))
 			}
@@ -105,7 +106,7 @@ func TestRename_PoisonItems(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			storetest.Eventually(t, func() error {
+			waittest.Until(t, func() error {
 				if got := w.AllFeed(); got[0].AuthorUsername != "Admiral" || got[1].AuthorUsername != "Countess" {
 					return fmt.Errorf("by %s and %s", got[0].AuthorUsername, got[1].AuthorUsername)
 				}
@@ -124,7 +125,7 @@ func TestPoisonItems_PostThatCannotBeRenamed(t *testing.T) {
 		p := w.AddPost(ada, "after the poison")
 		w.AddLike(ada, p)
 		defer w.Start()()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if got := w.AllFeed(); got[0].LikeCount != 1 {
 				return errors.New("the projections are stuck")
 			}
@@ -165,7 +166,7 @@ func TestPoisonItems_Unaddressable(t *testing.T) {
 		}
 		w.Clock.Millis.Add(time.Minute.Milliseconds() + 1) // the grace of reservations is over
 		defer w.Start()()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if err := w.CaughtUp(); err != nil {
 				return err
 			}
@@ -206,7 +207,7 @@ func TestPoisonItems_TrimSkipsUnaddressable(t *testing.T) {
 			w.AddPost(ada, fmt.Sprint(i))
 		}
 		defer w.Start()()
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, w.CaughtUp)
 		if n := len(w.FeedTitles("post")); n != blog.FeedKept+3 {
 			t.Errorf("%d entries", n)
 		}

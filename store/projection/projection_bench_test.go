@@ -17,11 +17,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
-	"byline/store/internal/storetest"
 )
 
 // manyWritings makes BenchmarkRename large, as in
@@ -240,7 +240,7 @@ func BenchmarkLag(b *testing.B) {
 	}
 	wg.Wait()
 	b.StopTimer()
-	storetest.Eventually(b, func() error {
+	waittest.Until(b, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, list := range waiting {
@@ -296,7 +296,7 @@ func TestLikes_AreCoalesced(t *testing.T) {
 		}
 		wg.Wait()
 		took := time.Since(began)
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if f, u := w.AllFeed()[0].LikeCount, w.AllUserPosts(author)[0].LikeCount; f != 1000 || u != 1000 {
 				return fmt.Errorf("%d and %d likes", f, u)
 			}

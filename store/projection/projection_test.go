@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -54,8 +55,8 @@ func TestFeed_KeepsTheNewest(t *testing.T) {
 			}
 			return nil
 		}
-		storetest.Eventually(t, membership)
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, membership)
+		waittest.Until(t, w.CaughtUp)
 
 		// Whatever happens to posts, old ones above all, moves nothing in or out.
 		w.Wire.Intercept(func(r *http.Request) error {
@@ -79,7 +80,7 @@ func TestFeed_KeepsTheNewest(t *testing.T) {
 				t.Fatalf("the feed shrank to %d", n)
 			}
 		}
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if err := membership(); err != nil {
 				return err
 			}
@@ -192,7 +193,7 @@ func TestRefill_ConcurrentDelete(t *testing.T) {
 				}
 				w.AddLike(ada, posts[1])
 				stop := w.Start()
-				storetest.Eventually(t, w.CaughtUp)
+				waittest.Until(t, w.CaughtUp)
 				stop()
 			}
 			return nil
@@ -241,7 +242,7 @@ func TestSummaries_ChangesAreCoalesced(t *testing.T) {
 			return nil
 		})
 		defer w.Start()()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if got := w.AllFeed()[0].LikeCount; got != 60 {
 				return fmt.Errorf("likeCount is %d", got)
 			}
@@ -391,11 +392,11 @@ func TestRename_ReachesEveryView(t *testing.T) {
 		if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Eventually(t, func() error { return w.carried(x, "Countess") })
+		waittest.Until(t, func() error { return w.carried(x, "Countess") })
 		if _, err := w.RenameUser(t.Context(), x.author.ID, "ada"); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Eventually(t, func() error { return w.carried(x, "ada") })
+		waittest.Until(t, func() error { return w.carried(x, "ada") })
 	})
 }
 
@@ -416,7 +417,7 @@ func TestRename_ResumesAfterARestart(t *testing.T) {
 			return nil
 		})
 		stop := w.Start()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if renamed.Load() <= 10 {
 				return errors.New("the sweep has not begun")
 			}
@@ -432,7 +433,7 @@ func TestRename_ResumesAfterARestart(t *testing.T) {
 		}
 		again := openWorld(t, dir)
 		defer again.Start()()
-		storetest.Eventually(t, func() error { return again.carried(x, "Countess") })
+		waittest.Until(t, func() error { return again.carried(x, "Countess") })
 	})
 }
 
@@ -444,7 +445,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		if _, err := w.RenameUser(t.Context(), x.author.ID, "Countess"); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Eventually(t, func() error { return w.carried(x, "Countess") })
+		waittest.Until(t, func() error { return w.carried(x, "Countess") })
 		// A comment whose author was read before the rename and that arrives after it.
 		posts, err := w.Client.NewContainer(w.Database, "posts")
 		if err != nil {
@@ -455,7 +456,7 @@ func TestRename_ConcurrentWrites(t *testing.T) {
 		if _, err := posts.CreateItem(t.Context(), azcosmos.NewPartitionKeyString(x.post.ID), []byte(item), nil); err != nil {
 			t.Fatal(err)
 		}
-		storetest.Eventually(t, func() error { return w.carried(x, "Countess") })
+		waittest.Until(t, func() error { return w.carried(x, "Countess") })
 	})
 }
 
@@ -468,7 +469,7 @@ func TestCheckpoints_Persist(t *testing.T) {
 		w.AddLike(ada, p)
 		w.Clock.Millis.Add(61_000) // so that the sweep of usernames does not wait
 		stop := w.Start()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if w.AllFeed()[0].LikeCount != 1 || w.Checkpoints() != 3 {
 				return errors.New("not yet")
 			}
@@ -494,7 +495,7 @@ func TestCheckpoints_Persist(t *testing.T) {
 		defer again.Start()()
 		grace := again.AddUser("grace")
 		again.AddLike(grace, p)
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if again.AllFeed()[0].LikeCount != 2 {
 				return errors.New("not yet")
 			}
@@ -515,7 +516,7 @@ func TestRun_RecreatedContainer(t *testing.T) {
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
 		w.AddLike(grace, w.AddPost(ada, "before"))
 		stop := w.Start()
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, w.CaughtUp)
 		stop()
 		posts, err := w.Client.NewContainer(w.Database, "posts")
 		if err != nil {
@@ -540,7 +541,7 @@ func TestRun_RecreatedContainer(t *testing.T) {
 			}
 		}
 		defer w.Start()()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			for _, have := range w.AllFeed() {
 				if have.ID == p.ID && have.LikeCount == 1 {
 					return nil

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -54,13 +55,13 @@ func TestRebuild(t *testing.T) {
 				c := w.AddComment(grace, posts[0], "a comment")
 				w.Clock.Millis.Add(61_000)
 				stop := w.Start()
-				storetest.Eventually(t, func() error {
+				waittest.Until(t, func() error {
 					if found := w.Differences(0); found != nil {
 						return fmt.Errorf("%+v", found)
 					}
 					return nil
 				})
-				storetest.Eventually(t, w.CaughtUp)
+				waittest.Until(t, w.CaughtUp)
 				stop()
 				w.vandalize(ada, grace, posts, c)
 				if found := w.Differences(0); len(found) != 16 {
@@ -120,7 +121,7 @@ func TestRebuild_ResumesAfterARestart(t *testing.T) {
 			posts = append(posts, w.AddPost(ada, fmt.Sprint("post ", i)))
 		}
 		stop := w.Start()
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, w.CaughtUp)
 		stop()
 		w.Corrupt("users", ada.ID, posts[59].ID, "/title", "not the title")
 		if err := w.Views().Rebuild(t.Context()); err != nil {
@@ -135,7 +136,7 @@ func TestRebuild_ResumesAfterARestart(t *testing.T) {
 			return nil
 		})
 		stop = w.Start()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if n := requests.Load(); n <= 100 {
 				return fmt.Errorf("%d requests", n)
 			}
@@ -183,7 +184,7 @@ func TestRebuild_SkipsConflicts(t *testing.T) {
 		}
 		w.Start()
 		w.Rebuilt()
-		storetest.Eventually(t, func() error {
+		waittest.Until(t, func() error {
 			if got := w.AllUserPosts(ada); len(got) != 1 || got[0].Title != "one" {
 				return errors.New("not repaired")
 			}
@@ -200,11 +201,11 @@ func TestRebuild_ConcurrentWrite(t *testing.T) {
 		p := w.AddPost(ada, "one")
 		w.AddLike(ada, p)
 		stop := w.Start()
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, w.CaughtUp)
 		stop()
 		w.Corrupt("posts", p.ID, p.ID, "/likeCount", 17)
 		stop = w.Start()
-		storetest.Eventually(t, w.CaughtUp)
+		waittest.Until(t, w.CaughtUp)
 		stop()
 		b := &storetest.Busy{Transporter: w.Transport, Meets: func(r *http.Request) bool {
 			return r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/")
@@ -223,7 +224,7 @@ func TestRebuild_ConcurrentWrite(t *testing.T) {
 		if b.Left.Load() > 0 {
 			t.Fatal("it has written nothing")
 		}
-		storetest.Eventually(t, v.CaughtUp) // with what it has written
+		waittest.Until(t, v.CaughtUp) // with what it has written
 		for _, d := range v.Differences(0) {
 			t.Errorf("%+v", d)
 		}

@@ -21,8 +21,8 @@ const (
 	Repair           cosmos.Pattern = "repair"           // and rebuild
 )
 
-// Patterns are all of them.
-var Patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Verify, Repair}
+// patterns are all of them.
+var patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Verify, Repair}
 
 // Names of log attributes.
 const (
@@ -37,7 +37,7 @@ const (
 	logWritten   = "written"
 )
 
-// Options of Views. The zero values are not defaults: store.New fills them in.
+// Options of Views. FeedPartitions excepted, they have no defaults: see store.Options.
 type Options struct {
 	Database       string           // the Cosmos DB database
 	Instance       string           // owner of change feed leases
@@ -67,7 +67,7 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 		return nil, blog.Invalidf(op, "feedPartitions", "the feed can have 1 to %d partitions, not %d", blog.MaxFeedPartitions, o.FeedPartitions)
 	}
 	v := &Views{o: o, account: account, feedPartitions: blog.FeedPartitionKeys(o.FeedPartitions)}
-	account.Patterns(Patterns...)
+	account.Patterns(patterns...)
 	var err error
 	if v.metrics, err = newMetrics(account.Registerer()); err != nil {
 		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
@@ -97,7 +97,6 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 // Every write of a view is conditional and idempotent: a change that is handled twice, late,
 // or by two processes never makes a view older.
 func (v *Views) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
 	running := map[string]*changefeed.Processor{}
 	for _, p := range v.processors() {
 		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, changefeed.Options{
@@ -107,7 +106,10 @@ func (v *Views) Run(ctx context.Context) error {
 			return &blog.Error{Code: blog.Internal, Op: "run projections", Err: err}
 		}
 		running[p.name] = processor
-		g.Go(func() error { return processor.Run(cosmos.WithPattern(ctx, p.pattern)) })
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range v.processors() {
+		g.Go(func() error { return running[p.name].Run(cosmos.WithPattern(ctx, p.pattern)) })
 	}
 	v.metrics.running.Store(&running)
 	defer v.metrics.running.CompareAndSwap(&running, nil)

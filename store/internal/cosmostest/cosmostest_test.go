@@ -75,12 +75,16 @@ func TestOpen_Endpoint(t *testing.T) {
 	if n := databases(t, server.Client(t, nil)); n != 0 || len(names) != 2 {
 		t.Errorf("%d databases are left of %v", n, names)
 	}
-	skipped := false
-	t.Run("skipped", func(t *testing.T) {
-		defer func() { skipped = t.Skipped() }()
-		NeedsEngine(t, "it says so")
-	})
-	if !skipped {
+	s := &skips{TB: t}
+	if NeedsEngine(s, "it says so"); !s.skipped {
 		t.Error("a test that needs the engine runs on an endpoint")
 	}
 }
+
+// skips records whether a test is skipped.
+type skips struct {
+	testing.TB
+	skipped bool
+}
+
+func (s *skips) Skipf(string, ...any) { s.skipped = true }

@@ -18,6 +18,7 @@ import (
 
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -31,7 +32,7 @@ import (
 type World struct {
 	*store.Store
 	T         testing.TB
-	Engine    *emulator.Engine // of New and Open: skips the test on an endpoint
+	Engine    *emulator.Engine // nil on an endpoint
 	Transport policy.Transporter
 	Account   *cosmos.Account
 	Client    *azcosmos.Client // of the account
@@ -370,7 +371,7 @@ func (w *World) CaughtUp() error {
 // Rebuilt waits until nothing is left of a rebuild.
 func (w *World) Rebuilt() {
 	w.T.Helper()
-	Eventually(w.T, func() error {
+	waittest.Until(w.T, func() error {
 		status, err := w.Views().Status(w.T.Context())
 		if err != nil {
 			return err
@@ -520,22 +521,6 @@ func Epoch() time.Time { return time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC) }
 
 // Pass lets time pass, in a synctest bubble.
 func Pass(d time.Duration) { time.Sleep(d) }
-
-// Eventually waits until check returns nil, for at most a minute.
-func Eventually(t testing.TB, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
 
 // All reads a whole list in pages of n.
 func All[T any](t testing.TB, n int, page func(context.Context, store.Paging) (*store.Page[T], error)) []T {

@@ -5,11 +5,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"byline/internal/longtest"
 )
 
 // TestBudget has queries that exceed each limit: they fail, name the construct, and stop before
 // they have allocated many times the limit.
 func TestBudget(t *testing.T) {
+	longtest.Heavy(t)
 	quote := func(s string, n int) []byte { return []byte(`"` + strings.Repeat(s, n/len(s)) + `"`) }
 	many := func(part, sep string, n int) string { return strings.TrimSuffix(strings.Repeat(part+sep, n), sep) }
 	values := map[string][]byte{
