@@ -17,7 +17,7 @@ import (
 
 // cacheReads is a million where it matters:
 //
-//	go test ./store ./graph -run 'Cache_Memory|AnswerMemory' -v -distinct 1000000
+//	go test ./store ./graph -run 'Cache_Memory|ResponseCache_Memory' -v -distinct 1000000
 var cacheReads = flag.Int("distinct", 50_000, "how many distinct reads TestCache_Memory makes")
 
 // Any number of distinct reads takes no more memory than the cache may have, and a tenth: of

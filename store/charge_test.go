@@ -18,7 +18,7 @@ import (
 
 // TestCharges_AccountAndEngine compares the request charge of each operation on the endpoint of
 // the tests with that of the embedded engine, in RU, and prints a table. Without an endpoint both
-// are engines, whose charges must be equal.
+// are engines, and the test only shows that the charges are deterministic.
 func TestCharges_AccountAndEngine(t *testing.T) {
 	operations, account := charges(t, storetest.New(t))
 	_, engine := charges(t, storetest.NewInProcess(t))

@@ -18,7 +18,7 @@ const reserve = 64 << 20
 
 // Reserve makes collections of a small heap rarer until the returned function is called: it allocates
 // 64 MB that are never touched and so take no memory of the machine. Unlike a higher GOGC, it allows
-// at most 128 MB of garbage more, however large the heap is.
+// 64 MB of garbage more, however large the heap is.
 func Reserve() (restore func()) {
 	if configured() {
 		return func() {}

@@ -1,8 +1,8 @@
 // Package blog is the data model: users, posts, comments and likes, as items of the V3
-// containers, and the one error type of the packages that read and write them.
+// containers, how one is read, and the one error type of the packages that read and write them.
 //
 // Every item has an Envelope. What a container holds beside the model's fields is in types of
 // their own, such as PostItem; a SummaryItem is the short form of a post in the users and feed
 // containers. Items are decoded by a fast path for JSON as Cosmos DB writes it, with
-// encoding/json's rules as the fallback.
+// encoding/json/v2's rules as the fallback.
 package blog

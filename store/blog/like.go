@@ -12,7 +12,7 @@ type Like struct {
 // LikeItem is a like in the posts container.
 type LikeItem struct {
 	Envelope
-	ID string `json:"id"` // likeID(userId)
+	ID string `json:"id"` // LikeID(userId)
 	Like
 }
 

@@ -82,5 +82,5 @@ func (r *Reservation) Release(ctx context.Context, users *cosmos.Container, etag
 // Young reports whether the reservation is in its grace period.
 func (r *Reservation) Young(now time.Time) bool { return r.CreatedAt > GraceBegan(now) }
 
-// GraceBegan returns the date of the oldest reservations in their grace period.
+// GraceBegan returns the newest date of reservations that are not in their grace period.
 func GraceBegan(now time.Time) Date { return NewDate(now.Add(-ReservationGrace)) }

@@ -17,7 +17,7 @@ import (
 
 // manyChanges makes BenchmarkCatchUp long, as in
 //
-//	go test ./store -run '^$' -bench CatchUp -benchtime 1x -changes 1000000
+//	go test ./store/projection -run '^$' -bench CatchUp -benchtime 1x -changes 1000000
 var manyChanges = flag.Int("changes", 10_000, "number of posts, comments and likes in BenchmarkCatchUp")
 
 // BenchmarkCatchUp starts the projections on a blog that has no copies yet: of a

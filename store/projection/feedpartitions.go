@@ -43,7 +43,7 @@ func (v *Views) readFeed(ctx context.Context, c *cosmos.Container) (feedContent,
 	}
 	if n := feed.spread(); n > 0 && v.o.FeedPartitions == 0 {
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Field: "feedPartitions", Message: fmt.Sprintf(
-			"the feed of database %s is spread over %d partitions: give --feed-partitions %[2]d, as others do, or --feed-partitions 1 to have one again", v.o.Database, n)}
+			"the feed of database %s has %d partitions: use --feed-partitions %[2]d, like the other instances, or --feed-partitions 1 to go back to one", v.o.Database, n)}
 	}
 	return feed, nil
 }

@@ -26,7 +26,7 @@ import (
 
 // manyWritings makes BenchmarkRename large, as in
 //
-//	go test ./store -run '^$' -bench Rename -writings 10000
+//	go test ./store/projection -run '^$' -bench Rename -writings 10000
 var manyWritings = flag.Int("writings", 500, "number of comments, each on another post, of the user who is renamed in BenchmarkRename")
 
 // insert creates items behind the store's back, many at a time.

@@ -134,6 +134,7 @@ func TestFeed_TrimsForeignEntries(t *testing.T) {
 
 // Filling the feed up costs what it lacks, not what the blog holds.
 func TestRefill_SearchesNoFurtherThanNeeded(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures responses in bytes")
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	posts, err := w.Client.NewContainer(w.Database, "posts")

@@ -5,11 +5,14 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,10 +102,12 @@ func openEndpoint(t testing.TB) *Account {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
 	t.Cleanup(transport.CloseIdleConnections)
+	charged := &charge{to: &http.Client{Transport: transport}}
+	t.Cleanup(func() { t.Logf("charged %.0f RU", float64(charged.hundredths.Load())/100) })
 	a := &Account{
 		Endpoint:  os.Getenv(EndpointVariable),
 		Key:       secrettest.Secret(os.Getenv(KeyVariable)),
-		Transport: &http.Client{Transport: transport},
+		Transport: charged,
 		Database:  "byline-test-" + strings.ToLower(rand.Text()),
 	}
 	if a.Key == "" {
@@ -117,6 +122,21 @@ func openEndpoint(t testing.TB) *Account {
 	}
 	t.Cleanup(func() { a.deleteDatabase(t) })
 	return a
+}
+
+// charge sums the request charges of responses.
+type charge struct {
+	to         policy.Transporter
+	hundredths atomic.Int64 // of an RU
+}
+
+func (c *charge) Do(r *http.Request) (*http.Response, error) {
+	resp, err := c.to.Do(r)
+	if err == nil {
+		ru, _ := strconv.ParseFloat(resp.Header.Get("x-ms-request-charge"), 64)
+		c.hundredths.Add(int64(math.Round(100 * ru)))
+	}
+	return resp, err
 }
 
 // loopback reports whether an endpoint is on this machine.
