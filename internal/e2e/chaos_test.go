@@ -159,7 +159,7 @@ func TestChaos(t *testing.T) {
 }
 
 func runChaos(t *testing.T, killEngine bool) {
-	duration := longtest.Pick(3*time.Second, 30*time.Second)
+	duration := longtest.Pick(3*time.Second, 20*time.Second)
 	every := longtest.Pick(600*time.Millisecond, 3*time.Second) // between two kills
 	within := longtest.Pick(time.Minute, 10*time.Second)
 	seed := *chaosSeed

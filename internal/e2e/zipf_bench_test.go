@@ -24,6 +24,9 @@ var (
 //
 //	go test ./internal/e2e -run '^$' -bench Zipf -zipf.posts 1000000 -zipf.duration 1m -timeout 1h
 func BenchmarkZipf(b *testing.B) {
+	if testing.Short() {
+		*zipfTime = time.Second
+	}
 	users := max(1, *zipfPosts/20)
 	blog := seed.Blog{Seed: 1, Users: users, Authors: users, Posts: [2]int{10, 30}, Comments: 4, Likes: 4, UserID: auth.DemoUserID}
 	config := account.Flags{Data: b.TempDir(), CosmosDatabase: "blog", FeedPartitions: 1}

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	crashRounds = flag.Int("crash.rounds", longtest.Pick(2, 20), "how many times TestCrash kills the engine")
+	crashRounds = flag.Int("crash.rounds", longtest.Pick(2, 10), "how many times TestCrash kills the engine")
 	crashSeed   = flag.Uint64("crash.seed", 0, "what TestCrash's writers begin with; 0: the time")
 )
 
