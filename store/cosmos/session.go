@@ -46,7 +46,7 @@ func SessionFrom(ctx context.Context) *Session {
 }
 
 // sessionFormat begins every token of a session. It changes with the format.
-const sessionFormat = 1
+const sessionFormat = 2
 
 // sessionNote is in the place of a container's number and precedes a note.
 const sessionNote = 0xff
@@ -108,9 +108,9 @@ func (s *Session) Token() string {
 		b = binary.AppendUvarint(b, uint64(len(t.ranges)))
 		for _, r := range t.ranges {
 			b = binary.AppendVarint(binary.AppendUvarint(b, r.id), r.version)
-			b = binary.AppendUvarint(binary.AppendUvarint(b, r.lsn), uint64(len(r.regions)))
+			b = binary.AppendUvarint(binary.AppendVarint(b, r.lsn), uint64(len(r.regions)))
 			for _, region := range r.regions {
-				b = binary.AppendUvarint(binary.AppendUvarint(b, region.region), region.lsn)
+				b = binary.AppendVarint(binary.AppendUvarint(b, region.region), region.lsn)
 			}
 		}
 	}
@@ -144,9 +144,9 @@ func (s *Session) decode(token string) error {
 		t := &tokens{rid: r.uint32()}
 		for range r.count(sessionRanges) {
 			id := r.uvarint()
-			p := progress{version: r.varint(), lsn: r.uvarint()}
+			p := progress{version: r.varint(), lsn: r.varint()}
 			for range r.count(maxRegions) {
-				p.raise(regionProgress{r.uvarint(), r.uvarint()})
+				p.raise(regionProgress{r.uvarint(), r.varint()})
 			}
 			t.raise(id, p, sessionRanges)
 		}

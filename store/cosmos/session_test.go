@@ -24,7 +24,7 @@ func inBlog(t testing.TB) *Container {
 
 func TestSessionNote(t *testing.T) {
 	posts, at := inBlog(t), time.Unix(1_700_000_000, 0)
-	head := binary.BigEndian.AppendUint32([]byte{1}, sessionRealm("https://blog.example", "blog"))
+	head := binary.BigEndian.AppendUint32([]byte{sessionFormat}, sessionRealm("https://blog.example", "blog"))
 	note := func(text string) string { return "\xff\x65\x53\xf1\x00" + string(rune(len(text))) + text }
 	token := func(rest string) string { return base64.RawURLEncoding.EncodeToString(append(head[:5:5], rest...)) }
 	for name, tt := range map[string]struct {
@@ -72,7 +72,7 @@ func TestSessionNote(t *testing.T) {
 		}
 	})
 	t.Run("of another account", func(t *testing.T) {
-		s, err := NewSession(base64.RawURLEncoding.EncodeToString([]byte("\x01\x00\x00\x00\x00"+note("ada"))), posts)
+		s, err := NewSession(base64.RawURLEncoding.EncodeToString([]byte("\x02\x00\x00\x00\x00"+note("ada"))), posts)
 		if err != nil {
 			t.Fatal(err)
 		}

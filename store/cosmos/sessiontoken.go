@@ -13,11 +13,14 @@ import (
 // that writes in several.
 type progress struct {
 	version int64 // raised when the account's regions change
-	lsn     uint64
+	lsn     int64
 	regions []regionProgress // sorted
 }
 
-type regionProgress struct{ region, lsn uint64 }
+type regionProgress struct {
+	region uint64
+	lsn    int64 // -1 if the region does not say
+}
 
 // parseProgress reads version#LSN#region=LSN...
 func parseProgress(text string) (p progress, ok bool) {
@@ -30,7 +33,7 @@ func parseProgress(text string) (p progress, ok bool) {
 		return p, false
 	}
 	global, rest, more := strings.Cut(rest, "#")
-	if p.lsn, err = strconv.ParseUint(global, 10, 64); err != nil {
+	if p.lsn, err = parseLSN(global); err != nil {
 		return p, false
 	}
 	for more {
@@ -41,12 +44,21 @@ func parseProgress(text string) (p progress, ok bool) {
 		if r.region, err = strconv.ParseUint(id, 10, 64); err != nil {
 			return p, false
 		}
-		if r.lsn, err = strconv.ParseUint(lsn, 10, 64); err != nil {
+		if r.lsn, err = parseLSN(lsn); err != nil {
 			return p, false
 		}
 		p.raise(r)
 	}
 	return p, true
+}
+
+// parseLSN parses an LSN, which may be -1.
+func parseLSN(text string) (int64, error) {
+	lsn, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && lsn < -1 {
+		err = strconv.ErrRange
+	}
+	return lsn, err
 }
 
 // raise moves a region on.
@@ -61,10 +73,10 @@ func (p *progress) raise(r regionProgress) {
 }
 
 func (p progress) append(dst []byte) []byte {
-	dst = strconv.AppendUint(append(strconv.AppendInt(dst, p.version, 10), '#'), p.lsn, 10)
+	dst = strconv.AppendInt(append(strconv.AppendInt(dst, p.version, 10), '#'), p.lsn, 10)
 	for _, r := range p.regions {
 		dst = strconv.AppendUint(append(dst, '#'), r.region, 10)
-		dst = strconv.AppendUint(append(dst, '='), r.lsn, 10)
+		dst = strconv.AppendInt(append(dst, '='), r.lsn, 10)
 	}
 	return dst
 }

@@ -22,6 +22,8 @@ func TestTokensLearn(t *testing.T) {
 		"a region less":                      {"0:1#5#4=8#5=7 0:1#6#4=9", "0:1#6#4=9#5=7"},
 		"the account's regions have changed": {"0:1#5#4=8#5=7 0:2#4#4=9#6=1", "0:2#5#4=9#6=1"},
 		"an answer from before that":         {"0:2#4#4=9#6=1 0:1#5#4=8#5=7", "0:2#5#4=9#6=1"},
+		"a region without an LSN":            {"0:0#257#35=-1#7=-1 0:0#258#35=4#7=-1", "0:0#258#7=-1#35=4"},
+		"an LSN below -1":                    {"0:0#257#35=-2 0:-2#-2 0:-1#5", "0:-1#5"},
 		"nonsense is left out":               {"nonsense 0:x 0:1 x:1#1 0:1#x 0:1#1#2 0:-1#5", "0:-1#5"},
 	} {
 		t.Run(name, func(t *testing.T) {
