@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,20 +19,26 @@ import (
 
 // Emulator is the command emulator.
 type Emulator struct {
-	Listen        string        `default:"localhost:8081" help:"Address to listen on."`
-	Data          string        `default:"./data" env:"BYLINE_DATA" help:"Directory of the data and of the certificate, cert.pem."`
-	HTTP          bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
-	Key           secret.Text   `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"Key of the account. Default: the well-known key of emulators."`
-	RUs           int           `name:"rus" placeholder:"N" help:"Request units per second and physical partition; beyond them, 429. Default: no limit."`
-	Partitions    int           `default:"1" help:"Physical partitions of a new container, 1 to 256."`
-	Sync          bool          `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: faster, but a crash may lose the last seconds of acknowledged writes. Each write stays atomic."`
-	ReplicaLag    time.Duration `placeholder:"DURATION" help:"Age of the state that reads see, unless their session token asks for a newer one. Default: reads see the newest state."`
-	ComputeListen string        `placeholder:"HOST:PORT" help:"Second address, which accepts item ids with any characters, as the compute gateway of the service does."`
+	Listen            string        `default:"localhost:8081" help:"Address to listen on."`
+	Data              string        `default:"./data" env:"BYLINE_DATA" help:"Directory of the data and of the certificate, cert.pem."`
+	HTTP              bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
+	Key               secret.Text   `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"Key of the account. Default: the well-known key of emulators."`
+	RUs               int           `name:"rus" placeholder:"N" help:"Request units per second and physical partition; beyond them, 429. Default: no limit."`
+	Partitions        int           `default:"1" help:"Physical partitions of a new container, 1 to 256."`
+	Sync              bool          `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: faster, but a crash may lose the last seconds of acknowledged writes. Each write stays atomic."`
+	ReplicaLag        time.Duration `placeholder:"DURATION" help:"Age of the state that reads see, unless their session token asks for a newer one. Default: reads see the newest state."`
+	InsecurePublicKey bool          `help:"Serve other machines although the key is the well-known one, which anybody knows."`
+	ComputeListen     string        `placeholder:"HOST:PORT" help:"Second address, which accepts item ids with any characters, as the compute gateway of the service does."`
 }
 
 func (c *Emulator) check() error {
 	if c.Data == "" {
 		return account.ErrNoData
+	}
+	for flag, address := range map[string]string{"--listen": c.Listen, "--compute-listen": c.ComputeListen} {
+		if address != "" && c.Key == "" && !c.InsecurePublicKey && !account.Loopback(address) {
+			return fmt.Errorf("%s %s: other machines could read and write with the well-known key: set BYLINE_EMULATOR_KEY, or --insecure-public-key", flag, address)
+		}
 	}
 	if c.Partitions == 0 { // the engine would take its default
 		return errors.New("--partitions 0: there can be 1 to 256")

@@ -46,3 +46,24 @@ func TestEmulator_GracePeriodEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestEmulator_PublicKeyIsForLoopback(t *testing.T) {
+	for name, tt := range map[string]struct {
+		c       Emulator
+		refused bool
+	}{
+		"loopback -> served":                     {Emulator{Listen: "localhost:8081"}, false},
+		"all addresses -> refused":               {Emulator{Listen: "0.0.0.0:8081"}, true},
+		"no host -> refused":                     {Emulator{Listen: ":8081"}, true},
+		"second address -> refused":              {Emulator{Listen: "localhost:8081", ComputeListen: "0.0.0.0:8082"}, true},
+		"all addresses, own key -> served":       {Emulator{Listen: "0.0.0.0:8081", Key: "c2VjcmV0"}, false},
+		"all addresses, insecure flag -> served": {Emulator{Listen: "0.0.0.0:8081", InsecurePublicKey: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.c.Data, tt.c.Partitions = t.TempDir(), 1
+			if err := tt.c.check(); (err != nil) != tt.refused {
+				t.Error(err)
+			}
+		})
+	}
+}
