@@ -45,6 +45,9 @@ func TestPlayground(t *testing.T) {
 	}
 
 	// Completion: each key replaces the list, a click accepts from it, Escape closes it.
+	p.sees(func() string {
+		return p.eval(`"schema: " + !!document.querySelector(".CodeMirror").CodeMirror.options.hintOptions?.schema`)
+	}, "schema: true") // which completion needs
 	p.selectAll()
 	p.keys("{ fee")
 	p.uncovered(1)
