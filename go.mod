@@ -37,7 +37,6 @@ require (
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
-	github.com/google/pprof v0.0.0-20250403155104-27863c87afa6
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/rs/cors v1.11.1
 	honnef.co/go/tools v0.8.0

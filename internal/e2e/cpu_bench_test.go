@@ -122,11 +122,6 @@ func measureCPU(b *testing.B, p *process, r cpuRequest, warm int, profile string
 	}
 	b.StopTimer()
 	stop()
-	if *profileDir != "" {
-		for layer, percent := range layersOf(b, filepath.Join(*profileDir, profile+".cpu")) {
-			b.ReportMetric(percent, "%-"+layer)
-		}
-	}
 	b.ReportMetric(float64(took[0].Microseconds())/float64(b.N), "cpu-µs/op")
 	b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "ready-cpu-µs/op")
 	times = float64(took[0]) / float64(max(took[1], 1))

@@ -7,15 +7,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/google/pprof/profile"
 )
 
 // profileDir is the directory for profiles of the server, CPU and allocations of each request of the CPU
-// benchmarks. With it, they also report the CPU by layer.
+// benchmarks.
 //
 //	go test ./internal/e2e -run '^$' -bench CPU/cold/Q6 -benchtime 20000x -profile /tmp/profiles
 //	go tool pprof -top /tmp/profiles/cold-Q6.cpu
@@ -92,47 +89,6 @@ func profileTo(p *process, name string) func() {
 			}
 		}
 	}
-}
-
-// layers are the layers of a request, by prefixes of function names.
-var layers = []struct{ name, prefix string }{
-	{"engine", "byline/store/emulator"}, {"changefeed", "byline/store/changefeed"}, {"store", "byline/store"}, {"graph", "byline/graph"}, {"server", "byline/internal"},
-	{"azcosmos", "github.com/Azure/"}, {"gqlgen", "github.com/99designs/"}, {"net/http", "net/http."}, {"collector", "runtime.gcBgMarkWorker"}, {"collector", "runtime.bgsweep"},
-}
-
-// layersOf returns the share of each layer in a CPU profile, in percent. A sample belongs to the layer of
-// the innermost function that has one.
-func layersOf(t testing.TB, name string) map[string]float64 {
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	p, err := profile.Parse(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spent, all := map[string]float64{}, 0.0
-	for _, s := range p.Sample {
-		layer := "rest"
-	stack:
-		for _, l := range s.Location {
-			for _, line := range l.Line {
-				for _, candidate := range layers {
-					if strings.HasPrefix(line.Function.Name, candidate.prefix) {
-						layer = candidate.name
-						break stack
-					}
-				}
-			}
-		}
-		spent[layer] += float64(s.Value[1])
-		all += float64(s.Value[1])
-	}
-	for layer := range spent {
-		spent[layer] *= 100 / all
-	}
-	return spent
 }
 
 func makeProfileDir(t testing.TB) {
