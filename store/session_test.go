@@ -378,7 +378,7 @@ func TestSessionTokens(t *testing.T) {
 		if u, err := other.User(ctx, id); u != nil || err != nil {
 			t.Errorf("in another account: %v %v", u, err)
 		}
-		// The same account, with a container that was made anew.
+		// The same account, with a container that was recreated.
 		if _, err := mustDatabase(t, one.client).Delete(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -388,7 +388,7 @@ func TestSessionTokens(t *testing.T) {
 		}
 		ctx, _ = anew.within(t, token)
 		if u, err := anew.User(ctx, id); u != nil || err != nil {
-			t.Errorf("in a container that was made anew: %v %v", u, err)
+			t.Errorf("in a container that was recreated: %v %v", u, err)
 		}
 		if u, err := one.User(t.Context(), id); u != nil || err != nil {
 			t.Errorf("on an instance that knew the container before: %v %v", u, err)

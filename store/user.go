@@ -96,7 +96,7 @@ func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem)
 	return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "you already have a user; rename it with updateUser"}
 }
 
-// author reads the acting user. Forbidden if there is none.
+// author reads the acting user. Forbidden if it does not exist.
 func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, error) {
 	u, err := blog.ReadUser(ctx, op, s.users, userID)
 	if u == nil && err == nil {

@@ -35,7 +35,7 @@ const sagaTimeout = blog.ReservationGrace / 2
 const maxFormer = 5
 
 // UserByUsername finds a user by name, ignoring case, or by a released name that is still kept
-// for them: two point reads. It returns nil if there is none.
+// for them: two point reads. It returns nil if the user does not exist.
 func (s *Store) UserByUsername(ctx context.Context, username string) (*blog.User, error) {
 	const op = "read user by username"
 	ctx = s.account.Begin(ctx, ByUsername)
@@ -57,7 +57,7 @@ func (s *Store) UserByUsername(ctx context.Context, username string) (*blog.User
 	return u, nil
 }
 
-// reservation reads the reservation of a name. It returns nil if there is none.
+// reservation reads the reservation of a name. It returns nil if the name is free.
 func (s *Store) reservation(ctx context.Context, op, name string) (*blog.Reservation, cosmos.ETag, error) {
 	k := blog.UsernameKey(name)
 	r, err := s.users.Read(ctx, blog.Key(k, k))

@@ -135,7 +135,7 @@ func (c *itemCache) Do(req *policy.Request) (*http.Response, error) {
 		read.saw(resp)
 	}
 	if isWrite(r) {
-		var partition [1]string // of a query of all partitions there is none
+		var partition [1]string // "" for a query of all partitions
 		_ = json.Unmarshal([]byte(r.Header.Get(partitionHeader)), &partition)
 		c.changes.changed(path, partition[0])
 	}
