@@ -93,6 +93,8 @@ func classify(err error) failure {
 		f.code = refusal.NotFound
 	case blog.Conflict:
 		f.code, f.message = refusal.Conflict, cmp.Or(e.Message, messageConflict)
+	case blog.LimitReached:
+		f.code = refusal.LimitReached
 	case blog.Throttled:
 		f.code, f.field, f.message, f.retryAfter = refusal.Throttled, "", messageThrottled, e.RetryAfter
 		if f.retryAfter <= 0 {

@@ -36,6 +36,8 @@ func TestPresent(t *testing.T) {
 			&blog.Error{Code: blog.Conflict, Field: "username", Message: "taken"}, "taken",
 			map[string]any{"code": "CONFLICT", "field": "username"}, "DEBUG"},
 		"a conflict that the store has no words for": {&blog.Error{Code: blog.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
+		"a full partition": {
+			&blog.Error{Code: blog.LimitReached, Message: "no more comments"}, "no more comments", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
 		"out of request units": {
 			&blog.Error{Code: blog.Throttled, Op: "list feed", Message: "hidden", RetryAfter: 1500 * time.Millisecond, Err: errCosmos}, messageThrottled,
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(1500)}, "WARN"},

@@ -64,9 +64,12 @@ func TestGoldens(t *testing.T) {
 					b = smallBlog(t, o)
 				}
 				b.wire.reset()
-				if status, err := strconv.Atoi(g.comments["cosmos"]); err == nil {
+				first, substatus, _ := strings.Cut(g.comments["cosmos"], "/")
+				if status, err := strconv.Atoi(first); err == nil {
 					b.wire.fail = func(*http.Request) (*http.Response, error) {
-						return newResponse(status, `{"code":"secret","message":"secret"}`), nil
+						resp := newResponse(status, `{"code":"secret","message":"secret"}`)
+						resp.Header.Set("X-Ms-Substatus", substatus)
+						return resp, nil
 					}
 				}
 				body = send(t, b, g.request(t, b)).body

@@ -19,7 +19,8 @@ const (
 	Forbidden         Code = "FORBIDDEN"
 	NotFound          Code = "NOT_FOUND"
 	Conflict          Code = "CONFLICT"
-	Throttled         Code = "THROTTLED" // retryAfterMs says when to come back
+	LimitReached      Code = "LIMIT_REACHED" // a retry does not help
+	Throttled         Code = "THROTTLED"     // retryAfterMs says when to come back
 	QueryTooExpensive Code = "QUERY_TOO_EXPENSIVE"
 	Unavailable       Code = "UNAVAILABLE"
 	Internal          Code = "INTERNAL"

@@ -15,14 +15,15 @@ type Code string
 
 // The codes. Internal is also the code of every error that is not an Error.
 const (
-	Invalid     Code = "INVALID"     // the input is invalid; Field names the part
-	Forbidden   Code = "FORBIDDEN"   // the target has another owner, or the caller has no user yet
-	NotFound    Code = "NOT_FOUND"   // the target does not exist, or no longer
-	Conflict    Code = "CONFLICT"    // the state has moved on, or a unique name is taken
-	Throttled   Code = "THROTTLED"   // out of request units; RetryAfter says when to retry
-	Unavailable Code = "UNAVAILABLE" // Cosmos DB cannot be reached or cannot serve
-	Canceled    Code = "CANCELED"    // the caller has gone
-	Internal    Code = "INTERNAL"    // a bug, here or there
+	Invalid      Code = "INVALID"       // the input is invalid; Field names the part
+	Forbidden    Code = "FORBIDDEN"     // the target has another owner, or the caller has no user yet
+	NotFound     Code = "NOT_FOUND"     // the target does not exist, or no longer
+	Conflict     Code = "CONFLICT"      // the state has moved on, or a unique name is taken
+	LimitReached Code = "LIMIT_REACHED" // the target has as much as it may have: a retry does not help
+	Throttled    Code = "THROTTLED"     // out of request units; RetryAfter says when to retry
+	Unavailable  Code = "UNAVAILABLE"   // Cosmos DB cannot be reached or cannot serve
+	Canceled     Code = "CANCELED"      // the caller has gone
+	Internal     Code = "INTERNAL"      // a bug, here or there
 )
 
 // Error is the only error type of store and projection. Input with several invalid fields has
@@ -84,6 +85,8 @@ func CosmosError(op string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		e.Code = Canceled
+	case answer.PartitionFull():
+		e.Code, e.Message = LimitReached, "no more can be stored here; a retry does not help"
 	case answer.Unavailable():
 		e.Code = Unavailable
 	default:

@@ -109,7 +109,7 @@ func Open(o Options) (*Account, error) {
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority})
 	}
 	s.requests, err = open(nil, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{retryWrites{}, sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{throttled{}, retryWrites{}, sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,8 @@ func (a *Account) Container(database, name string) (*Container, error) {
 		return nil, err
 	}
 	path := pathOf(database, name)
-	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path)}, nil
+	return &Container{shared: a.shared, client: client, database: database, path: path, following: a.followingOf(path),
+		patient: a.client == a.background}, nil
 }
 
 func (s *shared) followingOf(path string) *following {

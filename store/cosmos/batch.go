@@ -2,10 +2,15 @@ package cosmos
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
@@ -64,25 +69,38 @@ func (b *Batch) end() { b.json = append(b.json, '}') }
 type BatchResult struct {
 	Items  [][]byte // of each operation, nil of one that returns none; nil if nothing took effect
 	Failed int      // the operation that could not be applied; -1 if all took effect
-	Status int      // why
+	Status int      // why: 404, 409 or 412
 }
 
-// Batch executes a batch. One that met another write of the same item is executed again, as
-// single writes are.
+// Batch executes a batch. An operation that is refused for another reason than the state of its
+// item is an error of the batch. One that met another write of the same item, or was throttled,
+// is executed again, as single writes are.
 func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (BatchResult, error) {
-	for pause := firstPause; ; pause *= 2 {
+	for pause := firstPause; ; pause = min(2*pause, 2*lastPause) {
 		r, x, err := c.execute(ctx, partition, b)
 		if err != nil {
 			return BatchResult{}, wrap(err)
 		}
-		result := resultOf(r)
-		if result.Status != statusRetryWith || pause > lastPause {
+		result, refused := resultOf(r)
+		if refused == nil {
 			if !b.NoItems {
 				result.Items, err = x.bodies(b.count)
 			}
 			return result, wrap(err)
 		}
-		if !sleep(ctx, jittered(pause)) {
+		c.meter.refused(refused.Status, refused.Substatus)
+		wait := jittered(pause)
+		switch {
+		case refused.Status == statusRetryWith && pause <= lastPause:
+		case refused.Status == http.StatusTooManyRequests:
+			wait = max(wait, refused.RetryAfter)
+			if !c.patient && !scopeOf(ctx).retries.allows(wait) {
+				return BatchResult{}, refused
+			}
+		default:
+			return BatchResult{}, refused
+		}
+		if !sleep(ctx, wait) {
 			return BatchResult{}, wrap(ctx.Err())
 		}
 	}
@@ -102,16 +120,38 @@ func (c *Container) execute(ctx context.Context, partition string, b *Batch) (az
 	return r, x, err
 }
 
-func resultOf(r azcosmos.TransactionalBatchResponse) BatchResult {
+// resultOf returns the result of a batch, or why Cosmos DB did not apply it. azcosmos leaves the
+// substatus and the retry-after of an operation out.
+func resultOf(r azcosmos.TransactionalBatchResponse) (BatchResult, *Error) {
 	if r.Success {
-		return BatchResult{Failed: -1, Status: http.StatusOK}
+		return BatchResult{Failed: -1, Status: http.StatusOK}, nil
 	}
-	for i, o := range r.OperationResults {
-		if o.StatusCode >= 300 && o.StatusCode != http.StatusFailedDependency {
-			return BatchResult{Failed: i, Status: int(o.StatusCode)}
+	var operations []struct {
+		Status     int     `json:"statusCode"`
+		Substatus  int     `json:"subStatusCode"`
+		RetryAfter float64 `json:"retryAfterMilliseconds"`
+	}
+	body, err := runtime.Payload(r.RawResponse)
+	if err == nil {
+		err = json.Unmarshal(body, &operations)
+	}
+	if err != nil {
+		return BatchResult{}, &Error{Err: fmt.Errorf("results of a batch: %w", err)}
+	}
+	for i, o := range operations {
+		switch {
+		case o.Status < 300 || o.Status == http.StatusFailedDependency:
+		case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, o.Status):
+			return BatchResult{Failed: i, Status: o.Status}, nil
+		default:
+			refused := &Error{Status: o.Status, RetryAfter: time.Duration(o.RetryAfter * float64(time.Millisecond)), Err: fmt.Errorf("operation %d of a batch: status %d, substatus %d", i, o.Status, o.Substatus)}
+			if o.Substatus != 0 {
+				refused.Substatus = strconv.Itoa(o.Substatus)
+			}
+			return BatchResult{}, refused
 		}
 	}
-	return BatchResult{Failed: 0, Status: http.StatusInternalServerError} // it does not say
+	return BatchResult{}, &Error{Status: http.StatusInternalServerError, Err: errors.New("a batch failed without the status of an operation")}
 }
 
 // CreateAll creates the items of one partition, which are JSON objects, in transactional
@@ -127,15 +167,8 @@ func (c *Container) CreateAll(ctx context.Context, partition string, items [][]b
 		if err != nil {
 			return false, false, err
 		}
-		switch {
-		case r.Failed < 0:
-		case r.Failed == 0 && r.Status == http.StatusConflict:
-			there = true
-		case r.Status == http.StatusConflict:
-			conflict = true
-		default:
-			return false, false, &Error{Status: r.Status, Err: fmt.Errorf("operation %d of a batch: status %d", r.Failed, r.Status)}
-		}
+		there = there || r.Failed == 0
+		conflict = conflict || r.Failed > 0 // a create is refused for nothing else
 	}
 	return there, conflict, nil
 }

@@ -16,6 +16,7 @@ type Container struct {
 	database  string
 	path      string // /dbs/<database>/colls/<name>
 	following *following
+	patient   bool // of Account.Background
 }
 
 // ETag is the version of an item.

@@ -13,10 +13,12 @@ import (
 // it was not done.
 const statusRetryWith = 449
 
-// Substatuses of a 404 that do not mean: there is no such item.
+// Substatuses.
 const (
-	substatusReadSession = "1002" // no replica has come as far as the session token asks
-	substatusNoContainer = "1003" // there is no such database or container
+	substatusReadSession   = "1002" // of a 404: no replica has come as far as the session token asks
+	substatusNoContainer   = "1003" // of a 404: there is no such database or container
+	substatusPartitionFull = "1014" // of a 403: the logical partition has its 20 GB
+	substatusControlPlane  = "5300" // of a 403: Entra identities may not create or change databases and containers
 )
 
 // Error is an answer of Cosmos DB that is not a success, or the lack of an answer.
@@ -48,12 +50,18 @@ func ErrorOf(err error) *Error {
 	}
 	e = &Error{Status: r.StatusCode, Err: err}
 	if r.RawResponse != nil {
-		e.Substatus = r.RawResponse.Header.Get(substatusHeader)
-		if d, err := time.ParseDuration(r.RawResponse.Header.Get("x-ms-retry-after-ms") + "ms"); err == nil {
-			e.RetryAfter = d
-		}
+		e.Substatus, e.RetryAfter = r.RawResponse.Header.Get(substatusHeader), retryAfter(r.RawResponse)
 	}
 	return e
+}
+
+// retryAfter returns the pause that a response asks for, 0 if it names none.
+func retryAfter(r *http.Response) time.Duration {
+	d, err := time.ParseDuration(r.Header.Get("X-Ms-Retry-After-Ms") + "ms")
+	if err != nil {
+		return 0
+	}
+	return d
 }
 
 // wrap is ErrorOf as an error.
@@ -82,6 +90,9 @@ func (e *Error) NoContainer() bool { return e.Substatus == substatusNoContainer 
 // Unavailable reports whether Cosmos DB has not answered, cannot serve at the moment, or does
 // not serve this program: its key is wrong, it lacks a role, or there is no such container.
 func (e *Error) Unavailable() bool {
+	if e.PartitionFull() {
+		return false
+	}
 	switch e.Status {
 	case 0, statusRetryWith, http.StatusRequestTimeout, http.StatusGone, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 		http.StatusUnauthorized, http.StatusForbidden:
@@ -90,6 +101,12 @@ func (e *Error) Unavailable() bool {
 		return e.Substatus == substatusReadSession || e.NoContainer()
 	}
 	return e.NoContainer()
+}
+
+// PartitionFull reports whether a write would have grown a logical partition beyond its limit
+// ("Azure Cosmos DB service quotas": 20 GB). Only deletes help.
+func (e *Error) PartitionFull() bool {
+	return e.Status == http.StatusForbidden && e.Substatus == substatusPartitionFull
 }
 
 // Ambiguous reports whether a write that ended with this error may have been done.

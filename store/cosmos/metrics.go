@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,8 +51,8 @@ type Operation struct {
 // meter accounts for all requests of accounts, those included that fail, are throttled, or
 // are tried again. Requests without an answer count as free: their charge is not known.
 type meter struct {
-	begun, hits, requests, ru, errors, throttles, ranges *prometheus.CounterVec
-	seconds                                              *prometheus.HistogramVec
+	begun, hits, requests, ru, errors, throttles, ranges, refusals *prometheus.CounterVec
+	seconds                                                        *prometheus.HistogramVec
 
 	mu       sync.Mutex                                  // of changes
 	patterns atomic.Pointer[map[Pattern]*patternMetrics] // never changed, but replaced
@@ -77,6 +78,7 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 		ru:        counter("byline_cosmos_request_units_total", "Request units that Cosmos DB has charged.", "pattern"),
 		errors:    counter("byline_cosmos_errors_total", "Requests that Cosmos DB could not or would not serve, or did not answer.", "pattern"),
 		throttles: counter("byline_cosmos_throttles_total", "Requests that Cosmos DB refused for want of request units (429).", "pattern"),
+		refusals:  counter("byline_cosmos_refusals_total", "Requests and operations of batches that Cosmos DB refused for a reason of their own, by status and substatus.", "status"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_cosmos_request_seconds", Help: "How long requests to Cosmos DB took.",
 			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"pattern"}),
 	}
@@ -87,12 +89,15 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 			return have, nil
 		}
 	}
+	for _, status := range refusals {
+		m.refusals.WithLabelValues(status)
+	}
 	m.add(ChangeFeed, Leases, Metadata, Unnamed)
 	return m, err
 }
 
 func (m *meter) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.begun, m.hits, m.requests, m.ru, m.errors, m.throttles, m.ranges, m.seconds}
+	return []prometheus.Collector{m.begun, m.hits, m.requests, m.ru, m.errors, m.throttles, m.ranges, m.refusals, m.seconds}
 }
 
 // Describe implements prometheus.Collector.
@@ -106,6 +111,25 @@ func (m *meter) Describe(to chan<- *prometheus.Desc) {
 func (m *meter) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(to)
+	}
+}
+
+// refusals are the statuses that byline_cosmos_refusals_total counts.
+var refusals = []string{
+	"449",                           // a write met another of the same item
+	"404/" + substatusReadSession,   // no replica is as new as the session token
+	"403/" + substatusPartitionFull, // the logical partition is full
+	"403/" + substatusControlPlane,  // an Entra identity may not do it
+}
+
+// refused counts a status that may be one of refusals.
+func (m *meter) refused(status int, substatus string) {
+	s := strconv.Itoa(status)
+	if substatus != "" && substatus != "0" {
+		s += "/" + substatus
+	}
+	if slices.Contains(refusals, s) {
+		m.refusals.WithLabelValues(s).Inc()
 	}
 }
 
@@ -223,6 +247,9 @@ func (m meterTries) Do(req *policy.Request) (*http.Response, error) {
 		p.throttles.Inc()
 	case s >= 500 || (&Error{Status: s}).Unavailable():
 		p.errors.Inc()
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		m.refused(resp.StatusCode, resp.Header.Get(substatusHeader))
 	}
 	if ru, err := strconv.ParseFloat(resp.Header.Get("X-Ms-Request-Charge"), 64); err == nil && ru > 0 {
 		o.RU += ru

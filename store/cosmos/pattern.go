@@ -21,6 +21,7 @@ const leasesContainer = "leases"
 type scope struct {
 	pattern Pattern
 	record  func(context.Context, *Operation) // nil: nobody
+	retries *retryTime                        // nil: not limited
 }
 
 type scopeKey struct{}
@@ -34,19 +35,24 @@ func scopeOf(ctx context.Context) scope {
 
 // WithRecorder has record called with every operation on Cosmos DB that ends in ctx,
 // and with the context that the operation was made with. It may be called by several
-// goroutines at once, and must not keep the operation.
+// goroutines at once, and must not keep the operation. The requests of ctx may together wait
+// 2 s, from the first pause on, while they are throttled.
 func WithRecorder(ctx context.Context, record func(context.Context, *Operation)) context.Context {
-	return context.WithValue(ctx, scopeKey{}, scope{Unnamed, record})
+	return context.WithValue(ctx, scopeKey{}, scope{Unnamed, record, &retryTime{}})
 }
 
 // WithPattern names what the requests of ctx are for, unless they are part of something
-// that has a name already.
+// that has a name already. Without WithRecorder they may wait for themselves as long as its
+// requests may.
 func WithPattern(ctx context.Context, p Pattern) context.Context {
 	s := scopeOf(ctx)
 	if s.pattern != Unnamed {
 		return ctx
 	}
 	s.pattern = p
+	if s.retries == nil {
+		s.retries = &retryTime{}
+	}
 	return context.WithValue(ctx, scopeKey{}, s)
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
 // waitWhileThrottled has a request that is refused with 429 wait as long as Cosmos DB
@@ -25,7 +27,47 @@ var waitWhileThrottled = policy.RetryOptions{
 // WithPatience returns a context whose requests are repeated until it ends, as long as they
 // are throttled or fail in a way that may pass: for what is done before there are requests.
 func WithPatience(ctx context.Context) context.Context {
+	s := scopeOf(ctx)
+	s.retries = withoutEnd
+	ctx = context.WithValue(ctx, scopeKey{}, s)
 	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+}
+
+// retryBudget is how long the requests of an operation may wait, all in all, while they are
+// throttled.
+const retryBudget = 2 * time.Second
+
+// retryTime is the time for retries that the requests of an operation share. It begins with the
+// first pause.
+type retryTime struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
+
+// withoutEnd is the time for retries of what is done with patience.
+var withoutEnd = &retryTime{}
+
+// allows reports whether a pause ends within the budget.
+func (t *retryTime) allows(pause time.Duration) bool {
+	if t == nil || t == withoutEnd {
+		return true
+	}
+	now := time.Now().UnixNano()
+	t.began.CompareAndSwap(0, now)
+	return now+int64(pause) <= t.began.Load()+int64(retryBudget)
+}
+
+// throttled is a policy, per try, for requests: a 429 is final once the pause that it asks for
+// exceeds the budget of its context.
+type throttled struct{}
+
+// Do implements policy.Policy.
+func (throttled) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	if err != nil || resp.StatusCode != http.StatusTooManyRequests {
+		return resp, err
+	}
+	if !scopeOf(req.Raw().Context()).retries.allows(retryAfter(resp)) {
+		return nil, finalError{runtime.NewResponseError(resp)}
+	}
+	return resp, nil
 }
 
 // sleep reports whether it slept as long as it should.

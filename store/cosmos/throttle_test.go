@@ -1,0 +1,148 @@
+package cosmos
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+)
+
+// scripted is a Cosmos DB that gives all requests about items the same response.
+type scripted struct {
+	policy.Transporter
+	status   int
+	header   map[string]string
+	body     string
+	requests atomic.Int64
+}
+
+func (s *scripted) Do(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("X-Ms-Documentdb-Partitionkey") == "" {
+		return s.Transporter.Do(r)
+	}
+	s.requests.Add(1)
+	resp := &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(bytes.NewReader([]byte(s.body)))}
+	for name, value := range s.header {
+		resp.Header.Set(name, value)
+	}
+	return resp, nil
+}
+
+// open returns an account whose requests about items are answered by the script.
+func (s *scripted) open(t *testing.T) *Account {
+	o := options(cosmostest.Open(t, emulator.Options{}))
+	s.Transporter, o.Transport = o.Transport, s
+	account, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(account.Close)
+	return account
+}
+
+// throttledBatch is the response to a batch of which one operation is throttled.
+const throttledBatch = `[{"statusCode":424,"requestCharge":0},{"statusCode":429,"subStatusCode":3200,"retryAfterMilliseconds":%,"requestCharge":0}]`
+
+func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
+	for name, response := range map[string]func(retryAfter string) *scripted{
+		"request": func(retryAfter string) *scripted {
+			return &scripted{status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": retryAfter}}
+		},
+		"operation of a batch": func(retryAfter string) *scripted {
+			return &scripted{status: http.StatusMultiStatus, body: strings.ReplaceAll(throttledBatch, "%", retryAfter)}
+		},
+	} {
+		for _, tt := range []struct {
+			retryAfter string
+			want       time.Duration // that the caller is told
+			requests   int64
+		}{
+			{"7000", 7 * time.Second, 1},
+			{"900", 900 * time.Millisecond, 3},
+		} {
+			t.Run(name+", retry after "+tt.retryAfter, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := response(tt.retryAfter)
+					account := s.open(t)
+					posts, err := account.Container("blog", "posts")
+					if err != nil {
+						t.Fatal(err)
+					}
+					var b Batch
+					b.Create([]byte(`{"id":"a"}`))
+					b.Create([]byte(`{"id":"b"}`))
+					ctx, began := account.Begin(t.Context(), "C4"), time.Now()
+					_, err = posts.Batch(ctx, "p", &b)
+					if e := ErrorOf(err); e == nil || e.Status != http.StatusTooManyRequests || e.RetryAfter != tt.want {
+						t.Errorf("%+v, want a 429 with retry-after %s", e, tt.want)
+					}
+					if took := time.Since(began); took > retryBudget {
+						t.Errorf("took %s", took)
+					}
+					if n := s.requests.Load(); n != tt.requests {
+						t.Errorf("%d requests, want %d", n, tt.requests)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The requests of an operation wait 2 s in all, not each.
+func TestThrottled_BudgetIsSharedByAnOperation(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, "it throttles all requests")
+		s := &scripted{status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "900"}}
+		account := s.open(t)
+		posts, err := account.Container("blog", "posts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, began := account.Begin(t.Context(), "Q2"), time.Now()
+		for range 5 {
+			if _, err := posts.Read(ctx, Key{"a", "a"}); !HasStatus(err, http.StatusTooManyRequests) {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > retryBudget {
+			t.Errorf("took %s", took)
+		}
+	})
+}
+
+func TestPartitionFull_IsFinal(t *testing.T) {
+	for name, s := range map[string]*scripted{
+		"request":              {status: http.StatusForbidden, header: map[string]string{"x-ms-substatus": "1014"}},
+		"operation of a batch": {status: http.StatusMultiStatus, body: `[{"statusCode":403,"subStatusCode":1014,"requestCharge":0}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			account := s.open(t)
+			posts, err := account.Container("blog", "posts")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b Batch
+			b.Create([]byte(`{"id":"a"}`))
+			_, err = posts.Batch(account.Begin(t.Context(), "C4"), "p", &b)
+			if e := ErrorOf(err); e == nil || !e.PartitionFull() || e.Unavailable() {
+				t.Errorf("%+v: full %t, unavailable %t", e, e.PartitionFull(), e.Unavailable())
+			}
+			if n := s.requests.Load(); n != 1 {
+				t.Errorf("%d requests", n)
+			}
+			if n := testutil.ToFloat64(account.meter.refusals.WithLabelValues("403/1014")); n != 1 {
+				t.Errorf("byline_cosmos_refusals_total counts %v", n)
+			}
+		})
+	}
+}
