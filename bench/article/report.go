@@ -131,10 +131,11 @@ func (r *Report) disorder(of func(Cell) float64, noise float64) []string {
 	return wrong
 }
 
-// tolerance is the share by which V3 may cost more than in the article.
-const tolerance = 0.2
+// tolerance is the share by which V3 may cost more than in the article. The index of the partition
+// key, 0.38 RU for an item, is a part of it.
+const tolerance = 0.25
 
-// Check returns an error that names the requests that cost over 20 % more RU on V3 than in
+// Check returns an error that names the requests that cost over 25 % more RU on V3 than in
 // the article, and those that do not cost less from version to version. Everything that a
 // request is charged counts, except for what the article has no request for: reserving a
 // username (C1), and writing a new post's views at once (C2).

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -177,6 +178,96 @@ func TestCharge_ExcludedPaths(t *testing.T) {
 	}
 	if b.RequestCharge >= a.RequestCharge {
 		t.Errorf("%v with few paths, %v with all", b.RequestCharge, a.RequestCharge)
+	}
+}
+
+// TestCharge_PartitionKeyNotIndexed: without the partition key path in the policy, a query in a
+// logical partition costs as much as a scan of the physical partition for the same rows.
+func TestCharge_PartitionKeyNotIndexed(t *testing.T) {
+	e := newEngine(t, Options{Partitions: 2})
+	charge := func(c *azcosmos.ContainerClient, key, text string) float64 {
+		t.Helper()
+		page, err := c.NewQueryItemsPager(text, pk(key), nil).NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(page.RequestCharge)
+	}
+	fill := func(c *azcosmos.ContainerClient) {
+		t.Helper()
+		for key := range 20 { // 10 in each half of the key space, give or take a few
+			for n := range 5 {
+				mustCreate(t, c, fmt.Sprint(key), fmt.Sprintf(`{"id":"%d","pk":"%d","kind":"k","copy":"%d","text":%q}`, n, key, key, strings.Repeat("x", 2000)))
+			}
+		}
+	}
+	policy := func(included ...string) *azcosmos.IndexingPolicy {
+		p := &azcosmos.IndexingPolicy{Automatic: true, IndexingMode: azcosmos.IndexingModeConsistent, ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}}}
+		for _, path := range included {
+			p.IncludedPaths = append(p.IncludedPaths, azcosmos.IncludedPath{Path: path})
+		}
+		return p
+	}
+	bare := newContainer(t, e, azcosmos.ContainerProperties{ID: "bare", IndexingPolicy: policy()})
+	kind := newContainer(t, e, azcosmos.ContainerProperties{ID: "kind", IndexingPolicy: policy("/kind/?")})
+	indexed := newContainer(t, e, azcosmos.ContainerProperties{ID: "indexed", IndexingPolicy: policy("/pk/?", "/kind/?")})
+	for _, c := range []*azcosmos.ContainerClient{bare, kind, indexed} {
+		fill(c)
+	}
+	scan := func(id, key string) float64 { // of the physical partition of a key
+		t.Helper()
+		item := do(t, e, http.MethodGet, "/dbs/db/colls/"+id+"/docs/0", "", "x-ms-documentdb-partitionkey", `["`+key+`"]`)
+		h := http.Header{"Content-Type": {"application/query+json"}, "X-Ms-Documentdb-Partitionkeyrangeid": {item.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid")}}
+		res, err := e.Do(signed(t, http.MethodPost, "/dbs/db/colls/"+id+"/docs", h, fmt.Appendf(nil, `{"query":"SELECT * FROM c WHERE c.copy = '%s'"}`, key)))
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatal(res.Status, err)
+		}
+		ru, err := strconv.ParseFloat(res.Header.Get("X-Ms-Request-Charge"), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ru
+	}
+	const few = "SELECT * FROM c WHERE c.kind = 'k'"
+	for _, key := range []string{"1", "2", "3"} {
+		for name, c := range map[string]*azcosmos.ContainerClient{"bare": bare, "kind": kind} {
+			for _, text := range []string{"SELECT * FROM c", few, "SELECT * FROM c WHERE c.pk = '" + key + "'"} {
+				if got, want := charge(c, key, text), scan(name, key); math.Abs(got-want) > 0.011 {
+					t.Errorf("%s, %s: %v RU, a scan %v", name, text, got, want)
+				}
+			}
+		}
+		if got, most := charge(indexed, key, few), scan("bare", key)/2; got > most {
+			t.Errorf("indexed: %v RU, more than %v", got, most)
+		}
+		if got := charge(bare, key, "SELECT * FROM c WHERE c.id = '1'"); got > 3 {
+			t.Errorf("query by id: %v RU", got)
+		}
+	}
+	// The size is maintained.
+	before := charge(bare, "1", few)
+	for n := range 5 {
+		if _, err := bare.DeleteItem(t.Context(), pk("1"), fmt.Sprint(n), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustCreate(t, bare, "1", `{"id":"9","pk":"1","copy":"1"}`)
+	patch := azcosmos.PatchOperations{}
+	patch.AppendSet("/text", strings.Repeat("y", 1000))
+	if _, err := bare.PatchItem(t.Context(), pk("1"), "9", patch, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := charge(bare, "1", "SELECT * FROM c"), scan("bare", "1"); got >= before || math.Abs(got-want) > 0.011 {
+		t.Errorf("after writes: %v RU, a scan %v, before %v", got, want, before)
+	}
+	if err := e.Split("db", "bare", "0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Split("db", "bare", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := charge(bare, "1", "SELECT * FROM c"), scan("bare", "1"); got >= before || math.Abs(got-want) > 0.25 { // a scan has a seek more
+		t.Errorf("after splits: %v RU, a scan %v, before %v", got, want, before)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"byline/store/emulator/internal/sql"
 )
 
 // container is a container. Operations on its items hold mu for reading; a query only until it has
@@ -37,6 +39,7 @@ type definition struct {
 	record     containerRecord
 	body       []byte // in the protocol's format
 	key        partitionKeyPaths
+	keyIndexed bool // the policy includes all paths of the partition key, or they are /id
 	index      indexPolicy
 	ttlEnabled bool
 	ttl        int32 // -1: items do not expire by default
@@ -105,6 +108,7 @@ func (r containerRecord) define() (*definition, error) {
 	if d.index, err = newIndexPolicy(p.IndexingPolicy, p.UniqueKeyPolicy); err != nil {
 		return nil, err
 	}
+	d.keyIndexed = !slices.ContainsFunc(d.key.paths, func(p sql.Path) bool { return !d.index.includes(p) && !slices.Equal(p, sql.Path{"id"}) })
 	props, err := json.Marshal(p)
 	if err != nil {
 		return nil, err

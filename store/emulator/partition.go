@@ -227,8 +227,9 @@ type partition struct {
 	min, max []byte   // nil and 0xFF are unbounded
 	parents  []uint32 // ancestors, oldest first
 
-	mu  sync.Mutex
-	lsn uint64 // guarded by mu: last LSN assigned
+	mu   sync.Mutex
+	lsn  uint64 // guarded by mu: last LSN assigned
+	size *size  // guarded by mu: of its items; nil until sizeOfPartition
 
 	budget budget
 

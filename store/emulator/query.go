@@ -298,11 +298,9 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 	done := queryMetrics{retrieved: r.looked, loaded: r.loaded, rows: r.rows, output: len(r.out) - r.head - max(0, r.rows-1)}
 	out := r.scratch.finishPage(r.out, r.rows)
 	resp.status, resp.body, resp.items, resp.counted = http.StatusOK, out.body, out.items, true
-	charged := r.loaded
-	if b.Aggregates() { // the service computes them from the index
-		charged = 0
+	if resp.charge, err = r.charge(); err != nil {
+		return nil, err
 	}
-	resp.charge = queryCharge(r.entries, r.seeks, r.rows, charged)
 	if r.next != nil {
 		resp.continuation = r.next.encode(fingerprint())
 	}
@@ -312,6 +310,23 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 		resp.extra = append(resp.extra, "X-Ms-Cosmos-Index-Utilization", base64.StdEncoding.EncodeToString([]byte(r.indexMetrics())))
 	}
 	return resp, nil
+}
+
+// charge returns the charge of the page. Without an index on the partition key, the service finds
+// the items of a logical partition by a scan of the physical one, unless the query names their ids.
+func (r *queryRun) charge() (float64, error) {
+	entries, loaded := r.entries, r.loaded
+	if r.scope.exact && !r.def.keyIndexed && r.plan.kind&^(planSorted|planRows) != planPoints {
+		all, err := r.e.sizeOfPartition(r.c, r.scope.ranges[0])
+		if err != nil {
+			return 0, err
+		}
+		entries, loaded = max(entries, all.items), max(loaded, all.bytes)
+	}
+	if r.bound.Aggregates() { // the service computes them from the index
+		loaded = 0
+	}
+	return queryCharge(entries, r.seeks, r.rows, loaded), nil
 }
 
 // crossPartitionError reports that the client has to merge the results of partitions.
@@ -389,7 +404,7 @@ func (r *queryRun) indexMetrics() string {
 		used = append(used, single(r.plan.path))
 	}
 	indexed := func(p sql.Path) bool {
-		if p[0] == "id" || isSystemProperty(p[0]) || r.def.index.includes(p) || r.isPartitionKeyPath(p) {
+		if p[0] == "id" || isSystemProperty(p[0]) || r.def.index.includes(p) {
 			return true
 		}
 		return r.plan.composite != nil && slices.ContainsFunc(r.plan.composite.columns, func(c compositeColumn) bool { return slices.Equal(c.path, p) })

@@ -22,6 +22,7 @@ type transaction struct {
 	p         *partition
 	lsn       uint64
 	ops       uint16 // number of writes, at most 100: resource ids have 8 bits for it
+	grown     size   // of the items written
 	batch     *pebble.Batch
 	applied   bool             // set once batch is applied: Pebble takes over the bytes of large ones
 	items     *pebble.Iterator // for lookups; nil until the first
@@ -128,6 +129,9 @@ func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) er
 		return notDurable()
 	}
 	t.p.lsn, t.applied = t.lsn, true
+	if t.p.size != nil {
+		t.p.size.add(t.grown)
+	}
 	return nil
 }
 
@@ -364,6 +368,7 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 		rec.rid = uint64(t.p.no)<<birthShift | t.lsn<<8 | uint64(rec.op)
 	}
 	rec.finish(t.c, n.doc, n.doc)
+	t.grown.add(sizeOf(rec).minus(sizeOf(old)))
 	cost, err := t.index(n.id, old, rec)
 	if err != nil {
 		return nil, cost, err
@@ -380,6 +385,7 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 
 // remove deletes an item.
 func (t *transaction) remove(id string, old *record) (indexCost, error) {
+	t.grown.add(size{}.minus(sizeOf(old)))
 	cost, err := t.index(id, old, nil)
 	if err != nil {
 		return cost, err

@@ -1,0 +1,59 @@
+package emulator
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// size is a number of items and the bytes of their documents, with expired items that are not
+// purged yet.
+type size struct{ items, bytes int }
+
+// sizeOf returns the size of an item; nil is none.
+func sizeOf(r *record) size {
+	if r == nil {
+		return size{}
+	}
+	return size{1, r.size}
+}
+
+func (s *size) add(o size) {
+	s.items += o.items
+	s.bytes += o.bytes
+}
+
+func (s size) minus(o size) size { return size{s.items - o.items, s.bytes - o.bytes} }
+
+// measure reads the items whose keys are in [low, high).
+func (e *Engine) measure(c *container, low, high []byte) (s size, err error) {
+	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: high})
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	var buf []byte
+	for it.First(); it.Valid(); it.Next() {
+		r, err := c.readRecord(it.Value(), &buf)
+		if err != nil {
+			return s, err
+		}
+		s.add(sizeOf(&r))
+	}
+	return s, it.Error()
+}
+
+// sizeOfPartition returns the size of a physical partition. The first call reads all of it, while
+// writes to it wait; from then on every write keeps the size.
+func (e *Engine) sizeOfPartition(c *container, p *partition) (size, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.size == nil {
+		s, err := e.measure(c, appendItemKey(nil, c.no, p.min), appendItemKey(nil, c.no, p.max))
+		if err != nil {
+			return s, err
+		}
+		p.size = &s
+	}
+	return *p.size, nil
+}
