@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
@@ -37,6 +38,7 @@ type batchResult struct {
 	charge    float64
 	etag      string
 	body      []byte
+	wait      time.Duration // retry-after, if any
 }
 
 // batch serves transactional batches and the batches of bulk mode.
@@ -142,7 +144,10 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 			if err := q.ctx.Err(); err != nil { // stop early: other writers wait for the partition
 				return err
 			}
-			res, err := prepared[i](t)
+			res, err := opResult{}, q.injected.batchFailure(i)
+			if err == nil {
+				res, err = prepared[i](t)
+			}
 			if err == nil && t.batch.Len() > maxBatchWritten {
 				err = tooLarge()
 			}
@@ -193,7 +198,7 @@ func (resp *response) setResults(results []batchResult) {
 }
 
 func failedOperation(err *apiError) batchResult {
-	return batchResult{status: err.status, substatus: err.substatus, charge: err.charge}
+	return batchResult{status: err.status, substatus: err.substatus, charge: err.charge, wait: err.wait}
 }
 
 // returnsItem reports whether the response includes the item that was read or written.
@@ -282,6 +287,9 @@ func appendBatchResults(dst []byte, results []batchResult) []byte {
 			dst = strconv.AppendInt(append(dst, `,"subStatusCode":`...), int64(r.substatus), 10)
 		}
 		dst = append(append(dst, `,"requestCharge":`...), formatCharge(r.charge)...)
+		if r.wait > 0 {
+			dst = strconv.AppendInt(append(dst, `,"retryAfterMilliseconds":`...), r.wait.Milliseconds(), 10)
+		}
 		if r.etag != "" {
 			dst = strconv.AppendQuote(append(dst, `,"eTag":`...), r.etag)
 		}

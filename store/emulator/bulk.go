@@ -57,6 +57,9 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 		op := &prepared[i]
 		done++
 		if op.err == nil {
+			op.err = q.injected.batchFailure(i)
+		}
+		if op.err == nil {
 			op.t = transaction{e: e, c: c, key: op.key}
 			op.err = op.t.apply(ctx, func(t *transaction) (err error) {
 				if op.res, err = op.run(t); err == nil {

@@ -24,6 +24,13 @@ type Fault struct {
 	Status int
 	// RetryAfter is the retry-after of a 429. Default 1 ms.
 	RetryAfter time.Duration
+	// BatchStatus, if not 0, is the status of one operation of a batch, which is not applied: the
+	// response is a 207 with the status, and for a 429 RetryAfter, in the operation's result. Other
+	// requests ignore it.
+	BatchStatus int
+	// BatchOperation is the index of the operation that BatchStatus fails; a batch without it is served.
+	// Default 0: the first.
+	BatchOperation int
 	// Drop breaks the connection before the request is served. In process it is a 503.
 	Drop bool
 	// DropAnswer serves the request and then breaks the connection: to the client, a write is
@@ -55,19 +62,33 @@ func (e *Engine) fault(q *request, f *Fault) error {
 			return err
 		}
 	}
-	switch {
-	case f.Drop:
+	if f.Drop {
 		return unavailable("The connection was dropped.")
-	case f.Status == http.StatusTooManyRequests:
-		return tooManyRequests(max(f.RetryAfter, time.Millisecond))
-	case f.Status == statusRetryWith:
-		return retryWith()
-	case f.Status == http.StatusServiceUnavailable:
-		return unavailable("The service is unavailable.")
-	case f.Status != 0:
-		return &apiError{status: f.Status, code: "Fault", message: "This answer was injected."}
 	}
-	return nil
+	return f.failure(f.Status)
+}
+
+// failure returns the error of an injected status, nil for 0.
+func (f *Fault) failure(status int) error {
+	switch status {
+	case 0:
+		return nil
+	case http.StatusTooManyRequests:
+		return tooManyRequests(max(f.RetryAfter, time.Millisecond))
+	case statusRetryWith:
+		return retryWith()
+	case http.StatusServiceUnavailable:
+		return unavailable("The service is unavailable.")
+	}
+	return &apiError{status: status, code: "Fault", message: "This answer was injected."}
+}
+
+// batchFailure returns the injected error of an operation of a batch, or nil.
+func (f *Fault) batchFailure(operation int) error {
+	if operation != f.BatchOperation {
+		return nil
+	}
+	return f.failure(f.BatchStatus)
 }
 
 // sleep waits for d, or until ctx ends.

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestInject_ByOperation(t *testing.T) {
@@ -76,6 +78,55 @@ func TestInject_ByOperation(t *testing.T) {
 		if err := one.call(); err != nil {
 			t.Errorf("%s: %v after the fault", one.kind, err)
 		}
+	}
+}
+
+// TestInject_BatchOperation: one operation fails with its own retry-after, and nothing of a
+// transactional batch is written.
+func TestInject_BatchOperation(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	e.Inject(func(o Operation) Fault {
+		if o.Kind != Batch {
+			return Fault{}
+		}
+		return Fault{BatchStatus: http.StatusTooManyRequests, BatchOperation: 1, RetryAfter: 7 * time.Second}
+	})
+	type result struct {
+		StatusCode             int
+		SubStatusCode          int
+		RetryAfterMilliseconds int
+	}
+	for name, c := range map[string]struct {
+		header []string
+		want   []result
+		kept   string
+	}{
+		"transactional -> nothing is written": {[]string{"x-ms-cosmos-batch-atomic", "True"},
+			[]result{{424, 0, 0}, {429, 3200, 7000}, {424, 0, 0}}, ""},
+		"bulk -> the others are written": {[]string{"x-ms-cosmos-batch-atomic", "False", "x-ms-cosmos-batch-continue-on-error", "True"},
+			[]result{{201, 0, 0}, {429, 3200, 7000}, {201, 0, 0}}, "0 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := `[{"operationType":"Create","resourceBody":{"id":"0","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"2","pk":"p"}}]`
+			res := do(t, e, http.MethodPost, "/dbs/db/colls/c/docs", body, append(c.header, "x-ms-cosmos-is-batch-request", "True", "x-ms-documentdb-partitionkey", `["p"]`)...)
+			var got []result
+			if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" || res.StatusCode != http.StatusMultiStatus {
+				t.Errorf("%s, %s", res.Status, diff)
+			}
+			var kept []string
+			for _, id := range []string{"0", "1", "2"} {
+				if do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/"+id, "", "x-ms-documentdb-partitionkey", `["p"]`).StatusCode == http.StatusOK {
+					kept = append(kept, id)
+				}
+			}
+			if got := strings.Join(kept, " "); got != c.kept {
+				t.Errorf("written: %q, want %q", got, c.kept)
+			}
+		})
 	}
 }
 

@@ -29,6 +29,7 @@ type request struct {
 	segments []string // of the path, decoded
 	kind     Kind
 	endpoint string // as the client addressed the engine
+	injected *Fault
 }
 
 // origin says how a request reached the engine.
@@ -301,7 +302,7 @@ func errorResponse(err *apiError) *response {
 
 // route authenticates the request and dispatches it.
 func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, f *Fault) (*response, error) {
-	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, endpoint: from.endpoint}
+	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, endpoint: from.endpoint, injected: f}
 	var buf [6]string
 	segments := buf[:0]
 	for path := strings.Trim(r.URL.EscapedPath(), "/"); path != ""; {
