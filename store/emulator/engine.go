@@ -49,6 +49,10 @@ type Options struct {
 	RUs int
 	// Partitions is the number of physical partitions of a new container, at most 256. Default 1.
 	Partitions int
+	// PartitionBytes is the size of the documents of one logical partition beyond which writes that make
+	// it larger are refused (403, substatus 1014); in the service it is 20 GB. The first write to a logical
+	// partition then reads all of it. Default 0: no limit.
+	PartitionBytes int64
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
@@ -69,6 +73,7 @@ type Engine struct {
 	clock func() time.Time
 	rate  float64 // request units per physical partition and second; 0: no limit
 	parts int     // physical partitions of a new container
+	full  int64   // largest size of a logical partition; 0: no limit
 	log   *slog.Logger
 	host  string
 	auth  *authenticator
@@ -118,13 +123,16 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if o.RUs < 0 {
 		return nil, fmt.Errorf("RU/s: %d is negative", o.RUs)
 	}
+	if o.PartitionBytes < 0 {
+		return nil, fmt.Errorf("size of a logical partition: %d is negative", o.PartitionBytes)
+	}
 	auth, err := newAuthenticator(o.Key)
 	if err != nil {
 		return nil, fmt.Errorf("key: not base64: %w", err)
 	}
 	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth,
 		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
-		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, changing: make(chan struct{}, 1), done: make(chan struct{})}
+		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, full: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, memory, o); err != nil {
 		return nil, err
 	}

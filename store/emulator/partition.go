@@ -231,6 +231,8 @@ type partition struct {
 	lsn  uint64 // guarded by mu: last LSN assigned
 	size *size  // guarded by mu: of its items; nil until sizeOfPartition
 
+	logical map[string]size // guarded by mu: logical partitions written, by prefix of the addresses; nil without Options.PartitionBytes
+
 	budget budget
 
 	applied atomic.Uint64 // last LSN visible to readers

@@ -57,3 +57,38 @@ func (e *Engine) sizeOfPartition(c *container, p *partition) (size, error) {
 	}
 	return *p.size, nil
 }
+
+// grow counts what a write adds to its logical partition, and refuses it if that is full.
+func (t *transaction) grow(by size) error {
+	t.grown.add(by)
+	if t.e.full == 0 {
+		return nil
+	}
+	have, known := t.p.logical[string(t.partition)]
+	if !known {
+		var err error
+		low := appendItemKey(nil, t.c.no, t.partition)
+		if have, err = t.e.measure(t.c, low, prefixEnd(low)); err != nil {
+			return err
+		}
+		if t.p.logical == nil {
+			t.p.logical = map[string]size{}
+		}
+		t.p.logical[string(t.partition)] = have
+	}
+	if have.add(t.grown); by.bytes > 0 && int64(have.bytes) > t.e.full {
+		return partitionFull()
+	}
+	return nil
+}
+
+// resize keeps the sizes of the partitions after the write is applied.
+func (t *transaction) resize() {
+	if t.p.size != nil {
+		t.p.size.add(t.grown)
+	}
+	if have, known := t.p.logical[string(t.partition)]; known {
+		have.add(t.grown)
+		t.p.logical[string(t.partition)] = have
+	}
+}

@@ -129,9 +129,7 @@ func (t *transaction) apply(ctx context.Context, fn func(*transaction) error) er
 		return notDurable()
 	}
 	t.p.lsn, t.applied = t.lsn, true
-	if t.p.size != nil {
-		t.p.size.add(t.grown)
-	}
+	t.resize()
 	return nil
 }
 
@@ -368,7 +366,9 @@ func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCos
 		rec.rid = uint64(t.p.no)<<birthShift | t.lsn<<8 | uint64(rec.op)
 	}
 	rec.finish(t.c, n.doc, n.doc)
-	t.grown.add(sizeOf(rec).minus(sizeOf(old)))
+	if err := t.grow(sizeOf(rec).minus(sizeOf(old))); err != nil {
+		return nil, indexCost{}, err
+	}
 	cost, err := t.index(n.id, old, rec)
 	if err != nil {
 		return nil, cost, err
