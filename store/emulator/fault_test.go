@@ -98,18 +98,19 @@ func TestInject_BatchOperation(t *testing.T) {
 		RetryAfterMilliseconds int
 	}
 	for name, c := range map[string]struct {
+		key    string
 		header []string
 		want   []result
 		kept   string
 	}{
-		"transactional -> nothing is written": {[]string{"x-ms-cosmos-batch-atomic", "True"},
+		"transactional -> nothing is written": {"p", []string{"x-ms-cosmos-batch-atomic", "True"},
 			[]result{{424, 0, 0}, {429, 3200, 7000}, {424, 0, 0}}, ""},
-		"bulk -> the others are written": {[]string{"x-ms-cosmos-batch-atomic", "False", "x-ms-cosmos-batch-continue-on-error", "True"},
+		"bulk -> the others are written": {"q", []string{"x-ms-cosmos-batch-atomic", "False", "x-ms-cosmos-batch-continue-on-error", "True"},
 			[]result{{201, 0, 0}, {429, 3200, 7000}, {201, 0, 0}}, "0 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body := `[{"operationType":"Create","resourceBody":{"id":"0","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"2","pk":"p"}}]`
-			res := do(t, e, http.MethodPost, "/dbs/db/colls/c/docs", body, append(c.header, "x-ms-cosmos-is-batch-request", "True", "x-ms-documentdb-partitionkey", `["p"]`)...)
+			body := strings.ReplaceAll(`[{"operationType":"Create","resourceBody":{"id":"0","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"1","pk":"p"}},{"operationType":"Create","resourceBody":{"id":"2","pk":"p"}}]`, `"pk":"p"`, `"pk":"`+c.key+`"`)
+			res := do(t, e, http.MethodPost, "/dbs/db/colls/c/docs", body, append(c.header, "x-ms-cosmos-is-batch-request", "True", "x-ms-documentdb-partitionkey", `["`+c.key+`"]`)...)
 			var got []result
 			if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
 				t.Fatal(err)
@@ -119,7 +120,7 @@ func TestInject_BatchOperation(t *testing.T) {
 			}
 			var kept []string
 			for _, id := range []string{"0", "1", "2"} {
-				if do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/"+id, "", "x-ms-documentdb-partitionkey", `["p"]`).StatusCode == http.StatusOK {
+				if do(t, e, http.MethodGet, "/dbs/db/colls/c/docs/"+id, "", "x-ms-documentdb-partitionkey", `["`+c.key+`"]`).StatusCode == http.StatusOK {
 					kept = append(kept, id)
 				}
 			}
