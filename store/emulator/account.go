@@ -2,9 +2,6 @@ package emulator
 
 import "encoding/json"
 
-// accountRegion is the only region of every engine, as in Microsoft's emulator.
-const accountRegion = "South Central US"
-
 // account serves GET / to a client that reaches the engine at endpoint.
 func (e *Engine) account(endpoint string) (*response, error) {
 	type location struct {
@@ -16,7 +13,11 @@ func (e *Engine) account(endpoint string) (*response, error) {
 		Min   int  `json:"minReplicaSetSize"`
 		Max   int  `json:"maxReplicasetSize"`
 	}
-	here := []location{{accountRegion, endpoint}}
+	var readable []location
+	_, global := e.regions.find(endpoint)
+	for i, name := range e.regions.names {
+		readable = append(readable, location{name, e.regions.endpoint(global, i)})
+	}
 	body, err := json.Marshal(struct {
 		Self        string      `json:"_self"`
 		ID          string      `json:"id"`
@@ -39,7 +40,7 @@ func (e *Engine) account(endpoint string) (*response, error) {
 		QueryEngine string `json:"queryEngineConfiguration"`
 	}{
 		ID: "byline", RID: "byline.localhost", Media: "//media/", Addresses: "//addresses/", Databases: "//dbs/",
-		Writable: here, Readable: here,
+		Writable: readable[:1], Readable: readable,
 		UserReplica: replication{false, 1, 4}, SystemReplica: replication{false, 1, 4},
 		Consistency: struct {
 			Level string `json:"defaultConsistencyLevel"`

@@ -173,7 +173,7 @@ func (e *Engine) transactionalBatch(q *request, c *container, ops []batchOp) (*r
 	if err != nil && (failure == nil || !errors.Is(err, failure)) {
 		return &response{container: c, partition: p, lsn: lsn}, err
 	}
-	resp := &response{status: http.StatusOK, container: c, partition: p, lsn: lsn, session: sessionToken(p, lsn)}
+	resp := &response{status: http.StatusOK, container: c, partition: p, lsn: lsn, session: e.regions.sessionToken(p, lsn)}
 	if failed >= 0 {
 		resp.status = http.StatusMultiStatus
 		for i := range results {

@@ -25,7 +25,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 	}
 	// Applied writes cannot be undone, so wait for their outcome even if the client is gone.
 	ctx := context.WithoutCancel(q.ctx)
-	resp := (&response{container: c, partition: p}).at(p.synced.Load())
+	resp := (&response{container: c, partition: p}).at(e, p.synced.Load())
 	results := make([]batchResult, len(ops))
 	status, size, done, settled := http.StatusOK, 0, 0, 0
 	settle := func() {
@@ -44,7 +44,7 @@ func (e *Engine) bulk(q *request, c *container, ops []batchOp, goOn bool) (*resp
 			}
 			if lsn > 0 { // a child, if the partition was split meanwhile
 				resp.partition = in
-				resp.at(lsn)
+				resp.at(e, lsn)
 			}
 			*op = bulkOp{}
 		}

@@ -78,7 +78,7 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 			return nil, err
 		}
 	}
-	resp := &response{container: c, partition: p, etag: quoteETag(strconv.FormatUint(last, 10)), session: sessionToken(p, f.last), lsn: f.last}
+	resp := &response{container: c, partition: p, etag: quoteETag(strconv.FormatUint(last, 10)), session: e.regions.sessionToken(p, f.last), lsn: f.last}
 	if f.count == 0 && last >= f.last {
 		resp.status, resp.charge = http.StatusNotModified, chargeNotModified
 		return resp, nil

@@ -283,7 +283,7 @@ func (e *Engine) container(q *request) (*response, error) {
 		p := c.ranges[0]
 		lsn := p.synced.Load()
 		return &response{status: http.StatusOK, body: c.def.body, etag: c.def.record.ETag, charge: chargeMetadata, container: c,
-			session: sessionToken(p, lsn), lsn: lsn, extra: []string{
+			session: e.regions.sessionToken(p, lsn), lsn: lsn, extra: []string{
 				"X-Ms-Resource-Quota", "functions=25;storedProcedures=100;triggers=25;documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;",
 				"X-Ms-Resource-Usage", "functions=0;storedProcedures=0;triggers=0;documentSize=0;documentsSize=0;documentsCount=-1;collectionSize=0;",
 			}}, nil

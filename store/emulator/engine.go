@@ -53,6 +53,10 @@ type Options struct {
 	// it larger are refused (403, substatus 1014); in the service it is 20 GB. The first write to a logical
 	// partition then reads all of it. Default 0: no limit.
 	PartitionBytes int64
+	// Regions are the names of the account's regions; the first takes the writes. With several, each has
+	// an endpoint of its own, for clients that use the engine as their transport, and session tokens have
+	// an LSN for each region, -1 for those that do not say it. Default: South Central US.
+	Regions []string
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
@@ -77,6 +81,8 @@ type Engine struct {
 	log   *slog.Logger
 	host  string
 	auth  *authenticator
+
+	regions *regions
 
 	life   sync.RWMutex // held for reading while a request runs, for writing by Close
 	closed bool         // guarded by life
@@ -130,7 +136,11 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key: not base64: %w", err)
 	}
-	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth,
+	all, err := newRegions(o.Regions)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, regions: all,
 		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
 		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, full: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, memory, o); err != nil {

@@ -117,8 +117,8 @@ type response struct {
 }
 
 // at sets the LSN of the response and the session token for it.
-func (resp *response) at(lsn uint64) *response {
-	resp.lsn, resp.session = lsn, sessionToken(resp.partition, lsn)
+func (resp *response) at(e *Engine, lsn uint64) *response {
+	resp.lsn, resp.session = lsn, e.regions.sessionToken(resp.partition, lsn)
 	return resp
 }
 

@@ -433,11 +433,11 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	}
 	token := q.get("X-Ms-Session-Token")
 	if err := checkSession(p, p.applied.Load(), token); err != nil {
-		return resp.at(p.synced.Load()), err
+		return resp.at(e, p.synced.Load()), err
 	}
 	view, err := e.viewLocked(c, []*partition{p}, token)
 	if err != nil {
-		return resp.at(view.at(p)), err
+		return resp.at(e, view.at(p)), err
 	}
 	v, closer, err := view.Get(append(k, id...))
 	view.release()
@@ -445,7 +445,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 		if err := e.durable.waitSynced(q.ctx, p, p.applied.Load()); err != nil { // the absence may be a delete that is not durable yet
 			return nil, err
 		}
-		return resp.at(view.at(p)), itemNotFound()
+		return resp.at(e, view.at(p)), itemNotFound()
 	} else if err != nil {
 		return nil, err
 	}
@@ -457,7 +457,7 @@ func (e *Engine) readItem(q *request, c *container, id string) (*response, error
 	if err := e.durable.waitSynced(q.ctx, p, r.lsn); err != nil {
 		return nil, err
 	}
-	resp.at(max(view.at(p), r.lsn))
+	resp.at(e, max(view.at(p), r.lsn))
 	if c.def.expired(&r, e.clock) {
 		return resp, itemNotFound()
 	}

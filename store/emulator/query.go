@@ -273,7 +273,7 @@ func (e *Engine) runQuery(q *request, c *container, b *sql.Bound, body []byte) (
 	if err != nil {
 		return nil, err
 	}
-	resp = (&response{container: c, partition: p}).at(r.state.at(p))
+	resp = (&response{container: c, partition: p}).at(e, r.state.at(p))
 	about := []*partition{p}
 	if r.plan.across() {
 		about = r.scope.ranges

@@ -1,0 +1,82 @@
+package emulator
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// accountRegion is the region of an engine without Options.Regions, as in Microsoft's emulator.
+const accountRegion = "South Central US"
+
+// regions are the regions of the account. All of them serve the same state.
+type regions struct {
+	names []string // at least one; the first takes the writes
+}
+
+func newRegions(names []string) (*regions, error) {
+	if len(names) == 0 {
+		names = []string{accountRegion}
+	}
+	r := &regions{names: slices.Clone(names)}
+	for i, name := range names {
+		if slug(name) == "" {
+			return nil, errors.New("a region has no name")
+		}
+		if slices.ContainsFunc(names[:i], func(other string) bool { return slug(other) == slug(name) }) {
+			return nil, errors.New("two regions have the name " + name)
+		}
+	}
+	return r, nil
+}
+
+// slug returns the name of a region as it is in host names.
+func slug(region string) string { return strings.ToLower(strings.ReplaceAll(region, " ", "")) }
+
+// endpoint returns the endpoint of a region: like in the service, the account's with the region's name
+// in the first label of the host.
+func (r *regions) endpoint(account string, region int) string {
+	if len(r.names) == 1 {
+		return account
+	}
+	at := labelEnd(account)
+	return account[:at] + "-" + slug(r.names[region]) + account[at:]
+}
+
+// labelEnd returns the end of the first label of an endpoint's host.
+func labelEnd(endpoint string) int {
+	start := strings.Index(endpoint, "//") + len("//")
+	return start + strings.IndexAny(endpoint[start:], ".:/")
+}
+
+// find returns the region that an endpoint names and the account's endpoint. The account's is that of
+// the region that takes the writes.
+func (r *regions) find(endpoint string) (region int, account string) {
+	at := labelEnd(endpoint)
+	for i, name := range r.names {
+		if host, ok := strings.CutSuffix(endpoint[:at], "-"+slug(name)); ok && len(r.names) > 1 {
+			return i, host + endpoint[at:]
+		}
+	}
+	return 0, endpoint
+}
+
+// sessionToken formats a session token: range:version#LSN, and with several regions the LSN of each. As
+// in the service, a region may not say its LSN: -1.
+func (r *regions) sessionToken(p *partition, lsn uint64) string {
+	b := strconv.AppendUint(make([]byte, 0, 48), uint64(p.no), 10)
+	if len(r.names) == 1 {
+		return string(strconv.AppendUint(append(b, ":-1#"...), lsn, 10))
+	}
+	b = strconv.AppendUint(append(b, ":0#"...), lsn, 10)
+	for i := range r.names {
+		b = append(strconv.AppendInt(append(b, '#'), int64(i)+1, 10), '=')
+		if i == 0 {
+			b = strconv.AppendUint(b, lsn, 10)
+		} else {
+			b = append(b, "-1"...)
+		}
+	}
+	return string(b)
+}
