@@ -2,7 +2,7 @@ package emulator
 
 import "encoding/json"
 
-// account serves GET / to a client that reaches the engine at endpoint.
+// account serves GET / to a client that reaches the account at endpoint.
 func (e *Engine) account(endpoint string) (*response, error) {
 	type location struct {
 		Name     string `json:"name"`
@@ -14,9 +14,12 @@ func (e *Engine) account(endpoint string) (*response, error) {
 		Max   int  `json:"maxReplicasetSize"`
 	}
 	var readable []location
-	_, global := e.regions.find(endpoint)
 	for i, name := range e.regions.names {
-		readable = append(readable, location{name, e.regions.endpoint(global, i)})
+		readable = append(readable, location{name, e.regions.endpoint(endpoint, i)})
+	}
+	writable := readable
+	if writer := e.regions.writer.Load(); !e.regions.multiple {
+		writable = readable[writer : writer+1]
 	}
 	body, err := json.Marshal(struct {
 		Self        string      `json:"_self"`
@@ -40,7 +43,7 @@ func (e *Engine) account(endpoint string) (*response, error) {
 		QueryEngine string `json:"queryEngineConfiguration"`
 	}{
 		ID: "byline", RID: "byline.localhost", Media: "//media/", Addresses: "//addresses/", Databases: "//dbs/",
-		Writable: readable[:1], Readable: readable,
+		Writable: writable, Readable: readable, MultiWrite: e.regions.multiple,
 		UserReplica: replication{false, 1, 4}, SystemReplica: replication{false, 1, 4},
 		Consistency: struct {
 			Level string `json:"defaultConsistencyLevel"`

@@ -53,10 +53,14 @@ type Options struct {
 	// it larger are refused (403, substatus 1014); in the service it is 20 GB. The first write to a logical
 	// partition then reads all of it. Default 0: no limit.
 	PartitionBytes int64
-	// Regions are the names of the account's regions; the first takes the writes. With several, each has
-	// an endpoint of its own, for clients that use the engine as their transport, and session tokens have
-	// an LSN for each region, -1 for those that do not say it. Default: South Central US.
+	// Regions are the names of the account's regions; the first takes the writes, and the others
+	// refuse them (403, substatus 3). With several, each has an endpoint of its own, for clients that use
+	// the engine as their transport, and session tokens have an LSN for each region, -1 for those that do
+	// not say it. Default: South Central US.
 	Regions []string
+	// MultipleWriteRegions makes every region take writes, which all regions see at once: there are no
+	// conflicts. Default: only the first region takes writes.
+	MultipleWriteRegions bool
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
@@ -82,7 +86,8 @@ type Engine struct {
 	host  string
 	auth  *authenticator
 
-	regions *regions
+	regions    *regions
+	replicated *replicated // guarded by life; nil unless Replicated was called
 
 	life   sync.RWMutex // held for reading while a request runs, for writing by Close
 	closed bool         // guarded by life
@@ -136,7 +141,7 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key: not base64: %w", err)
 	}
-	all, err := newRegions(o.Regions)
+	all, err := newRegions(o.Regions, o.MultipleWriteRegions)
 	if err != nil {
 		return nil, err
 	}
@@ -293,6 +298,7 @@ func (e *Engine) Close() error {
 	if e.replica != nil {
 		e.replica.close()
 	}
+	e.forgetReplicated()
 	return errors.Join(e.durable.lost(e.db.Close()), e.lock.Close())
 }
 

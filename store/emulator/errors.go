@@ -16,6 +16,7 @@ const (
 	subPartitionKeyMismatch = 1001 // with 400
 	subCrossPartition       = 1004 // with 400: the client has to merge partitions
 	subReadSession          = 1002 // with 404: the session token is ahead
+	subWriteForbidden       = 3    // with 403: the region serves only reads
 	subPartitionFull        = 1014 // with 403: the logical partition is full
 	subOwnerNotFound        = 1003 // with 404: the database or container is missing
 	subRangeGone            = 1002 // with 410: the partition key range was split
@@ -80,6 +81,11 @@ func uniqueViolation() *apiError {
 func partitionFull() *apiError {
 	return &apiError{status: http.StatusForbidden, substatus: subPartitionFull, code: "Forbidden", charge: chargeBadRequest,
 		message: "Partition key reached maximum size of 20 GB. Learn more: https://aka.ms/CosmosDB/sql/errors/full-pk"}
+}
+
+func writeForbidden() *apiError {
+	return &apiError{status: http.StatusForbidden, substatus: subWriteForbidden, code: "Forbidden",
+		message: "The requested operation cannot be performed at this region"}
 }
 
 func rangeGone() *apiError {

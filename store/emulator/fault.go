@@ -14,6 +14,7 @@ type Operation struct {
 	Database  string // "" if the request names none
 	Container string // "" if the request names none
 	Item      string // "" if the request names none in its path
+	Region    string // that serves the request
 }
 
 // Fault is an injected fault. The zero value injects nothing.
@@ -22,6 +23,8 @@ type Fault struct {
 	Latency time.Duration
 	// Status, if not 0, is the response instead of serving the request: 429, 449, 503 and so on.
 	Status int
+	// Substatus is the substatus of a Status other than 429, 449 and 503: 1002 with 404, for example.
+	Substatus int
 	// RetryAfter is the retry-after of a 429. Default 1 ms.
 	RetryAfter time.Duration
 	// BatchStatus, if not 0, is the status of one operation of a batch, which is not applied: the
@@ -56,7 +59,7 @@ func (e *Engine) fault(q *request, f *Fault) error {
 	if fn == nil {
 		return nil
 	}
-	*f = (*fn)(operationOf(q))
+	*f = (*fn)(e.operationOf(q))
 	if f.Latency > 0 {
 		if err := sleep(q.ctx, f.Latency); err != nil {
 			return err
@@ -80,7 +83,7 @@ func (f *Fault) failure(status int) error {
 	case http.StatusServiceUnavailable:
 		return unavailable("The service is unavailable.")
 	}
-	return &apiError{status: status, code: "Fault", message: "This answer was injected."}
+	return &apiError{status: status, substatus: f.Substatus, code: "Fault", message: "This answer was injected."}
 }
 
 // batchFailure returns the injected error of an operation of a batch, or nil.
@@ -103,8 +106,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func operationOf(q *request) Operation {
-	o := Operation{Kind: q.kind}
+func (e *Engine) operationOf(q *request) Operation {
+	o := Operation{Kind: q.kind, Region: e.regions.names[q.region]}
 	for i, name := range []*string{&o.Database, &o.Container, &o.Item} {
 		if 2*i+1 < len(q.segments) {
 			*name = q.segments[2*i+1]

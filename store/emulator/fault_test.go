@@ -65,7 +65,7 @@ func TestInject_ByOperation(t *testing.T) {
 				if o.Kind == Metadata && one.kind != Metadata {
 					return Fault{}
 				}
-				if want := (Operation{one.kind, "db", "c", one.item}); o != want {
+				if want := (Operation{one.kind, "db", "c", one.item, accountRegion}); o != want {
 					t.Errorf("%s: injected into %+v", one.kind, o)
 				}
 				return Fault{Status: status}

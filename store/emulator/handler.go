@@ -28,7 +28,7 @@ type request struct {
 	body     []byte
 	segments []string // of the path, decoded
 	kind     Kind
-	endpoint string // as the client addressed the engine
+	region   int // that the client addressed
 	injected *Fault
 }
 
@@ -302,7 +302,9 @@ func errorResponse(err *apiError) *response {
 
 // route authenticates the request and dispatches it.
 func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, f *Fault) (*response, error) {
-	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, endpoint: from.endpoint, injected: f}
+	q := request{ctx: r.Context(), method: r.Method, header: r.Header, body: body, injected: f}
+	var account string
+	q.region, account = e.regions.find(from.endpoint)
 	var buf [6]string
 	segments := buf[:0]
 	for path := strings.Trim(r.URL.EscapedPath(), "/"); path != ""; {
@@ -345,12 +347,15 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 	if err := e.fault(&q, f); err != nil {
 		return nil, err
 	}
+	if err := e.regions.checkWrite(&q); err != nil {
+		return nil, err
+	}
 	switch {
 	case n == 0:
 		if r.Method != http.MethodGet {
 			return nil, methodNotAllowed()
 		}
-		return e.account(from.endpoint)
+		return e.account(account)
 	case segments[0] == "offers" && n <= 2:
 		return e.offers(&q)
 	case segments[0] != "dbs":

@@ -2,9 +2,11 @@ package emulator
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // accountRegion is the region of an engine without Options.Regions, as in Microsoft's emulator.
@@ -12,14 +14,17 @@ const accountRegion = "South Central US"
 
 // regions are the regions of the account. All of them serve the same state.
 type regions struct {
-	names []string // at least one; the first takes the writes
+	names    []string // at least one
+	multiple bool     // every region takes writes
+	writer   atomic.Int32
+	version  atomic.Int64 // of session tokens; counts the failovers
 }
 
-func newRegions(names []string) (*regions, error) {
+func newRegions(names []string, multiple bool) (*regions, error) {
 	if len(names) == 0 {
 		names = []string{accountRegion}
 	}
-	r := &regions{names: slices.Clone(names)}
+	r := &regions{names: slices.Clone(names), multiple: multiple}
 	for i, name := range names {
 		if slug(name) == "" {
 			return nil, errors.New("a region has no name")
@@ -53,13 +58,41 @@ func labelEnd(endpoint string) int {
 // find returns the region that an endpoint names and the account's endpoint. The account's is that of
 // the region that takes the writes.
 func (r *regions) find(endpoint string) (region int, account string) {
+	if len(r.names) == 1 {
+		return 0, endpoint
+	}
 	at := labelEnd(endpoint)
 	for i, name := range r.names {
-		if host, ok := strings.CutSuffix(endpoint[:at], "-"+slug(name)); ok && len(r.names) > 1 {
+		if host, ok := strings.CutSuffix(endpoint[:at], "-"+slug(name)); ok {
 			return i, host + endpoint[at:]
 		}
 	}
-	return 0, endpoint
+	return int(r.writer.Load()), endpoint
+}
+
+// failOver makes the next region take the writes.
+func (r *regions) failOver() {
+	r.writer.Store((r.writer.Load() + 1) % int32(len(r.names)))
+	r.version.Add(1)
+}
+
+// checkWrite refuses a write in a region that only serves reads.
+func (r *regions) checkWrite(q *request) error {
+	if r.multiple || q.region == int(r.writer.Load()) || !q.writes() {
+		return nil
+	}
+	return writeForbidden()
+}
+
+// writes reports whether the request is a write.
+func (q *request) writes() bool {
+	switch q.kind {
+	case Read, Query, ChangeFeed:
+		return false
+	case Metadata:
+		return q.method != http.MethodGet && !isQuery(q)
+	}
+	return true
 }
 
 // sessionToken formats a session token: range:version#LSN, and with several regions the LSN of each. As
@@ -69,10 +102,12 @@ func (r *regions) sessionToken(p *partition, lsn uint64) string {
 	if len(r.names) == 1 {
 		return string(strconv.AppendUint(append(b, ":-1#"...), lsn, 10))
 	}
-	b = strconv.AppendUint(append(b, ":0#"...), lsn, 10)
+	b = append(strconv.AppendInt(append(b, ':'), r.version.Load(), 10), '#')
+	b = strconv.AppendUint(b, lsn, 10)
+	writer := int(r.writer.Load())
 	for i := range r.names {
 		b = append(strconv.AppendInt(append(b, '#'), int64(i)+1, 10), '=')
-		if i == 0 {
+		if i == writer {
 			b = strconv.AppendUint(b, lsn, 10)
 		} else {
 			b = append(b, "-1"...)

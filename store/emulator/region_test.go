@@ -1,10 +1,19 @@
 package emulator
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/internal/secrettest"
 )
 
 // TestRegions_SessionTokens: with several regions tokens have an LSN for each; the global LSN counts.
@@ -44,5 +53,177 @@ func TestRegions_Names(t *testing.T) {
 				t.Error("opened", e.Close())
 			}
 		})
+	}
+}
+
+// regionalContainer returns the container c of an engine for a client that prefers regions.
+func regionalContainer(t *testing.T, e *Engine, preferred ...string) *azcosmos.ContainerClient {
+	t.Helper()
+	cred, err := azcosmos.NewKeyCredential(secrettest.Secret(WellKnownKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(e.Endpoint(), cred, &azcosmos.ClientOptions{PreferredRegions: preferred,
+		ClientOptions: azcore.ClientOptions{Transport: e, Retry: policy.RetryOptions{MaxRetries: -1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	c, err := client.NewContainer("db", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestRegions_Unavailable: azcosmos reads in the region that it prefers, and elsewhere while that fails.
+func TestRegions_Unavailable(t *testing.T) {
+	for name, fault := range map[string]Fault{
+		"healthy":               {},
+		"503":                   {Status: http.StatusServiceUnavailable},
+		"session not available": {Status: http.StatusNotFound, Substatus: subReadSession},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine(t, Options{Regions: []string{"West US", "East US"}})
+				mustCreate(t, newContainer(t, e, azcosmos.ContainerProperties{}), "p", `{"id":"1","pk":"p"}`)
+				c := regionalContainer(t, e, "East US", "West US")
+				var mu sync.Mutex
+				var reads, writes []string
+				e.Inject(func(o Operation) Fault {
+					mu.Lock()
+					defer mu.Unlock()
+					switch o.Kind {
+					case Read:
+						reads = append(reads, o.Region)
+					case Upsert:
+						writes = append(writes, o.Region)
+					}
+					if o.Kind == Read && o.Region == "East US" {
+						return fault
+					}
+					return Fault{}
+				})
+				want := []string{"East US"}
+				if fault != (Fault{}) {
+					want = []string{"East US", "West US"}
+				}
+				if _, err := c.ReadItem(t.Context(), pk("p"), "1", nil); err != nil || !slices.Equal(reads, want) {
+					t.Errorf("read in %v: %v", reads, err)
+				}
+				if _, err := c.UpsertItem(t.Context(), pk("p"), []byte(`{"id":"1","pk":"p"}`), nil); err != nil || !slices.Equal(writes, []string{"West US"}) {
+					t.Errorf("written in %v: %v", writes, err)
+				}
+			})
+		})
+	}
+}
+
+// TestRegions_Writes: only the write region takes writes, unless all do.
+func TestRegions_Writes(t *testing.T) {
+	for multiple, want := range map[bool]int{false: http.StatusForbidden, true: http.StatusCreated} {
+		e := newEngine(t, Options{Regions: []string{"West US", "East US"}, MultipleWriteRegions: multiple})
+		newContainer(t, e, azcosmos.ContainerProperties{})
+		in := func(region int, method, path, body string, header ...string) *http.Response {
+			t.Helper()
+			h := http.Header{}
+			for i := 0; i < len(header); i += 2 {
+				h.Set(header[i], header[i+1])
+			}
+			r := signed(t, method, path, h, []byte(body))
+			r.URL.Host = e.regions.endpoint(e.Endpoint(), region)[len("http://") : len(e.regions.endpoint(e.Endpoint(), region))-1]
+			res, err := e.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		const key = "x-ms-documentdb-partitionkey"
+		if res := in(1, http.MethodPost, "/dbs/db/colls/c/docs", `{"id":"1","pk":"p"}`, key, `["p"]`); res.StatusCode != want {
+			t.Errorf("multiple %v: created in the second region: %s", multiple, res.Status)
+		}
+		if res := in(1, http.MethodPost, "/dbs", `{"id":"other"}`); res.StatusCode != want {
+			t.Errorf("multiple %v: database in the second region: %s", multiple, res.Status)
+		}
+		if res := in(0, http.MethodPost, "/dbs/db/colls/c/docs", `{"id":"2","pk":"p"}`, key, `["p"]`); res.StatusCode != http.StatusCreated {
+			t.Errorf("multiple %v: created in the first region: %s", multiple, res.Status)
+		}
+		if res := in(1, http.MethodGet, "/dbs/db/colls/c/docs/2", "", key, `["p"]`); res.StatusCode != http.StatusOK {
+			t.Errorf("multiple %v: read in the second region: %s", multiple, res.Status)
+		}
+		var account struct {
+			Writable []struct{ Name string } `json:"writableLocations"`
+			Readable []struct {
+				Name     string
+				Endpoint string `json:"databaseAccountEndpoint"`
+			} `json:"readableLocations"`
+			Multiple bool `json:"enableMultipleWriteLocations"`
+		}
+		if err := json.NewDecoder(in(1, http.MethodGet, "/", "").Body).Decode(&account); err != nil {
+			t.Fatal(err)
+		}
+		if len(account.Readable) != 2 || len(account.Writable) != map[bool]int{false: 1, true: 2}[multiple] || account.Multiple != multiple ||
+			account.Readable[1].Name != "East US" || account.Readable[1].Endpoint != e.regions.endpoint(e.Endpoint(), 1) {
+			t.Errorf("multiple %v: %+v", multiple, account)
+		}
+	}
+}
+
+// TestFailOver_LosesWrites: what came after the replicated state never happened, in every index.
+func TestFailOver_LosesWrites(t *testing.T) {
+	e := newEngine(t, Options{Regions: []string{"West US", "East US"}, PartitionBytes: 1000})
+	c := newContainer(t, e, azcosmos.ContainerProperties{IndexingPolicy: blogPolicy()})
+	create(t, c, "kept")
+	create(t, c, "deleted")
+	if err := e.FailOver(); err == nil {
+		t.Error("failed over to nothing")
+	}
+	if err := e.Replicated(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PatchItem(t.Context(), pk("p"), "kept", patchOf("/n", 2), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.DeleteItem(t.Context(), pk("p"), "deleted", nil); err != nil {
+		t.Fatal(err)
+	}
+	ahead := create(t, c, "lost")
+	if ahead != "0:0#5#1=5#2=-1" {
+		t.Errorf("token %s", ahead)
+	}
+	if err := e.FailOver(); err != nil {
+		t.Fatal(err)
+	}
+	c = regionalContainer(t, e)
+	if _, err := c.ReadItem(t.Context(), pk("p"), "lost", nil); statusOf(err) != http.StatusNotFound {
+		t.Errorf("the lost item: %v", err)
+	}
+	if got, at, err := ids(t, c, ""); got != "deleted kept" || at != "0:1#2#1=-1#2=2" || err != nil {
+		t.Errorf("%s at %s: %v", got, at, err)
+	}
+	r, err := c.NewQueryItemsPager("SELECT VALUE c.id FROM c WHERE c.n = 1", pk("p"), nil).NextPage(t.Context())
+	if err != nil || len(r.Items) != 2 {
+		t.Errorf("by value: %q, %v", r.Items, err)
+	}
+	feed, err := c.ReadChangeFeed(t.Context(), &azcosmos.ChangeFeedOptions{FeedRange: &azcosmos.FeedRange{MaxExclusive: "FF"}})
+	if err != nil || len(feed.Items) != 2 {
+		t.Errorf("change feed: %q, %v", feed.Items, err)
+	}
+	_, err = c.ReadItem(t.Context(), pk("p"), "kept", &azcosmos.ItemOptions{SessionToken: &ahead})
+	wantStatus(t, err, http.StatusNotFound, "1002")
+	if got := create(t, c, "next"); got != "0:1#3#1=-1#2=3" {
+		t.Errorf("next write at %s", got)
+	}
+	if err := e.FailOver(); err == nil {
+		t.Error("failed over to the same state again")
+	}
+	if err := e.Replicated(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Split("db", "c", "0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.FailOver(); err == nil {
+		t.Error("failed over to a state before a split")
 	}
 }
