@@ -7,14 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
-	"byline/internal/enginetest"
 	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
@@ -22,21 +23,26 @@ import (
 	"byline/store/cosmos"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
 )
 
-// remembering is an instance with a cache, beside others on one engine.
+// remembering is an instance with a cache, beside others on one account.
 type remembering struct {
 	*store.Store
-	engine *emulator.Engine
-	stop   func()
+	wire *storetest.Wire
+	stop func()
 }
 
-func newRemembering(t testing.TB, engine *emulator.Engine, bytes int) *remembering {
+func newRemembering(t testing.TB, a *cosmostest.Account, bytes int) *remembering {
 	t.Helper()
-	cosmostest.NeedsEngine(t, "it injects faults and counts its requests")
-	account := enginetest.Account(t, engine, cosmos.Options{CacheBytes: bytes, Retry: policy.RetryOptions{MaxRetries: -1}})
+	wire := &storetest.Wire{To: a.Transport}
+	account, err := cosmos.Open(cosmos.Options{Endpoint: a.Endpoint, Key: a.Key, Credential: a.Credential, Transport: wire,
+		CacheBytes: bytes, Retry: policy.RetryOptions{MaxRetries: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(account.Close)
-	s, err := store.New(account, store.Options{PollInterval: 50 * time.Millisecond})
+	s, err := store.New(account, store.Options{Database: a.Database, PollInterval: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +52,7 @@ func newRemembering(t testing.TB, engine *emulator.Engine, bytes int) *rememberi
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	r := &remembering{s, engine, sync.OnceFunc(func() {
+	r := &remembering{s, wire, sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -56,22 +62,20 @@ func newRemembering(t testing.TB, engine *emulator.Engine, bytes int) *rememberi
 	return r
 }
 
-// requestsOf counts the reads of items and lists that f makes of the engine.
-func (r *remembering) requestsOf(f func()) (n int) {
-	var mu sync.Mutex
-	r.engine.Inject(func(o emulator.Operation) emulator.Fault {
-		if o.Container != "leases" && (o.Kind == emulator.Read || o.Kind == emulator.Query) {
-			mu.Lock()
-			n++
-			mu.Unlock()
+// requestsOf counts the reads of items and lists that the instance makes while f runs.
+func (r *remembering) requestsOf(f func()) int {
+	var n atomic.Int32
+	r.wire.After(func(resp *http.Response) {
+		q := resp.Request
+		item := q.Method == http.MethodGet && strings.Contains(q.URL.Path, "/docs/")
+		list := strings.HasPrefix(q.Header.Get("Content-Type"), "application/query+json")
+		if (item || list) && !strings.Contains(q.URL.Path, "/colls/leases/") && !storetest.Refused(resp) {
+			n.Add(1)
 		}
-		return emulator.Fault{}
 	})
 	f()
-	r.engine.Inject(nil)
-	mu.Lock()
-	defer mu.Unlock()
-	return n
+	r.wire.After(nil)
+	return int(n.Load())
 }
 
 // reads are the reads of the article, of one post and its author.
@@ -100,21 +104,23 @@ func untilTrue(t testing.TB, what string, check func() bool) {
 	})
 }
 
-func newCachedBlog(t testing.TB) (engine *emulator.Engine, a, b *remembering, ada *blog.User, post *blog.Post) {
+func newCachedBlog(t testing.TB) (account *cosmostest.Account, a, b *remembering, ada *blog.User, post *blog.Post) {
 	t.Helper()
-	engine, err := emulator.Open("", emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	a, b = newRemembering(t, engine, 1<<20), newRemembering(t, engine, 1<<20)
+	account = cosmostest.Open(t, emulator.Options{})
+	a, b = newRemembering(t, account, 1<<20), newRemembering(t, account, 1<<20)
+	var err error
 	if ada, err = a.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("i", "ada"), Username: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	if post, err = a.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "notes", Content: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	return engine, a, b, ada, post
+	untilTrue(t, "the other instance does not see them", func() bool {
+		u, err := b.User(t.Context(), ada.ID)
+		p, err2 := b.Post(t.Context(), post.ID)
+		return u != nil && p != nil && err == nil && err2 == nil
+	})
+	return account, a, b, ada, post
 }
 
 // What has not changed is not read again.
@@ -214,14 +220,15 @@ func TestCache_Sessions(t *testing.T) {
 // While Cosmos DB throttles, what is still good is returned, and nothing else is.
 func TestCache_Throttled(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine, a, _, ada, post := newCachedBlog(t)
+		cosmostest.NeedsEngine(t, "it injects throttling")
+		account, a, _, ada, post := newCachedBlog(t)
 		ctx := t.Context()
 		untilTrue(t, "everything is read again", func() bool {
 			a.reads(t, ctx, ada.ID, post.ID)
 			return a.requestsOf(func() { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
 		want := a.reads(t, ctx, ada.ID, post.ID)
-		engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
+		account.Engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
 		for range 3 {
 			if got := a.reads(t, ctx, ada.ID, post.ID); got != want {
 				t.Errorf("%s, not %s", got, want)
@@ -250,14 +257,15 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			engine, a, _, ada, post := newCachedBlog(t)
+			cosmostest.NeedsEngine(t, "it injects throttling")
+			account, a, _, ada, post := newCachedBlog(t)
 			untilTrue(t, "everything is read again", func() bool {
 				a.reads(t, t.Context(), ada.ID, post.ID)
 				return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
 			})
 			a.stop() // so that it reads
 			asked, goOn := make(chan struct{}), make(chan struct{})
-			engine.Inject(func(o emulator.Operation) emulator.Fault {
+			account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 				if o.Kind != emulator.Read || o.Container != "posts" {
 					return emulator.Fault{}
 				}
@@ -283,14 +291,15 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 // Many who ask for the same at once are one read.
 func TestCache_ConcurrentReads(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine, a, _, ada, post := newCachedBlog(t)
+		cosmostest.NeedsEngine(t, "it holds its answers back on a fake clock")
+		account, a, _, ada, post := newCachedBlog(t)
 		untilTrue(t, "everything is read again", func() bool {
 			a.reads(t, t.Context(), ada.ID, post.ID)
 			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
 		})
 		const id = "not-there"
 		asked, go_ := make(chan struct{}, 100), make(chan struct{})
-		engine.Inject(func(o emulator.Operation) emulator.Fault {
+		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 			if o.Kind == emulator.Read && o.Container == "posts" {
 				asked <- struct{}{}
 				<-go_
@@ -321,7 +330,8 @@ func TestCache_ConcurrentReads(t *testing.T) {
 // A session token that no replica can serve delays and fails only the requests that send it.
 func TestCache_ForgedSession(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine, a, _, ada, _ := newCachedBlog(t)
+		cosmostest.NeedsEngine(t, "it forges a token of the only range")
+		account, a, _, ada, _ := newCachedBlog(t)
 		genuine, err := a.NewSession("")
 		if err != nil {
 			t.Fatal(err)
@@ -342,7 +352,7 @@ func TestCache_ForgedSession(t *testing.T) {
 		}
 		const id = "not-there"
 		asked := make(chan struct{}, 100)
-		engine.Inject(func(o emulator.Operation) emulator.Fault {
+		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 			if o.Kind == emulator.Read && o.Container == "posts" {
 				asked <- struct{}{}
 			}
@@ -421,10 +431,11 @@ func TestFeed_PagingToTheEnd(t *testing.T) {
 // Who asks after a write does not wait for a read that was begun before it.
 func TestCache_SlowRead(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine, a, _, ada, post := newCachedBlog(t)
+		cosmostest.NeedsEngine(t, "it injects slow responses on a fake clock")
+		account, a, _, ada, post := newCachedBlog(t)
 		asked := make(chan struct{})
 		var once sync.Once
-		engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
+		account.Engine.Inject(func(o emulator.Operation) (f emulator.Fault) {
 			if o.Kind == emulator.Read && o.Container == "posts" {
 				once.Do(func() {
 					close(asked)
@@ -455,10 +466,11 @@ func TestCache_SlowRead(t *testing.T) {
 // Who asks together with somebody whose time ends has the time of their own.
 func TestCache_Deadline(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine, a, _, _, _ := newCachedBlog(t)
+		cosmostest.NeedsEngine(t, "it injects latency")
+		account, a, _, _, _ := newCachedBlog(t)
 		const id = "not-there"
 		asked := make(chan struct{}, 100)
-		engine.Inject(func(o emulator.Operation) emulator.Fault {
+		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
 			if o.Kind != emulator.Read || o.Container != "posts" {
 				return emulator.Fault{}
 			}
@@ -484,9 +496,9 @@ func TestCache_Deadline(t *testing.T) {
 // The memory is bounded, whatever is read.
 func TestCache_IsBounded(t *testing.T) {
 	longtest.Heavy(t)
-	engine, _, _, _, _ := newCachedBlog(t)
+	account, _, _, _, _ := newCachedBlog(t)
 	const bytes = 200_000
-	a := newRemembering(t, engine, bytes)
+	a := newRemembering(t, account, bytes)
 	for i := range 5_000 {
 		if _, err := a.Post(t.Context(), fmt.Sprint("nobody-", i)); err != nil {
 			t.Fatal(err)

@@ -6,17 +6,13 @@ import (
 
 	"byline/store"
 	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
 )
 
 // What is called alike and of another type is not taken for one another: ids come from
 // clients.
 func TestCache_ItemsOfOtherTypes(t *testing.T) {
-	engine, err := emulator.Open("", emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
-	r := newRemembering(t, engine, 1<<20)
+	r := newRemembering(t, cosmostest.Open(t, emulator.Options{}), 1<<20)
 	const p = "p"
 	odd := []string{p, "like-u1", "post", "like u1", "comment p", "whole list", "user"}
 	deadline := time.Now().Add(300 * time.Millisecond) // long enough for items to be cached

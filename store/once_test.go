@@ -14,7 +14,6 @@ import (
 
 	"byline/store"
 	"byline/store/blog"
-	"byline/store/cosmos"
 	"byline/store/internal/storetest"
 )
 
@@ -46,6 +45,13 @@ func (d *deafTo) Do(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return nil, errors.New("connection reset by peer")
+}
+
+// deaf has the world's account go through a deafTo, which is not armed yet.
+func (w *world) deaf(before bool) *deafTo {
+	d := &deafTo{Transporter: w.Transport, before: before}
+	w.Wire.To = d
+	return d
 }
 
 // changes reports whether a request is a write: not a query, and no batch of reads.
@@ -155,11 +161,7 @@ func TestAmbiguousWrites(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				d := &deafTo{Transporter: w.Transport, before: before}
-				account := w.NewAccount(cosmos.Options{Transport: d})
-				if w.Store, err = store.New(account, store.Options{Database: w.Database, Clock: w.Clock.Now}); err != nil {
-					t.Fatal(err)
-				}
+				d := w.deaf(before)
 				d.armed.Store(true)
 				err = tt.do(w, ada, p, c)
 				if before {
@@ -171,7 +173,7 @@ func TestAmbiguousWrites(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				// Copies are written by another client, except for those of a new post.
+				// A post is copied at once, too.
 				if n := d.writes.Load(); n != tt.writes && !strings.HasSuffix(name, "post") {
 					t.Errorf("%d writes, want %d", n, tt.writes)
 				}
@@ -186,15 +188,10 @@ func TestAmbiguousDelete_CommentOfADeletedPost(t *testing.T) {
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "Post")
 	c := w.AddComment(ada, p, "comment")
-	d := &deafTo{Transporter: w.Transport}
-	account := w.NewAccount(cosmos.Options{Transport: d})
-	s, err := store.New(account, store.Options{Database: w.Database, Clock: w.Clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := w.deaf(false)
 	d.meanwhile = func() { w.Corrupt("posts", p.ID, p.ID, "/deleted", true) }
 	d.armed.Store(true)
-	post, err := s.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
+	post, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID)
 	if post != nil || blog.CodeOf(err) != blog.NotFound {
 		t.Errorf("%+v, %v", post, err)
 	}
@@ -207,15 +204,11 @@ func expect(ok bool, got any, err error) error {
 	return nil
 }
 
-// meeting is the store of an instance whose writes meet others.
-func (w *world) meeting(within bool) (*storetest.Busy, *store.Store) {
-	w.T.Helper()
+// meeting has the writes of the world's account meet others.
+func (w *world) meeting(within bool) *storetest.Busy {
 	b := &storetest.Busy{Transporter: w.Transport, Meets: changes, InBatch: within}
-	s, err := store.New(w.NewAccount(cosmos.Options{Transport: b}), store.Options{Database: w.Database, Clock: w.Clock.Now})
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	return b, s
+	w.Wire.To = b
+	return b
 }
 
 // A write that meets another of the same item is sent again, not for ever.
@@ -223,18 +216,18 @@ func TestWrites_RetryWith(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
-	b, s := w.meeting(false)
+	b := w.meeting(false)
 	b.Left.Store(2)
-	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+	if _, liked, err := w.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
 	}
 	b.Left.Store(2)
 	title := "edited"
-	if _, err := s.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil {
+	if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil {
 		t.Errorf("edit: %v", err)
 	}
 	b.Left.Store(1000)
-	if _, err := s.RenameUser(t.Context(), ada.ID, "lovelace"); blog.CodeOf(err) != blog.Unavailable {
+	if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("rename: %v", err)
 	}
 	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
@@ -247,17 +240,17 @@ func TestBatches_RetryWith(t *testing.T) {
 	w := newWorld(t)
 	ada := w.AddUser("ada")
 	p := w.AddPost(ada, "popular")
-	b, s := w.meeting(true)
+	b := w.meeting(true)
 	b.Left.Store(2)
-	if _, liked, err := s.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+	if _, liked, err := w.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
 		t.Errorf("like: %v", err)
 	}
 	b.Left.Store(2)
-	if unliked, err := s.UnlikePost(t.Context(), ada.ID, p.ID); err != nil || unliked.LikeCount != 0 {
+	if unliked, err := w.UnlikePost(t.Context(), ada.ID, p.ID); err != nil || unliked.LikeCount != 0 {
 		t.Errorf("unlike: %v", err)
 	}
 	b.Left.Store(1000)
-	if _, _, err := s.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "x"}); blog.CodeOf(err) != blog.Unavailable {
+	if _, _, err := w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "x"}); blog.CodeOf(err) != blog.Unavailable {
 		t.Errorf("comment: %v", err)
 	}
 	if n := 1000 - b.Left.Load(); n < 2 || n > 20 {
@@ -298,26 +291,20 @@ func TestAmbiguousEdit_OfAnotherClient(t *testing.T) {
 	if _, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, one); err != nil {
 		t.Fatal(err)
 	}
-	lost := func(edit func(*store.Store) error) {
+	lost := func(edit func() error) {
 		t.Helper()
-		d := &deafTo{Transporter: w.Transport, before: true}
-		account := w.NewAccount(cosmos.Options{Transport: d})
-		s, err := store.New(account, store.Options{Database: w.Database, Clock: w.Clock.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.armed.Store(true)
-		storetest.WantCode(t, edit(s), blog.Unavailable, "")
+		w.deaf(true).armed.Store(true)
+		storetest.WantCode(t, edit(), blog.Unavailable, "")
 	}
-	editPost := func(e store.PostEdit) func(*store.Store) error {
-		return func(s *store.Store) error {
-			_, err := s.EditPost(t.Context(), ada.ID, p.ID, e)
+	editPost := func(e store.PostEdit) func() error {
+		return func() error {
+			_, err := w.EditPost(t.Context(), ada.ID, p.ID, e)
 			return err
 		}
 	}
-	editComment := func(content string) func(*store.Store) error {
-		return func(s *store.Store) error {
-			_, err := s.EditComment(t.Context(), ada.ID, p.ID, c.ID, content)
+	editComment := func(content string) func() error {
+		return func() error {
+			_, err := w.EditComment(t.Context(), ada.ID, p.ID, c.ID, content)
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/enginetest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -22,37 +21,30 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// laggingEngine is an engine whose replica never catches up while a test runs.
-func laggingEngine(t testing.TB) *emulator.Engine {
+// openLagging opens an account whose replica never catches up while a test runs, or the endpoint.
+func openLagging(t testing.TB) *cosmostest.Account {
 	t.Helper()
-	cosmostest.NeedsEngine(t, "its replica lag")
-	engine, err := emulator.Open("", emulator.Options{ReplicaLag: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return engine
+	return cosmostest.Open(t, emulator.Options{ReplicaLag: time.Hour})
 }
 
 // instance is a store with a memory of its own, as another process has one.
 type instance struct {
 	*store.Store
-	account *cosmos.Account
-	client  *azcosmos.Client // of the account
-	wire    *storetest.Wire
+	account  *cosmos.Account
+	client   *azcosmos.Client // of the account
+	database string
+	wire     *storetest.Wire
 }
 
-func newInstance(t testing.TB, engine *emulator.Engine, policies ...policy.Policy) *instance {
+func newInstance(t testing.TB, a *cosmostest.Account, policies ...policy.Policy) *instance {
 	t.Helper()
-	i := &instance{wire: &storetest.Wire{To: engine}}
-	i.account = enginetest.Account(t, engine, cosmos.Options{Transport: i.wire, Policies: policies})
-	i.client = i.account.Client()
+	i := &instance{wire: &storetest.Wire{To: a.Transport}, database: a.Database}
 	var err error
-	if i.Store, err = store.New(i.account, store.Options{}); err != nil {
+	if i.account, err = cosmos.Open(cosmos.Options{Endpoint: a.Endpoint, Key: a.Key, Credential: a.Credential, Transport: i.wire, Policies: policies}); err != nil {
+		t.Fatal(err)
+	}
+	i.client = i.account.Client()
+	if i.Store, err = store.New(i.account, store.Options{Database: a.Database}); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.Provision(t.Context()); err != nil {
@@ -73,7 +65,7 @@ func (i *instance) within(t testing.TB, token string) (context.Context, *cosmos.
 
 func (i *instance) container(t testing.TB, name string) *cosmos.Container {
 	t.Helper()
-	c, err := i.account.Container("blog", name)
+	c, err := i.account.Container(i.database, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +113,7 @@ func (i *instance) see(ctx context.Context, userID, postID string) (string, erro
 // A batch, too, asks for what was seen: it may be one of reads.
 func TestSession_Batches(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		i := newInstance(t, laggingEngine(t))
+		i := newInstance(t, openLagging(t))
 		ada, err := i.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
 		if err != nil {
 			t.Fatal(err)
@@ -156,8 +148,8 @@ func TestSession_Batches(t *testing.T) {
 // so that the engine is seen to lag.
 func TestReadYourWrites(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine := laggingEngine(t)
-		one, two := newInstance(t, engine), newInstance(t, engine)
+		a := openLagging(t)
+		one, two := newInstance(t, a), newInstance(t, a)
 		id := blog.UserID("test", "ada")
 		var post *blog.Post
 		token := ""
@@ -203,10 +195,12 @@ func TestReadYourWrites(t *testing.T) {
 			if got, err := one.see(t.Context(), id, postID); got != step.want || err != nil {
 				t.Errorf("%s: on the instance that wrote: %s %v, want %s", step.name, got, err, step.want)
 			}
-			// A third instance for each step: two remembers what it saw.
-			three := newInstance(t, engine)
-			if got, err := three.see(t.Context(), id, postID); got != "no user" || err != nil {
-				t.Errorf("%s: on another, without the token: %s %v", step.name, got, err)
+			if a.Engine != nil { // an endpoint may lag or not
+				// A third instance for each step: two remembers what it saw.
+				three := newInstance(t, a)
+				if got, err := three.see(t.Context(), id, postID); got != "no user" || err != nil {
+					t.Errorf("%s: on another, without the token: %s %v", step.name, got, err)
+				}
 			}
 			ctx, _ = two.within(t, token)
 			if got, err := two.see(ctx, id, postID); got != step.want || err != nil {
@@ -215,7 +209,10 @@ func TestReadYourWrites(t *testing.T) {
 		}
 		t.Logf("token of %d characters: %s", len(token), token)
 
-		deaf := newInstance(t, engine, withoutToken{})
+		if a.Engine == nil {
+			return
+		}
+		deaf := newInstance(t, a, withoutToken{})
 		if _, err := deaf.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil {
 			t.Fatal(err)
 		}
@@ -236,14 +233,15 @@ func (withoutToken) Do(req *policy.Request) (*http.Response, error) {
 // A session's token is good for what a range was split into.
 func TestSession_AfterASplit(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine := laggingEngine(t)
-		one, two := newInstance(t, engine), newInstance(t, engine)
+		cosmostest.NeedsEngine(t, "it splits a partition")
+		a := openLagging(t)
+		one, two := newInstance(t, a), newInstance(t, a)
 		id := blog.UserID("test", "ada")
 		ctx, before := one.within(t, "")
 		if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := engine.Split("blog", "users", "0"); err != nil {
+		if err := a.Engine.Split("blog", "users", "0"); err != nil {
 			t.Fatal(err)
 		}
 		ctx, after := one.within(t, before.Token())
@@ -271,14 +269,14 @@ func TestSession_AfterASplit(t *testing.T) {
 // is Unavailable, never an item that does not exist.
 func TestSession_ReadNotAvailable(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine := laggingEngine(t)
-		one := newInstance(t, engine)
+		a := openLagging(t)
+		one := newInstance(t, a)
 		id := blog.UserID("test", "ada")
 		if _, err := one.CreateUser(t.Context(), store.NewUser{ID: id, Username: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		var refuse, asked atomic.Int64
-		two := newInstance(t, engine, refusing{&refuse, &asked})
+		two := newInstance(t, a, refusing{&refuse, &asked})
 		for _, tt := range []struct {
 			name   string
 			refuse int64
@@ -329,8 +327,8 @@ func (r refusing) Do(req *policy.Request) (*http.Response, error) {
 // for nothing.
 func TestSessionTokens(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine := laggingEngine(t)
-		one := newInstance(t, engine)
+		a := openLagging(t)
+		one := newInstance(t, a)
 		id := blog.UserID("test", "ada")
 		ctx, session := one.within(t, "")
 		if session.Token() != "" {
@@ -372,17 +370,22 @@ func TestSessionTokens(t *testing.T) {
 			t.Errorf("of nothing: %v", err)
 		}
 
-		// The same numbers in another account, where nothing has got so far.
-		other := newInstance(t, laggingEngine(t))
+		// The same numbers in another account or, on an endpoint, another database, where nothing has
+		// got so far.
+		other := newInstance(t, openLagging(t))
 		ctx, _ = other.within(t, token)
 		if u, err := other.User(ctx, id); u != nil || err != nil {
 			t.Errorf("in another account: %v %v", u, err)
 		}
 		// The same account, with a container that was recreated.
-		if _, err := mustDatabase(t, one.client).Delete(t.Context(), nil); err != nil {
+		db, err := one.client.NewDatabase(one.database)
+		if err != nil {
 			t.Fatal(err)
 		}
-		anew := newInstance(t, engine)
+		if _, err := db.Delete(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		anew := newInstance(t, a)
 		if _, err := anew.User(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
@@ -396,25 +399,16 @@ func TestSessionTokens(t *testing.T) {
 	})
 }
 
-func mustDatabase(t testing.TB, c *azcosmos.Client) *azcosmos.DatabaseClient {
-	t.Helper()
-	db, err := c.NewDatabase("blog")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
-
 // A session's token tells whom the session has renamed within the last hour, also after
 // later writes, and also if the rename was only repeated.
 func TestSession_Renamed(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine := laggingEngine(t)
-		one := newInstance(t, engine)
+		a := openLagging(t)
+		one := newInstance(t, a)
 		var now atomic.Int64
 		now.Store(time.Now().Unix())
 		var err error
-		one.Store, err = store.New(one.account, store.Options{Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
+		one.Store, err = store.New(one.account, store.Options{Database: a.Database, Clock: func() time.Time { return time.Unix(now.Load(), 0) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -437,7 +431,7 @@ func TestSession_Renamed(t *testing.T) {
 				t.Errorf("%s: %q, %v", what, one.Renamed(session), err)
 			}
 			token = session.Token()
-			other := newInstance(t, engine) // which has read nothing
+			other := newInstance(t, a) // which has read nothing
 			ctx, session = other.within(t, token)
 			if u, err := other.User(ctx, id); err != nil || u == nil || u.Username != "countess" || one.Renamed(session) != id || session.Token() != "" {
 				t.Errorf("%s, elsewhere: %q, %v, %v", what, one.Renamed(session), u, err)
@@ -482,7 +476,8 @@ func TestSession_Renamed(t *testing.T) {
 // A cache's copy is good for a session that has written nothing newer where it was read.
 func TestSession_Admits(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		one := newInstance(t, laggingEngine(t))
+		cosmostest.NeedsEngine(t, "the tokens of a container with one range")
+		one := newInstance(t, openLagging(t))
 		ctx, session := one.within(t, "")
 		last := ""
 		one.wire.After(func(r *http.Response) {
@@ -522,7 +517,7 @@ func FuzzSession(f *testing.F) {
 	for _, seed := range []string{"", "Acn9DMwApoom0AEAAQkAASSRvokBAAEFAALsSDSBAQABAwA", "AQ", "AQAAAAA", "AQAAAAAA", "AQAAAAD_AAAAAAFh"} {
 		f.Add(seed)
 	}
-	one := newInstance(f, laggingEngine(f))
+	one := newInstance(f, openLagging(f))
 	f.Fuzz(func(t *testing.T, token string) {
 		s, err := one.NewSession(token)
 		if err != nil && blog.CodeOf(err) != blog.Invalid || (s == nil) == (err == nil) {
@@ -535,15 +530,16 @@ func FuzzSession(f *testing.F) {
 // read, and goes on; what a client claims to have seen makes nobody forget.
 func TestSession_LostWrites(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		engine := laggingEngine(t)
-		one := newInstance(t, engine)
+		cosmostest.NeedsEngine(t, "it forges tokens of the only range")
+		a := openLagging(t)
+		one := newInstance(t, a)
 		id := blog.UserID("test", "ada")
 		claim := func(r *http.Response) {
 			if r.Header.Get("X-Ms-Session-Token") != "" && r.Request.Method == http.MethodPost {
 				r.Header.Set("X-Ms-Session-Token", "0:-1#1000000")
 			}
 		}
-		other := newInstance(t, engine)
+		other := newInstance(t, a)
 		other.wire.After(claim)
 		ctx, session := other.within(t, "")
 		if _, err := other.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "grace"), Username: "grace"}); err != nil || session.Token() == "" {

@@ -33,6 +33,21 @@ func openWorldWith(t testing.TB, dir string, c *storetest.Clock, ofEngine func()
 	return &world{storetest.OpenWith(t, dir, c, ofEngine)}
 }
 
+// another returns the name of a database beside the world's, which is deleted when the test ends.
+func (w *world) another() string {
+	name := w.Database + "-another"
+	w.T.Cleanup(func() {
+		db, err := w.Client.NewDatabase(name)
+		if err == nil {
+			_, err = db.Delete(context.Background(), nil)
+		}
+		if err != nil {
+			w.T.Error(err)
+		}
+	})
+	return name
+}
+
 func TestProvision(t *testing.T) {
 	t.Run("again changes nothing", func(t *testing.T) {
 		w := newWorld(t)
@@ -46,7 +61,7 @@ func TestProvision(t *testing.T) {
 	})
 	t.Run("two at once", func(t *testing.T) {
 		w := newWorld(t)
-		other, err := store.New(w.Account, store.Options{Database: "other"})
+		other, err := store.New(w.Account, store.Options{Database: w.another()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,18 +77,19 @@ func TestProvision(t *testing.T) {
 	})
 	t.Run("another partition key is refused", func(t *testing.T) {
 		w := newWorld(t)
-		db, err := w.Client.NewDatabase("wrong")
+		wrong := w.another()
+		db, err := w.Client.NewDatabase(wrong)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Client.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: "wrong"}, nil); err != nil {
+		if _, err := w.Client.CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: wrong}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := db.CreateContainer(t.Context(), azcosmos.ContainerProperties{ID: "posts",
 			PartitionKeyDefinition: azcosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}, nil); err != nil {
 			t.Fatal(err)
 		}
-		other, err := store.New(w.Account, store.Options{Database: "wrong"})
+		other, err := store.New(w.Account, store.Options{Database: wrong})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -231,12 +231,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	ada := w.AddUser("ada")
 	w.Clock.Millis.Add(61_000)
 	stop := w.Start()
-	waittest.Until(t, func() error {
-		if w.Checkpoints() != 2 {
-			return errors.New("the sweep has not handled the current name")
-		}
-		return nil
-	})
+	waittest.Until(t, w.Swept)
 	stop()
 	owner, change := ada.ID, func() error {
 		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
@@ -266,6 +261,7 @@ func crashInANameChange(t *testing.T, what string, k int, answered bool) bool {
 	})
 	err := change()
 	w.Wire.Intercept(nil)
+	w.SeeNewest("users", owner, "username:ada", "username:wanted") // what was not answered, too
 	if requests <= k && err != nil {
 		t.Fatal(err)
 	}

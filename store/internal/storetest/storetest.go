@@ -351,21 +351,59 @@ func (w *World) Checkpoints() int {
 	return len(r.Items)
 }
 
-// CaughtUp returns an error while the projections have changes to handle.
-func (w *World) CaughtUp() error {
+// CaughtUp returns an error while the projections have changes to handle. The sweep of usernames
+// does not count: it waits for the grace.
+func (w *World) CaughtUp() error { return w.handled("usernames") }
+
+// Swept is CaughtUp with the sweep of usernames.
+func (w *World) Swept() error { return w.handled("") }
+
+// handled returns an error while a processor has changes to handle, other than the one called except.
+func (w *World) handled(except string) error {
 	status, err := w.Views().Status(w.T.Context())
 	if err != nil {
 		return err
 	}
-	if len(status) < 3 { // of posts, of users, and of users for the sweep of usernames
-		return fmt.Errorf("%d ranges", len(status))
+	if want := w.Ranges("posts") + 2*w.Ranges("users"); len(status) < want { // the sweep reads users, too
+		return fmt.Errorf("%d ranges of %d", len(status), want)
 	}
 	for _, r := range status {
-		if r.Lag > 0 && r.Processor != "usernames" { // the sweep waits for the grace
+		if r.Lag > 0 && r.Processor != except {
 			return fmt.Errorf("%s is %d changes behind", r.Container, r.Lag)
 		}
 	}
 	return nil
+}
+
+// Ranges counts the feed ranges of a container.
+func (w *World) Ranges(container string) int {
+	w.T.Helper()
+	c, err := w.Client.NewContainer(w.Database, container)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	ranges, err := c.ReadFeedRanges(w.T.Context(), nil)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return len(ranges)
+}
+
+// SeeNewest has the World's account see everything that was written to partitions of a container,
+// also what it got no answer to: a batch is executed where writes are.
+func (w *World) SeeNewest(container string, partitions ...string) {
+	w.T.Helper()
+	c, err := w.Account.Container(w.Database, container)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, partition := range partitions {
+		var b cosmos.Batch
+		b.Read(partition)
+		if _, err := c.Batch(w.T.Context(), partition, &b); err != nil {
+			w.T.Fatal(err)
+		}
+	}
 }
 
 // Rebuilt waits until nothing is left of a rebuild.
@@ -457,6 +495,12 @@ func (w *Wire) Do(r *http.Request) (*http.Response, error) {
 		answer(resp)
 	}
 	return resp, err
+}
+
+// Refused reports whether a read was refused because the replica is behind its session. The client
+// repeats it, so it does not count.
+func Refused(r *http.Response) bool {
+	return r.StatusCode == http.StatusNotFound && r.Header.Get("X-Ms-Substatus") == "1002"
 }
 
 // After calls f with every response.
