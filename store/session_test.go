@@ -222,6 +222,34 @@ func TestReadYourWrites(t *testing.T) {
 	})
 }
 
+// What became of a write whose answer was lost is read where writes are, not from a replica that
+// may be behind it.
+func TestAmbiguousWrites_ReplicaLag(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		a := openLagging(t)
+		i := newInstance(t, a)
+		loseAnswer := func() {
+			d := &deafTo{Transporter: a.Transport}
+			d.armed.Store(true)
+			i.wire.To = d
+		}
+		loseAnswer()
+		ada, err := i.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loseAnswer()
+		p, err := i.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Post", Content: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loseAnswer()
+		if _, liked, err := i.LikePost(t.Context(), ada.ID, p.ID); err != nil || liked.LikeCount != 1 {
+			t.Error(err)
+		}
+	})
+}
+
 // withoutToken sends no session tokens.
 type withoutToken struct{}
 

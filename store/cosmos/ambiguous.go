@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"context"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -74,3 +75,20 @@ func (e finalError) Unwrap() error { return e.error }
 
 // NonRetriable marks the error for azcore.
 func (finalError) NonRetriable() {}
+
+// written returns what a write has ended with. If that is ambiguous, the session token that tells
+// how new a read must be to show the write has not arrived, so it asks for the partition's newest:
+// a batch is executed where writes are. Whoever then reads what became of the write does not meet
+// a replica that is behind it.
+func (c *Container) written(ctx context.Context, partition string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := ErrorOf(err)
+	if e.Ambiguous() && ctx.Err() == nil {
+		b := Batch{NoItems: true}
+		b.Read(partition) // whether there is such an item does not matter
+		_, _, _ = c.execute(ctx, partition, &b)
+	}
+	return e
+}

@@ -79,7 +79,7 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 	for pause := firstPause; ; pause = min(2*pause, 2*lastPause) {
 		r, x, err := c.execute(ctx, partition, b)
 		if err != nil {
-			return BatchResult{}, wrap(err)
+			return BatchResult{}, c.written(ctx, partition, err)
 		}
 		result, refused := resultOf(r)
 		if refused == nil {

@@ -86,20 +86,20 @@ func (c *Container) ReadMany(ctx context.Context, keys []Key) ([][]byte, error) 
 // Create creates an item. It fails with 409 if there is one.
 func (c *Container) Create(ctx context.Context, partition string, item []byte) error {
 	_, err := c.client.CreateItem(ctx, partitionKey(partition), item, nil)
-	return wrap(err)
+	return c.written(ctx, partition, err)
 }
 
 // Replace replaces an item, if it still has the ETag when one is given: otherwise it fails
 // with 412. It returns the new ETag.
 func (c *Container) Replace(ctx context.Context, k Key, item []byte, etag ETag) (ETag, error) {
 	r, err := c.client.ReplaceItem(ctx, partitionKey(k.Partition), k.ID, item, ifMatch(etag))
-	return r.ETag, wrap(err)
+	return r.ETag, c.written(ctx, k.Partition, err)
 }
 
 // Delete deletes an item, under the condition of Replace.
 func (c *Container) Delete(ctx context.Context, k Key, etag ETag) error {
 	_, err := c.client.DeleteItem(ctx, partitionKey(k.Partition), k.ID, ifMatch(etag))
-	return wrap(err)
+	return c.written(ctx, k.Partition, err)
 }
 
 // Patch changes an item, under the conditions of the patch.
@@ -111,9 +111,9 @@ func (c *Container) Patch(ctx context.Context, k Key, p Patch) (Item, error) {
 		}
 		o.EnableContentResponseOnWrite = true
 	}
-	ctx, _ = sending(ctx, p.appendTo(nil))
-	r, err := c.client.PatchItem(ctx, partitionKey(k.Partition), k.ID, azcosmos.PatchOperations{}, o)
-	return Item{r.Value, r.ETag}, wrap(err)
+	within, _ := sending(ctx, p.appendTo(nil))
+	r, err := c.client.PatchItem(within, partitionKey(k.Partition), k.ID, azcosmos.PatchOperations{}, o)
+	return Item{r.Value, r.ETag}, c.written(ctx, k.Partition, err)
 }
 
 // Query is a query of one partition, or of all.
