@@ -29,15 +29,20 @@ func containerSpecs() []cosmos.ContainerSpec {
 }
 
 // Provision creates the database and the containers that are missing, and keeps those that
-// exist. Conflict if a container has another partition key. It can be repeated, and run in
-// several processes at once.
+// exist. Conflict if an existing one differs so that requests would break, Unavailable if this
+// identity may not create what is missing. It can be repeated, and run in several processes at
+// once.
 func (s *Store) Provision(ctx context.Context) error {
 	const op = "provision"
 	err := s.account.Provision(ctx, s.o.Database, containerSpecs()...)
-	if other := (*cosmos.PartitionKeyError)(nil); errors.As(err, &other) {
+	if broken := (*cosmos.ContainersError)(nil); errors.As(err, &broken) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Field: "database", Message: fmt.Sprintf(
-			"container %s of database %s is partitioned by %v, not by %v, and a partition key cannot be changed: use another database, or delete the container if its data is not needed",
-			other.Container, s.o.Database, other.Have, other.Want)}
+			"database %s cannot be used: %v. Change the containers as docs/configuration.md has them, use another database, or delete the containers if their data is not needed",
+			s.o.Database, broken)}
+	}
+	if missing := (*cosmos.MissingError)(nil); errors.As(err, &missing) {
+		return &blog.Error{Code: blog.Unavailable, Op: op, Field: "database", Err: missing.Err,
+			Message: missing.Error() + ": create them as docs/configuration.md has them, or start once with COSMOS_KEY"}
 	}
 	return blog.CosmosError(op, err)
 }

@@ -120,7 +120,7 @@ type Account struct {
 func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account, error) {
 	metrics := prometheus.NewRegistry()
 	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error { return nil }, close: func() error { return nil }}
-	options := cosmos.Options{Endpoint: c.CosmosEndpoint, CacheBytes: o.Cache, Metrics: metrics, Tracing: o.Tracing, Done: ctx.Done()}
+	options := cosmos.Options{Endpoint: c.CosmosEndpoint, CacheBytes: o.Cache, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
 	if c.Embedded() {
 		o.Engine.Logger = log
 		engine, err := emulator.Open(c.Data, o.Engine)

@@ -3,6 +3,7 @@ package cosmos
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"slices"
@@ -34,6 +35,9 @@ type Options struct {
 	// share it, and count together then. Default: a registry that nobody reads.
 	Metrics prometheus.Registerer
 
+	// Logger gets warnings about the account. Default: none.
+	Logger *slog.Logger
+
 	// Tracing makes spans of requests. Default: none.
 	Tracing tracing.Provider
 
@@ -60,6 +64,9 @@ func (o Options) withDefaults() Options {
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()
 	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	if o.TryTimeout == 0 {
 		o.TryTimeout = time.Minute
 	}
@@ -79,6 +86,7 @@ type Account struct {
 type shared struct {
 	requests, background *azcosmos.Client
 	registerer           prometheus.Registerer
+	log                  *slog.Logger
 	meter                *meter
 	cache                *itemCache // nil: nothing is cached
 
@@ -89,7 +97,7 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, followed: map[string]*following{}}
+	s := &shared{registerer: o.Metrics, log: o.Logger, followed: map[string]*following{}}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
