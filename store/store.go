@@ -39,7 +39,7 @@ type Options struct {
 	// and a feed with several partitions is a Conflict.
 	FeedPartitions int
 
-	// Clock dates items. Default time.Now.
+	// Clock dates items, corrected by the account's time. Default time.Now.
 	Clock func() time.Time
 
 	// Logger is the logger of the projections. Default: none.
@@ -71,6 +71,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	o.Clock = account.Correct(o.Clock)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -114,6 +115,7 @@ func (s *Store) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.events.listenSince(s.o.Clock()) // by now, responses have corrected the clock
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.runEvents(ctx) })

@@ -35,6 +35,10 @@ type Options struct {
 	// share it, and count together then. Default: a registry that nobody reads.
 	Metrics prometheus.Registerer
 
+	// Clock is the clock of this process, which is compared with the account's time. Default
+	// time.Now.
+	Clock func() time.Time
+
 	// Logger gets warnings about the account. Default: none.
 	Logger *slog.Logger
 
@@ -64,6 +68,9 @@ func (o Options) withDefaults() Options {
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()
 	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -88,6 +95,7 @@ type shared struct {
 	registerer           prometheus.Registerer
 	log                  *slog.Logger
 	meter                *meter
+	clock                *clock
 	cache                *itemCache // nil: nothing is cached
 
 	mu       sync.Mutex
@@ -102,6 +110,9 @@ func Open(o Options) (*Account, error) {
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
 	}
+	if s.clock, err = newClock(o.Clock, o.Logger, o.Metrics); err != nil {
+		return nil, err
+	}
 	calls := []policy.Policy{propertiesUntil(o.Done), noDiagnostics{}}
 	if o.CacheBytes > 0 {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
@@ -109,8 +120,8 @@ func Open(o Options) (*Account, error) {
 	}
 	calls = append(calls, meterCalls{})
 	// The order counts. A write that is repeated goes through the sessions again; the caller's
-	// policies see requests with their tokens; the meter is last and sees what is sent.
-	sessions, tries := &sessions{}, []policy.Policy{bodies{}, meterTries{s.meter}}
+	// policies see requests with their tokens; the meter and the clock are last and see what is sent.
+	sessions, tries := &sessions{}, []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Clone(calls)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority})

@@ -43,7 +43,7 @@ type Options struct {
 	Instance       string           // owner of change feed leases
 	PollInterval   time.Duration    // of the change feeds, while they have nothing new
 	FeedPartitions int              // 0: one, and a feed with several is a Conflict
-	Clock          func() time.Time // dates items
+	Clock          func() time.Time // dates items, by the account's time
 	Logger         *slog.Logger
 }
 

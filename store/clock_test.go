@@ -1,0 +1,80 @@
+package store_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"byline/store"
+	"byline/store/cosmos"
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+)
+
+// TestClock_TenMinutesAhead: what an instance with a wrong clock writes is dated by the account's time,
+// so it does not fill the feed, and its subscribers miss nothing.
+func TestClock_TenMinutesAhead(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it sets the clocks")
+	cosmostest.Run(t, func(t *testing.T) {
+		on := cosmostest.Open(t, emulator.Options{})
+		// The engine's clock is right, and it tells it as the service does.
+		dated := transport(func(r *http.Request) (*http.Response, error) {
+			resp, err := on.Transport.Do(r)
+			if err == nil {
+				resp.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+			}
+			return resp, err
+		})
+		instance := func(name string, clock func() time.Time) *world {
+			account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Transport: dated, Clock: clock, CacheBytes: 1 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(account.Close)
+			s, err := store.New(account, store.Options{Database: on.Database, Instance: name, Clock: clock, PollInterval: 10 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Provision(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w := &world{&storetest.World{Store: s, T: t, Account: account, Client: account.Client(), Database: on.Database}}
+			w.Start()
+			return w
+		}
+		right := instance("right", time.Now)
+		ahead := instance("ahead", func() time.Time { return time.Now().Add(10 * time.Minute) })
+		published, err := ahead.PublishedPosts(t.Context())
+		open(t, published, err)
+		ada := right.AddUser("ada")
+		var want []string
+		for i := range 6 {
+			by := []*world{ahead, right}[i%2]
+			p := by.AddPost(ada, fmt.Sprint("Post ", i))
+			created, err := time.Parse(time.RFC3339, string(p.CreatedAt))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if off := created.Sub(time.Now()); off.Abs() > 2*time.Second {
+				t.Errorf("%s is dated %v off", p.Title, off)
+			}
+			if got, _ := next(t, published); got.ID != p.ID {
+				t.Errorf("%q is published, not %q", got.Title, p.Title)
+			}
+			want = append([]string{p.Title}, want...)
+			storetest.Pass(3 * time.Second) // more than the Date header is exact to
+		}
+		if got := storetest.Titles(right.AllFeed()); !slices.Equal(got, want) {
+			t.Errorf("the feed is %q, not %q", got, want)
+		}
+		if off := ahead.Account.ClockOffset(); off < -10*time.Minute || off > -10*time.Minute+2*time.Second {
+			t.Errorf("the offset is %v", off)
+		}
+		if off := right.Account.ClockOffset(); off != 0 {
+			t.Errorf("a right clock is corrected by %v", off)
+		}
+	})
+}
