@@ -69,8 +69,9 @@ type Options struct {
 	LoopbackOrigins bool
 
 	// RequestsPerViewer and RequestsPerAddress limit the requests per second of a viewer, and
-	// of an address or, of IPv6, a /64 network; an operation over WebSocket is a request. Up to
-	// ten seconds' worth may be saved. Loopback is not limited. Default: no limit.
+	// of an address or, of IPv6, a /64 network; a /48 network may send eight times as many. An
+	// operation over WebSocket is a request. Up to ten seconds' worth may be saved. Loopback is
+	// not limited. Default: no limit.
 	RequestsPerViewer  int
 	RequestsPerAddress int
 

@@ -104,6 +104,41 @@ func TestRequestRates(t *testing.T) {
 			t.Errorf("another client: %s", a.body)
 		}
 	})
+	t.Run("of clients of a proxy on this machine that sends no address", func(t *testing.T) {
+		h := deaf(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		admitted := 0
+		for n := range 3 * limit.BurstSeconds {
+			r := httptest.NewRequest(http.MethodGet, "/graphql?query={__typename}", nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.7, not-an-address-%d", n))
+			if a := send(t, h, r); a.code() == "" {
+				admitted++
+			}
+		}
+		if admitted > limit.BurstSeconds+1 { // one more while it runs
+			t.Errorf("%d of %d are admitted", admitted, 3*limit.BurstSeconds)
+		}
+	})
+	t.Run("of the /64 networks of one /48", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := deaf(t, Options{RequestsPerAddress: 1})
+			admitted := 0
+			for n := range 3 * limit.PerNetwork * limit.BurstSeconds {
+				if a := from(t, h, fmt.Sprintf("[2001:db8:1:%x::1]:1", n), "", mediaResponse); a.status == http.StatusOK {
+					admitted++
+				}
+			}
+			if want := limit.PerNetwork * limit.BurstSeconds; admitted != want {
+				t.Errorf("%d are admitted, want %d", admitted, want)
+			}
+			checkThrottled(t, from(t, h, "[2001:db8:1:ffff::1]:1", "", mediaResponse), http.StatusTooManyRequests)
+			for _, other := range []string{"[2001:db8:2::1]:1", "192.0.2.1:1"} {
+				if a := from(t, h, other, "", mediaResponse); a.status != http.StatusOK {
+					t.Errorf("%s: %s", other, a.body)
+				}
+			}
+		})
+	})
 	t.Run("of clients of a proxy on this machine who add the other header", func(t *testing.T) {
 		h := deaf(t, Options{RequestsPerAddress: 1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 		ask := func(forwarded string) answer {

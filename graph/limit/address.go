@@ -7,52 +7,54 @@ import (
 	"strings"
 )
 
-// ClientKey returns what limits count a request's address as: see AddressKey. If the headers
-// of a proxy disagree, the request counts as the proxy's, even on loopback: clients can make
-// them disagree.
+// Unknown is what limits count requests as whose client a trusted proxy does not tell: all of them
+// together.
+const Unknown = "unknown"
+
+// ClientKey returns what limits count a request's address as: see AddressKey. It is Unknown if
+// what a trusted proxy has sent is no address, or if its headers disagree: clients can bring about
+// either, so that the request must not count as the proxy's, which may be on loopback.
 func ClientKey(r *http.Request, proxies []netip.Prefix) string {
-	a, agreed := clientAddress(r, proxies)
-	if key := AddressKey(a); key != "" || agreed {
-		return key
+	if a, known := clientAddress(r, proxies); known {
+		return AddressKey(a)
 	}
-	return a.String()
+	return Unknown
 }
 
-// clientAddress returns the address a request comes from, the zero Addr if it is unknown.
+// clientAddress returns the address a request comes from, the zero Addr if its peer has none.
 // X-Forwarded-For and Forwarded (RFC 7239) are read from right to left, for as long as the
 // hops are trusted proxies: further left are entries that a client may have written. If a
-// request has both headers, one may be the client's own: unless they agree, the request is
-// the proxy's.
-func clientAddress(r *http.Request, proxies []netip.Prefix) (_ netip.Addr, agreed bool) {
+// request has both headers, one may be the client's own: unless they agree, the client is not
+// known.
+func clientAddress(r *http.Request, proxies []netip.Prefix) (_ netip.Addr, known bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}, true
 	}
-	trusted := func(a netip.Addr) bool {
-		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
-	}
-	walk := func(hops []string) netip.Addr {
+	walk := func(hops []string) (netip.Addr, bool) {
 		at := peer.Addr().Unmap()
 		for _, hop := range slices.Backward(hops) {
-			if !trusted(at) {
+			if !slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(at) }) {
 				break
 			}
 			before, ok := parseHop(hop)
 			if !ok {
-				break
+				return netip.Addr{}, false
 			}
 			at = before
 		}
-		return at
+		return at, true
 	}
-	byCustom, byStandard := hops(r.Header.Values("X-Forwarded-For")), forwarded(r.Header.Values("Forwarded"))
-	switch a := walk(byCustom); {
-	case len(byStandard) == 0:
-		return a, true
-	case len(byCustom) == 0 || walk(byStandard) == a:
-		return walk(byStandard), true
+	custom, standard := hops(r.Header.Values("X-Forwarded-For")), forwarded(r.Header.Values("Forwarded"))
+	if len(custom) == 0 {
+		return walk(standard)
 	}
-	return walk(nil), false
+	a, known := walk(custom)
+	if len(standard) > 0 {
+		b, also := walk(standard)
+		known = known && also && a == b
+	}
+	return a, known
 }
 
 // hops splits a header that is a list.
@@ -99,4 +101,15 @@ func AddressKey(a netip.Addr) string {
 		return p.Addr().String()
 	}
 	return a.String()
+}
+
+// network returns the /48 network of the key of an IPv6 address, "" of another key. A site has up
+// to 65,536 networks of /64 in one.
+func network(key string) string {
+	a, err := netip.ParseAddr(key)
+	if err != nil || a.Is4() {
+		return ""
+	}
+	p, _ := a.Prefix(48)
+	return p.String()
 }

@@ -25,16 +25,18 @@ func TestClientAddress(t *testing.T) {
 		"what the client wrote before":         {"10.0.0.1:1", []string{"X-Forwarded-For: 203.0.113.9, 198.51.100.7"}, "198.51.100.7"},
 		"what the client wrote, in its own":    {"10.0.0.1:1", []string{"X-Forwarded-For: 203.0.113.9", "X-Forwarded-For: 198.51.100.7"}, "198.51.100.7"},
 		"a proxy's address as the client's":    {"10.0.0.1:1", []string{"X-Forwarded-For: 10.0.0.9, 198.51.100.7"}, "198.51.100.7"},
-		"nonsense":                             {"10.0.0.1:1", []string{"X-Forwarded-For: 198.51.100.7, nonsense"}, "10.0.0.1"},
+		"nonsense":                             {"10.0.0.1:1", []string{"X-Forwarded-For: 198.51.100.7, nonsense"}, "unknown"},
+		"nonsense, before a proxy":             {"10.0.0.1:1", []string{"X-Forwarded-For: 198.51.100.7, nonsense, 10.0.0.2"}, "unknown"},
+		"nonsense, written by the client":      {"10.0.0.1:1", []string{"X-Forwarded-For: nonsense, 198.51.100.7"}, "198.51.100.7"},
 		"a proxy that says nothing":            {"10.0.0.1:1", nil, "10.0.0.1"},
-		"an empty header":                      {"10.0.0.1:1", []string{"X-Forwarded-For:"}, "10.0.0.1"},
-		"an address with a zone":               {"10.0.0.1:1", []string{"X-Forwarded-For: fe80::1%eth0"}, "10.0.0.1"},
+		"an empty header":                      {"10.0.0.1:1", []string{"X-Forwarded-For:"}, "unknown"},
+		"an address with a zone":               {"10.0.0.1:1", []string{"X-Forwarded-For: fe80::1%eth0"}, "unknown"},
 		"Forwarded":                            {"10.0.0.1:1", []string{`Forwarded: for=203.0.113.9, For="[2001:db8::7]:4711";proto=https;by=10.0.0.1`}, "2001:db8::7"},
-		"Forwarded, without for":               {"10.0.0.1:1", []string{`Forwarded: for=203.0.113.9, proto=https`}, "10.0.0.1"},
-		"Forwarded, obfuscated":                {"10.0.0.1:1", []string{`Forwarded: for=_hidden`}, "10.0.0.1"},
+		"Forwarded, without for":               {"10.0.0.1:1", []string{`Forwarded: for=203.0.113.9, proto=https`}, "unknown"},
+		"Forwarded, obfuscated":                {"10.0.0.1:1", []string{`Forwarded: for=_hidden`}, "unknown"},
 		"both, which agree":                    {"10.0.0.1:1", []string{"Forwarded: for=198.51.100.7", "X-Forwarded-For: 203.0.113.9, 198.51.100.7"}, "198.51.100.7"},
-		"both, of which one is the client's":   {"10.0.0.1:1", []string{"Forwarded: for=203.0.113.9", "X-Forwarded-For: 198.51.100.7"}, "10.0.0.1"},
-		"both, of which the other is":          {"10.0.0.1:1", []string{"Forwarded: for=198.51.100.7", "X-Forwarded-For: 203.0.113.9"}, "10.0.0.1"},
+		"both, of which one is the client's":   {"10.0.0.1:1", []string{"Forwarded: for=203.0.113.9", "X-Forwarded-For: 198.51.100.7"}, "unknown"},
+		"both, of which the other is":          {"10.0.0.1:1", []string{"Forwarded: for=198.51.100.7", "X-Forwarded-For: 203.0.113.9"}, "unknown"},
 		"a peer that is no address":            {"@", []string{"X-Forwarded-For: 198.51.100.7"}, "invalid IP"},
 		"proxies all the way, from the inside": {"10.0.0.1:1", []string{"X-Forwarded-For: 10.0.0.2"}, "10.0.0.2"},
 	} {
@@ -45,8 +47,12 @@ func TestClientAddress(t *testing.T) {
 				key, value, _ := strings.Cut(h, ":")
 				r.Header.Add(key, strings.TrimSpace(value))
 			}
-			if got, _ := clientAddress(r, proxies); got.String() != tt.want {
-				t.Errorf("%s, want %s", got, tt.want)
+			got, known := clientAddress(r, proxies)
+			if have := got.String(); known && have != tt.want || known == (tt.want == Unknown) {
+				t.Errorf("%s, known %t, want %s", have, known, tt.want)
+			}
+			if key := ClientKey(r, proxies); !known && key != Unknown {
+				t.Errorf("counts as %q", key)
 			}
 		})
 	}

@@ -4,18 +4,24 @@ import (
 	"byline/graph/refusal"
 )
 
-// Requests limits the requests per second of viewers and of addresses. The zero value has
-// no limits.
-type Requests struct{ viewers, addresses *Rate }
+// PerNetwork is how many times the requests of an address its /48 network may send, of IPv6.
+const PerNetwork = 8
+
+// Requests limits the requests per second of viewers, of addresses, and of networks of addresses.
+// The zero value has no limits.
+type Requests struct{ viewers, addresses, networks *Rate }
 
 // NewRequests returns limits of so many requests per second; 0 is no limit.
 func NewRequests(perViewer, perAddress int) Requests {
-	return Requests{NewRate(perViewer), NewRate(perAddress)}
+	return Requests{NewRate(perViewer), NewRate(perAddress), NewRate(PerNetwork * perAddress)}
 }
 
 // AdmitAddress counts a request of an address, before any of it is read. "" is not limited.
 func (l Requests) AdmitAddress(key string) error {
-	return admit(l.addresses, key, "too many requests from this address; try again later")
+	if err := admit(l.addresses, key, "too many requests from this address; try again later"); err != nil {
+		return err
+	}
+	return admit(l.networks, network(key), "too many requests from this network; try again later")
 }
 
 // AdmitViewer counts a request of a viewer. "" is not limited.
