@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -16,6 +17,7 @@ import (
 
 	"byline/graph/refusal"
 	"byline/store/blog"
+	"byline/store/cosmos"
 )
 
 // statusOf is the HTTP status of a request that was refused with the code before
@@ -132,7 +134,50 @@ const (
 )
 
 // presenter turns errors into what clients see, and logs them.
-type presenter struct{ log *slog.Logger }
+type presenter struct {
+	log    *slog.Logger
+	events *eventFailures
+}
+
+func newPresenter(log *slog.Logger) presenter {
+	return presenter{log, &eventFailures{byKind: map[failureKey]eventFailure{}}}
+}
+
+// eventLogInterval is how often a kind of failure of subscriptions is logged.
+const eventLogInterval = 10 * time.Second
+
+// eventFailures bounds the log lines about subscriptions: a change may fail in thousands of them, and
+// the next change again.
+type eventFailures struct {
+	mu     sync.Mutex
+	byKind map[failureKey]eventFailure // guarded by mu; there are few operations and codes
+}
+
+// eventFailure is what is known of one kind of failure.
+type eventFailure struct {
+	logged     time.Time // when its last line was written
+	suppressed int       // failures since then
+}
+
+// admit reports whether to log a failure, and how many of its kind were not logged before it.
+func (e *eventFailures) admit(k failureKey) (suppressed int, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f, now := e.byKind[k], time.Now()
+	if now.Sub(f.logged) < eventLogInterval {
+		f.suppressed++
+		e.byKind[k] = f
+		return 0, false
+	}
+	e.byKind[k] = eventFailure{logged: now}
+	return f.suppressed, true
+}
+
+// ofSubscription reports whether ctx belongs to a subscription.
+func ofSubscription(ctx context.Context) bool {
+	return graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation != nil &&
+		graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription
+}
 
 // present implements graphql.ErrorPresenterFunc.
 func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
@@ -167,19 +212,20 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 
 // Keys of log attributes.
 const (
-	logOp        = "op"
-	logCode      = "code"
-	logPath      = "path"
-	logRequestID = "requestId"
-	logError     = "error"
-	logStack     = "stack"
+	logOp         = "op"
+	logCode       = "code"
+	logPath       = "path"
+	logRequestID  = "requestId"
+	logRU         = "ru"
+	logActivityID = "activityId"
+	logError      = "error"
+	logStack      = "stack"
+	logSuppressed = "suppressed"
 )
 
-// logFailure writes one line for the operator for each kind of failure in a request.
+// logFailure writes one line for the operator for each kind of failure in a request. Of subscriptions,
+// which may fail with each event, it writes one in ten seconds.
 func (p presenter) logFailure(ctx context.Context, r *request, f failure, path ast.Path, err error) {
-	if !r.firstTime(failureKey{op: f.op, code: f.code}) {
-		return
-	}
 	level := slog.LevelDebug // a user's mistake
 	switch {
 	case f.code == refusal.Internal:
@@ -192,8 +238,24 @@ func (p presenter) logFailure(ctx context.Context, r *request, f failure, path a
 	if !p.log.Enabled(ctx, level) {
 		return
 	}
+	kind, suppressed := failureKey{op: f.op, code: f.code}, 0
+	first := false
+	if ofSubscription(ctx) {
+		suppressed, first = p.events.admit(kind)
+	} else {
+		first = r.firstTime(kind)
+	}
+	if !first {
+		return
+	}
 	attrs := []slog.Attr{slog.String(logOp, cmp.Or(f.op, "execute")), slog.String(logCode, string(f.code)), slog.String(logPath, refusal.Truncate(path.String(), maxCause)),
-		slog.String(logRequestID, r.id), slog.String(logError, refusal.Truncate(refusal.Cause(err), maxCause))}
+		slog.String(logRequestID, r.id), slog.Float64(logRU, r.meter.Spent()), slog.String(logError, refusal.Truncate(refusal.Cause(err), maxCause))}
+	if e := (*cosmos.Error)(nil); errors.As(err, &e) && e.ActivityID != "" {
+		attrs = append(attrs, slog.String(logActivityID, e.ActivityID))
+	}
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Int(logSuppressed, suppressed))
+	}
 	var crash *panicked
 	if errors.As(err, &crash) {
 		attrs = append(attrs, slog.String(logStack, string(crash.stack)))

@@ -132,7 +132,7 @@ func NewHandler(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := presenter{log: o.Logger}
+	p := newPresenter(o.Logger)
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", origins.guard(readCostHeader(shedLoad(admission, endpoint, endpoint.metrics), p), p))
 	if o.Development && o.TrustedDocuments == nil {
@@ -190,7 +190,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 	e := &endpoint{exec: exec, metrics: metrics}
 	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, requests: requests, memory: memory, admission: admission, origins: origins}
 	e.http = httpTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, requests: requests, memory: memory, admission: admission, cache: answers}
-	exec.SetErrorPresenter(presenter{log: o.Logger}.present)
+	exec.SetErrorPresenter(newPresenter(o.Logger).present)
 	exec.SetRecoverFunc(recovered)
 	documents.Install(exec)
 	exec.Use(eventShape{})

@@ -115,6 +115,13 @@ func (t *Meter) Prediction() float64 {
 	return t.predicted
 }
 
+// Spent is what the operation has been charged since its last response, in RU to the hundredth.
+func (t *Meter) Spent() float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return math.Round(float64(t.response.ActualRU)*100) / 100
+}
+
 // reserve records what is taken from the budget in advance.
 func (t *Meter) reserve(n int) {
 	t.mu.Lock()

@@ -26,6 +26,7 @@ type Error struct {
 	Status     int           // HTTP; 0 if there was no answer
 	Substatus  string        // x-ms-substatus; "" if missing
 	RetryAfter time.Duration // of a 429: when a retry makes sense; 0 if unknown
+	ActivityID string        // x-ms-activity-id, by which Azure's support finds the request; "" if missing
 	Err        error         // azcosmos's, or why there was no answer
 }
 
@@ -50,7 +51,8 @@ func ErrorOf(err error) *Error {
 	}
 	e = &Error{Status: r.StatusCode, Err: err}
 	if r.RawResponse != nil {
-		e.Substatus, e.RetryAfter = r.RawResponse.Header.Get(substatusHeader), retryAfter(r.RawResponse)
+		h := r.RawResponse.Header
+		e.Substatus, e.ActivityID, e.RetryAfter = h.Get(substatusHeader), h.Get("x-ms-activity-id"), retryAfter(r.RawResponse)
 	}
 	return e
 }

@@ -1,0 +1,116 @@
+package graph
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"byline/internal/waittest"
+	"byline/store/emulator"
+)
+
+// logged collects a log that several goroutines write.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder // guarded by mu
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// failures returns the lines about failed operations.
+func (l *logged) failures() (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.b.String()) {
+		if strings.Contains(line, `msg="operation failed"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func TestLog_SubscriptionThatFailsAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logged{}
+		b, server := liveInBubble(t, Options{Logger: textLogger(log)})
+		p := dial(t, server, modern, nil).init()
+		p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
+		opened(t, b, 1)
+		events := make(chan string)
+		go func() { // all the time, so that pings are answered
+			defer close(events)
+			for {
+				_, raw, err := p.Read(t.Context())
+				if err != nil {
+					return
+				}
+				events <- string(raw)
+			}
+		}()
+		notes := b.postID(t, "notes")
+		fail := func(every time.Duration, times int) (lines []string) {
+			before := len(log.failures())
+			for range times {
+				waittest.Advance(every)
+				b.comment(t, "ada", notes, "x")
+				b.wire.engine.(*emulator.Engine).Inject(func(o emulator.Operation) (f emulator.Fault) {
+					if o.Container == "users" && o.Kind != emulator.ChangeFeed {
+						f.Status = http.StatusServiceUnavailable
+					}
+					return f
+				})
+				if got := <-events; !strings.Contains(got, "UNAVAILABLE") {
+					t.Fatal(got)
+				}
+				b.wire.engine.(*emulator.Engine).Inject(nil)
+			}
+			return log.failures()[before:]
+		}
+		if lines := fail(time.Minute, 20); len(lines) != 20 {
+			t.Fatalf("20 failures in 20 minutes: %d lines\n%s", len(lines), lines)
+		}
+		waittest.Advance(time.Minute)
+		lines := fail(time.Second, 24)
+		if len(lines) < 2 || len(lines) > 4 {
+			t.Fatalf("24 failures in 24 seconds: %d lines\n%s", len(lines), lines)
+		}
+		if last := lines[len(lines)-1]; !regexp.MustCompile(`suppressed=[1-9]`).MatchString(last) {
+			t.Errorf("does not count what it suppressed: %s", last)
+		}
+	})
+}
+
+func TestLog_FailedOperationHasItsCostAndActivityID(t *testing.T) {
+	log := &logged{}
+	b := smallBlog(t, Options{Logger: textLogger(log)})
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		if strings.Contains(r.URL.Path, "/colls/users/") {
+			response := newResponse(http.StatusServiceUnavailable, "{}")
+			response.Header.Set("x-ms-activity-id", "4a0c0ed4-0b6a-4fb7-a1cb-8d0b2b0a7d5e")
+			return response, nil
+		}
+		return nil, nil
+	}
+	a := post(t, b, "", b.fill(`{ post(id: "<post:moths>") { content author { createdAt } } }`), nil)
+	b.wire.fail = nil
+	if a.code() != "UNAVAILABLE" {
+		t.Fatal(a.body)
+	}
+	lines := log.failures()
+	if len(lines) != 1 {
+		t.Fatal(lines)
+	}
+	for _, part := range []string{"op=", "code=UNAVAILABLE", "path=post.author.createdAt", "requestId=", " ru=1 ", "activityId=4a0c0ed4-0b6a-4fb7-a1cb-8d0b2b0a7d5e"} {
+		if !strings.Contains(lines[0], part) {
+			t.Errorf("lacks %s: %s", part, lines[0])
+		}
+	}
+}
