@@ -21,6 +21,7 @@ import (
 	"byline/graph/cost"
 	"byline/internal/account"
 	"byline/internal/secrettest"
+	"byline/store"
 	"byline/store/seed"
 )
 
@@ -33,7 +34,7 @@ func blogServer(t *testing.T) *httptest.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	blog, err := flags.Store(db, log, time.Now)
+	blog, err := flags.Store(db, log, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,6 +99,9 @@ func classify(err error) failure {
 		f.code = refusal.LimitReached
 	case blog.Throttled:
 		f.code, f.field, f.message, f.retryAfter = refusal.Throttled, "", messageThrottled, e.RetryAfter
+		if e.Err == nil { // a limit of the store's own
+			f.message = cmp.Or(e.Message, messageThrottled)
+		}
 		if f.retryAfter <= 0 {
 			f.retryAfter = refusal.DefaultRetryAfter
 		}
@@ -232,7 +235,7 @@ func (p presenter) logFailure(ctx context.Context, r *request, f failure, path a
 		level = slog.LevelError
 	case errors.Is(ctx.Err(), context.Canceled): // the client is gone
 	case errors.As(err, new(*refusal.Error)): // there may be many, and they are cheap
-	case f.code == refusal.Unavailable, f.code == refusal.Throttled:
+	case f.code == refusal.Unavailable, f.code == refusal.Throttled && f.message == messageThrottled: // else it is a limit of the user's
 		level = slog.LevelWarn
 	}
 	if !p.log.Enabled(ctx, level) {

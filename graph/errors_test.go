@@ -35,6 +35,8 @@ func TestPresent(t *testing.T) {
 		"a taken name": {
 			&blog.Error{Code: blog.Conflict, Field: "username", Message: "taken"}, "taken",
 			map[string]any{"code": "CONFLICT", "field": "username"}, "DEBUG"},
+		"a limit of the store": {&blog.Error{Code: blog.Throttled, Op: "rename user", Message: "three times", RetryAfter: time.Hour}, "three times",
+			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(3_600_000)}, "DEBUG"},
 		"a conflict that the store has no words for": {&blog.Error{Code: blog.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
 		"a full partition": {
 			&blog.Error{Code: blog.LimitReached, Message: "no more comments"}, "no more comments", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},

@@ -315,3 +315,42 @@ func TestReleasedUsername_IsKeptForItsUser(t *testing.T) {
 	}
 	byName("countess", `{"data":{"userByUsername":{"id":"<user:ada>","username":"ada"}}}`)
 }
+
+// A user who toggles the case of their name in a loop is throttled: the attempts cost a read each, and change nothing.
+func TestRename_LoopIsThrottled(t *testing.T) {
+	b := smallBlog(t, Options{})
+	toggle := func(i int) answer {
+		return post(t, b, "demo:ada", `mutation { updateUser(input: {username: "`+[]string{"ada", "Ada"}[i%2]+`"}) { user { username } } }`, nil)
+	}
+	b.wire.reset()
+	for i := range 3 {
+		if a := toggle(i + 1); a.code() != "" {
+			t.Fatal(a.body)
+		}
+	}
+	allowed := b.wire.charged()
+	b.wire.reset()
+	const attempts = 100
+	for i := range attempts {
+		a := toggle(i)
+		if i%2 == 1 { // the name she has
+			if a.code() != "" {
+				t.Fatal(a.body)
+			}
+			continue
+		}
+		if a.code() != "THROTTLED" {
+			t.Fatalf("attempt %d: %s", i, a.body)
+		}
+		if wait := a.Errors[0].Extensions["retryAfterMs"].(float64); wait < 23*3_600_000 || wait > 24*3_600_000 {
+			t.Errorf("retry after %.0f ms", wait)
+		}
+		if !strings.Contains(a.body, "three times") {
+			t.Errorf("the message does not say why: %s", a.body)
+		}
+	}
+	if seen := b.wire.seen(); len(seen) != attempts || b.wire.charged() > 1.1*attempts || slices.ContainsFunc(seen, func(what string) bool { return what != "read users" }) {
+		t.Errorf("%d requests, %.1f RU: %q", len(seen), b.wire.charged(), slices.Compact(seen))
+	}
+	t.Logf("3 renames %.1f RU, then %d attempts %.1f RU", allowed, attempts, b.wire.charged())
+}

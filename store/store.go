@@ -39,6 +39,10 @@ type Options struct {
 	// and a feed with several partitions is a Conflict.
 	FeedPartitions int
 
+	// RenameCooldown is the period in which a user can change their name three times. Default
+	// 24 hours.
+	RenameCooldown time.Duration
+
 	// Clock dates items, corrected by the account's time. Default time.Now.
 	Clock func() time.Time
 
@@ -67,6 +71,9 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	}
 	if o.PollInterval == 0 {
 		o.PollInterval = 100 * time.Millisecond
+	}
+	if o.RenameCooldown == 0 {
+		o.RenameCooldown = 24 * time.Hour
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now

@@ -2,11 +2,15 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"byline/store"
 	"byline/store/blog"
@@ -137,6 +141,42 @@ func TestRenameUser(t *testing.T) {
 	if same, err := w.RenameUser(t.Context(), grace.ID, "GRACE"); err != nil || same.Revision != u.Revision {
 		t.Fatalf("the same name again: %v, %v", same, err)
 	}
+}
+
+// A user has three renames in the period, of which a change of case is one and a repetition is
+// none; the oldest comes back when it is as old as the period.
+func TestRenameUser_ThrottledAfterThreeRenames(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	for _, name := range []string{"Ada", "ADA", "countess"} {
+		for range 2 {
+			if _, err := w.RenameUser(t.Context(), ada.ID, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Clock.Millis.Add(time.Hour.Milliseconds())
+	}
+	reserved := w.Reservations()
+	for range 5 {
+		_, err := w.RenameUser(t.Context(), ada.ID, "lovelace")
+		storetest.WantCode(t, err, blog.Throttled, "")
+		var refused *blog.Error
+		if errors.As(err, &refused); refused == nil || refused.RetryAfter.Round(time.Second) != 21*time.Hour {
+			t.Errorf("retry after %v", err)
+		}
+	}
+	if diff := cmp.Diff(reserved, w.Reservations()); diff != "" {
+		t.Errorf("a refused rename has reserved a name: %s", diff)
+	}
+	if u, err := w.RenameUser(t.Context(), ada.ID, "countess"); err != nil || u.Revision != 4 {
+		t.Errorf("a repetition: %+v, %v", u, err)
+	}
+	w.Clock.Millis.Add((21 * time.Hour).Milliseconds())
+	if u, err := w.RenameUser(t.Context(), ada.ID, "Countess"); err != nil || u.Revision != 5 {
+		t.Errorf("after a day: %+v, %v", u, err)
+	}
+	_, err := w.RenameUser(t.Context(), ada.ID, "countess")
+	storetest.WantCode(t, err, blog.Throttled, "")
 }
 
 func TestUsers(t *testing.T) {

@@ -661,6 +661,7 @@ func TestReleasedUsername(t *testing.T) {
 			if _, err := w.RenameUser(t.Context(), ada.ID, fmt.Sprint("name-", i)); err != nil {
 				t.Fatal(err)
 			}
+			w.Clock.Millis.Add((24 * time.Hour).Milliseconds())
 		}
 		want := map[string]string{"countess": ada.ID + storetest.Released, "name-0": ada.ID + storetest.Released, "name-1": ada.ID + storetest.Released, "name-2": ada.ID + storetest.Released,
 			"name-3": ada.ID + storetest.Released, "name-4": ada.ID, "grace": grace.ID}

@@ -1038,7 +1038,8 @@ type Mutation {
   Renames the signed-in user. This response, and later requests with its ` + "`" + `Byline-Session` + "`" + `, show the new name everywhere; for
   others the copies on posts, comments and likes follow within moments. The old name, with up to four before it, is kept for
   30 days: only the same user can take it again, and ` + "`" + `userByUsername` + "`" + ` still finds them by it. A name that another user has,
-  or that is kept for them, is refused with ` + "`" + `CONFLICT` + "`" + `.
+  or that is kept for them, is refused with ` + "`" + `CONFLICT` + "`" + `. A user can change their name, or its case, three times in 24 hours;
+  more is ` + "`" + `THROTTLED` + "`" + `.
   """
   updateUser(
     "The changes."

@@ -174,18 +174,18 @@ func (a *Account) Close() error {
 	return a.close()
 }
 
-// Store returns the blog on an account.
-func (c Flags) Store(db *Account, log *slog.Logger, clock func() time.Time) (*store.Store, error) {
-	return c.store(db.Account, log, clock)
+// Store returns the blog on an account. Of o it sets what the flags say, and the logger.
+func (c Flags) Store(db *Account, log *slog.Logger, o store.Options) (*store.Store, error) {
+	return c.store(db.Account, log, o)
 }
 
 // Loader is Store for bulk loads: every request has low priority and waits while throttled.
 func (c Flags) Loader(db *Account, log *slog.Logger) (*store.Store, error) {
-	return c.store(db.Background(), log, time.Now)
+	return c.store(db.Background(), log, store.Options{})
 }
 
-func (c Flags) store(db *cosmos.Account, log *slog.Logger, clock func() time.Time) (*store.Store, error) {
-	o := store.Options{Database: c.CosmosDatabase, FeedPartitions: c.FeedPartitions, Clock: clock, Logger: log}
+func (c Flags) store(db *cosmos.Account, log *slog.Logger, o store.Options) (*store.Store, error) {
+	o.Database, o.FeedPartitions, o.Logger = c.CosmosDatabase, c.FeedPartitions, log
 	if c.Embedded() {
 		o.Instance = "embedded" // the data directory has one owner: no need to wait for old leases to expire
 	}

@@ -71,7 +71,7 @@ func (c viewsFlags) withBlog(ctx context.Context, log *slog.Logger, stderr io.Wr
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	st, err := c.Store(db, m.Log, time.Now)
+	st, err := c.Store(db, m.Log, store.Options{})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"time"
 
 	"byline/internal/account"
 	"byline/internal/console"
@@ -23,7 +22,7 @@ func TestProjections_FeedOfFourPartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := flags.Store(db, log, time.Now)
+	st, err := flags.Store(db, log, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

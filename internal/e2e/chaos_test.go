@@ -283,7 +283,7 @@ type cluster struct {
 
 func (c *cluster) start(t *testing.T, i int) {
 	t.Helper()
-	p := startProcess(t, c.engine.flags()...)
+	p := startProcess(t, append(c.engine.flags(), "--rename-cooldown=1s")...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.instances[i] = p

@@ -15,11 +15,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/account"
+	"byline/store"
 	"byline/store/emulator"
 	"byline/store/projection"
 )
@@ -231,7 +231,7 @@ func TestViewsWaitWhileThrottled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blog, err := c.Store(db, slog.New(slog.DiscardHandler), time.Now)
+	blog, err := c.Store(db, slog.New(slog.DiscardHandler), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

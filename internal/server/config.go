@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"byline/graph"
 	"byline/graph/document"
@@ -22,6 +23,8 @@ type Config struct {
 	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 	RUPerViewer      int    `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that a viewer, or an address of anonymous clients, may spend in a minute. Default: no limit."`
 	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
+
+	RenameCooldown time.Duration `default:"24h" env:"BYLINE_RENAME_COOLDOWN" help:"Period in which a user can change their name three times."`
 
 	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics only. Without one, /metrics is on --listen if that is on loopback and there is no --behind-proxy, and disabled otherwise."`
 
@@ -45,6 +48,9 @@ func (c Config) check() error {
 	}
 	if c.RUPerRequest < 1 || c.RUPerViewer < 0 {
 		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
+	}
+	if c.RenameCooldown <= 0 {
+		return errors.New("--rename-cooldown must be more than 0")
 	}
 	if c.Cache < 0 || c.Cache > maxCache {
 		return fmt.Errorf("--cache %d: there can be 0 to %d megabytes", c.Cache, maxCache)

@@ -139,7 +139,7 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 		return err
 	}
 	g.onClose(func() { g.closeErr = g.account.Close() })
-	g.blog, err = g.Store(g.account, g.log, time.Now)
+	g.blog, err = g.Store(g.account, g.log, store.Options{RenameCooldown: g.RenameCooldown})
 	return err
 }
 

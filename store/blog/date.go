@@ -15,6 +15,12 @@ const DateLayout = "2006-01-02T15:04:05.000Z"
 // NewDate returns t as a Date, truncated to milliseconds.
 func NewDate(t time.Time) Date { return Date(t.UTC().Format(DateLayout)) }
 
+// Time returns the date as a time; the zero time if it is not valid.
+func (d Date) Time() time.Time {
+	t, _ := time.Parse(DateLayout, string(d))
+	return t
+}
+
 // UnmarshalJSON rejects any other form, which would sort wrongly.
 func (d *Date) UnmarshalJSON(b []byte) error {
 	if len(b) != len(DateLayout)+2 || !ValidDate(string(b[1:len(b)-1])) {

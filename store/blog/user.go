@@ -16,6 +16,7 @@ type UserItem struct {
 	InputDigest string `json:"inputDigest,omitempty"`
 
 	FormerUsernames []string `json:"formerUsernames,omitempty"` // kept for the user, oldest first
+	Renames         []Date   `json:"renames,omitempty"`         // when the name was changed, the last few times, oldest first
 }
 
 func (u *UserItem) readProperty(p *fastReader, name string) bool {
