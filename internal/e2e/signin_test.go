@@ -192,6 +192,53 @@ func TestSignInWithAProvider(t *testing.T) {
 	eventually(t, ready)
 }
 
+// Without a flag, a viewer can spend the default of --ru-per-viewer in a minute, and then is told when to
+// come back; with demo tokens there is no limit.
+func TestRUPerViewer_LimitedByDefaultOutsideDevelopment(t *testing.T) {
+	t.Parallel()
+	p := startProvider(t)
+	for name, tt := range map[string]struct {
+		flags   []string
+		token   string
+		limited bool
+	}{
+		"with a provider":  {[]string{"--auth-issuer", p.URL, "--auth-audience", "byline"}, p.token(t, "ada"), true},
+		"with demo tokens": {nil, "demo:ada", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, append(tt.flags, "--data", t.TempDir(), "--no-demo")...)
+			if tt.limited {
+				eventually(t, func() error {
+					if c := identityCheck(s); !c.OK {
+						return errors.New(c.Detail)
+					}
+					return nil
+				})
+			}
+			if _, code := withToken(s, tt.token, `mutation { createUser(input: {username: "ada"}) { user { id } } }`); code != "" {
+				t.Fatal(code)
+			}
+			data, code := withToken(s, tt.token, `mutation { createPost(input: {title: "t", content: "c"}) { post { id } } }`)
+			if code != "" {
+				t.Fatal(code)
+			}
+			_, id, _ := strings.Cut(strings.TrimSuffix(data, `"}}}`), `"id":"`)
+			var toggles strings.Builder // predicted to cost 392 RU, and about 300
+			for i := range 10 {
+				fmt.Fprintf(&toggles, `l%d: likePost(input: {postId: %q}) { post { id } } u%[1]d: unlikePost(input: {postId: %[2]q}) { post { id } } `, i, id)
+			}
+			spent := 0
+			for code = ""; code == "" && spent < 30; spent++ {
+				_, code = withToken(s, tt.token, "mutation { "+toggles.String()+"}")
+			}
+			if want := map[bool]string{true: "THROTTLED", false: ""}[tt.limited]; code != want || tt.limited && spent < 15 {
+				t.Errorf("%q after %d operations", code, spent)
+			}
+			t.Logf("%q after %d operations", code, spent)
+		})
+	}
+}
+
 // A server that has never reached its provider is not ready, and serves anonymous clients.
 func TestProviderDownAtTheStart(t *testing.T) {
 	t.Parallel()

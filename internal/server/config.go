@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"byline/graph"
+	"byline/graph/cost"
 	"byline/graph/document"
 	"byline/internal/account"
 )
@@ -21,7 +22,7 @@ type Config struct {
 
 	RUPerRequest     int    `name:"ru-per-request" default:"400" env:"BYLINE_RU_PER_REQUEST" help:"Request units that an operation may be predicted to cost."`
 	RUPerRequestMode string `name:"ru-per-request-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_REQUEST_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
-	RUPerViewer      int    `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that a viewer, or an address of anonymous clients, may spend in a minute. Default: no limit."`
+	RUPerViewer      *int   `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that a viewer, or an address of anonymous clients, may spend in a minute; 0 for no limit. Default: 6000, and no limit with demo tokens."`
 	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 
 	RenameCooldown time.Duration `default:"24h" env:"BYLINE_RENAME_COOLDOWN" help:"Period in which a user can change their name three times."`
@@ -35,6 +36,10 @@ type Config struct {
 
 const measure = "measure" // the mode of budgets that refuse nothing
 
+// ruPerViewer is the default of --ru-per-viewer without demo tokens: more than five times what
+// a viewer who never rests is predicted to cost.
+const ruPerViewer = 6000
+
 // maxCache is a terabyte, in megabytes.
 const maxCache = 1 << 20
 
@@ -46,7 +51,7 @@ func (c Config) check() error {
 	if err := c.checkAddress(); err != nil {
 		return err
 	}
-	if c.RUPerRequest < 1 || c.RUPerViewer < 0 {
+	if c.RUPerRequest < 1 || c.RUPerViewer != nil && *c.RUPerViewer < 0 {
 		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
 	}
 	if c.RenameCooldown <= 0 {
@@ -65,6 +70,18 @@ func (c Config) check() error {
 		return errors.New("demo tokens would let any client in: --behind-proxy needs --auth-issuer and --auth-audience")
 	}
 	return nil
+}
+
+// budgetPerViewer returns the budget of a viewer for a minute.
+func (c Config) budgetPerViewer() cost.Budget {
+	b := cost.Budget{Measure: c.RUPerViewerMode == measure}
+	switch {
+	case c.RUPerViewer != nil:
+		b.RU = *c.RUPerViewer
+	case !c.demoTokens():
+		b.RU = ruPerViewer
+	}
+	return b
 }
 
 // responseCache returns the bytes of the response cache, which is half of --cache.
