@@ -64,10 +64,11 @@ type failure struct {
 
 // Messages for clients that do not say the cause.
 const (
-	messageThrottled   = "too many requests; try again later"
-	messageUnavailable = "the service is temporarily unavailable; try again later"
-	messageInternal    = "internal server error"
-	messageConflict    = "changed by another request at the same time; try again" // where the store has nothing better
+	messageThrottled    = "too many requests; try again later"
+	messageUnavailable  = "the service is temporarily unavailable; try again later"
+	messageInternal     = "internal server error"
+	messageLimitReached = "this has as much as it can have"                        // as above
+	messageConflict     = "changed by another request at the same time; try again" // where the store has nothing better
 )
 
 // classify is the one place where errors get their code and message.
@@ -96,7 +97,7 @@ func classify(err error) failure {
 	case blog.Conflict:
 		f.code, f.message = refusal.Conflict, cmp.Or(e.Message, messageConflict)
 	case blog.LimitReached:
-		f.code = refusal.LimitReached
+		f.code, f.message = refusal.LimitReached, cmp.Or(e.Message, messageLimitReached)
 	case blog.Throttled:
 		f.code, f.field, f.message, f.retryAfter = refusal.Throttled, "", messageThrottled, e.RetryAfter
 		if e.Err == nil { // a limit of the store's own

@@ -48,7 +48,7 @@ func edges(t testing.TB, b *testBlog) map[string]http.Handler {
 }
 
 // rewrite changes a property of an item behind the store's back.
-func (b *testBlog) rewrite(t testing.TB, container, partition, id, path, value string) {
+func (b *testBlog) rewrite(t testing.TB, container, partition, id, path string, value any) {
 	t.Helper()
 	credential, err := azcosmos.NewKeyCredential(secrettest.Secret(emulator.WellKnownKey))
 	if err != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"byline/store/blog"
@@ -19,10 +20,10 @@ func batch(ctx context.Context, c *cosmos.Container, partition string, add func(
 	return r.Items, r.Failed, r.Status, err
 }
 
-// createCounted creates an item in a post's partition and counts it on the post, in one
+// createCounted creates the item id in a post's partition and counts it on the post, in one
 // transactional batch. It returns the updated post. If the item exists, nothing changes and
-// exists is true.
-func (s *Store) createCounted(ctx context.Context, op, postID, counter string, item []byte) (post *blog.Post, exists bool, err error) {
+// exists is true. LimitReached if the post has as many as it can have.
+func (s *Store) createCounted(ctx context.Context, op, postID, id, counter string, item []byte) (post *blog.Post, exists bool, err error) {
 	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(postID, count(counter, 1))
 		b.Create(item)
@@ -30,8 +31,11 @@ func (s *Store) createCounted(ctx context.Context, op, postID, counter string, i
 	switch {
 	case err != nil:
 		return nil, false, blog.CosmosError(op, err)
-	case failed == 0 && (status == http.StatusNotFound || status == http.StatusPreconditionFailed):
+	case failed == 0 && status == http.StatusNotFound:
 		return nil, false, noPost(op)
+	case failed == 0 && status == http.StatusPreconditionFailed:
+		exists, err = s.whyNotCounted(ctx, op, postID, id)
+		return nil, exists, err
 	case failed == 1 && status == http.StatusConflict:
 		return nil, true, nil
 	case failed >= 0:
@@ -41,10 +45,30 @@ func (s *Store) createCounted(ctx context.Context, op, postID, counter string, i
 	return post, false, err
 }
 
-// count is a patch that adds to a counter of a post and increments its revision.
+// whyNotCounted reports whether an item that was not counted exists, and otherwise why not.
+func (s *Store) whyNotCounted(ctx context.Context, op, postID, id string) (exists bool, err error) {
+	post, err := s.readPost(ctx, postID)
+	if post == nil && err == nil {
+		err = noPost(op)
+	}
+	if err != nil {
+		return false, err
+	}
+	item, err := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, id))
+	if item != nil || err != nil {
+		return true, err
+	}
+	return false, &blog.Error{Code: blog.LimitReached, Op: op, Message: "this post has as many comments or likes as it can have"}
+}
+
+// count is a patch that adds to a counter of a post, up to its limit, and increments its
+// revision.
 func count(path string, by int64) cosmos.Patch {
 	var p cosmos.Patch
 	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
+	if by > 0 {
+		p.Condition += fmt.Sprintf(" AND c.%s < %d", path[1:], maxCounted[path])
+	}
 	p.Increment(path, by)
 	p.Increment("/revision", 1)
 	return p

@@ -63,7 +63,8 @@ func (n NewComment) Validate() error {
 // CreateComment is C3: one transactional batch that counts the comment and creates it, after a
 // point read of the author's name. It returns the comment and the updated post. NotFound if
 // the post does not exist, Forbidden if the author has no user yet, Conflict if the
-// idempotency key was used for another comment on the post.
+// idempotency key was used for another comment on the post, LimitReached if the post or the
+// author has as many comments there as they can.
 func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment, *blog.Post, error) {
 	const op = "create comment"
 	ctx = s.account.Begin(ctx, C3)
@@ -80,7 +81,16 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	item := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: inputDigest(n.Key, n.Content),
 		Comment: blog.Comment{ID: createID(n.Key, blog.TypeComment, author.ID, n.PostID), PostID: n.PostID, AuthorID: author.ID,
 			AuthorUsername: author.Username, Content: n.Content, CreatedAt: s.now()}}
-	post, exists, err := s.createCounted(ctx, op, n.PostID, "/commentCount", blog.Encode(item))
+	who := authorOnPost{author.ID, n.PostID}
+	if err := s.checkAuthorComments(ctx, op, who); err != nil {
+		if n.Key != "" && blog.CodeOf(err) == blog.LimitReached {
+			if comment, post, readErr := s.firstComment(ctx, op, item); readErr == nil {
+				return comment, post, nil
+			}
+		}
+		return nil, nil, err
+	}
+	post, exists, err := s.createCounted(ctx, op, n.PostID, item.ID, "/commentCount", blog.Encode(item))
 	if exists {
 		return s.firstComment(ctx, op, item)
 	}
@@ -92,6 +102,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	if err != nil {
 		return nil, nil, err
 	}
+	s.comments.written(who, post)
 	return &item.Comment, post, nil
 }
 

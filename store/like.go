@@ -58,7 +58,8 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog
 
 // LikePost is C4: one transactional batch that counts the like and creates it, after a point
 // read of the user's name. A repetition changes nothing. It returns the like and the updated
-// post. NotFound if the post does not exist, Forbidden if the caller has no user yet.
+// post. NotFound if the post does not exist, Forbidden if the caller has no user yet,
+// LimitReached if the post has as many likes as it can have.
 func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
 	const op = "like post"
 	ctx = s.account.Begin(ctx, C4)
@@ -71,7 +72,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 	}
 	item := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(userID),
 		Like: blog.Like{PostID: postID, UserID: userID, Username: user.Username, CreatedAt: s.now()}}
-	post, exists, err := s.createCounted(ctx, op, postID, "/likeCount", blog.Encode(item))
+	post, exists, err := s.createCounted(ctx, op, postID, item.ID, "/likeCount", blog.Encode(item))
 	if exists {
 		return s.firstLike(ctx, op, item)
 	}

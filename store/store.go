@@ -57,6 +57,8 @@ type Store struct {
 	events  *events
 	views   *projection.Views
 
+	comments *authorComments
+
 	users, posts, feed *cosmos.Container
 	feedPartitions     []string // partition keys of the feed
 }
@@ -82,7 +84,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{o: o, account: account}
+	s := &Store{o: o, account: account, comments: newAuthorComments()}
 	account.Patterns(patterns...)
 	var err error
 	s.views, err = projection.New(account, projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,

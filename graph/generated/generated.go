@@ -1064,7 +1064,10 @@ type Mutation {
     input: DeletePostInput!
   ): DeletePostPayload!
 
-  "Comments on a post."
+  """
+  Comments on a post. A post that has as many comments as it can have, or as many of the viewer's, refuses more with
+  ` + "`" + `LIMIT_REACHED` + "`" + `.
+  """
   createComment(
     "The new comment."
     input: CreateCommentInput!

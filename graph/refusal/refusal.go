@@ -19,7 +19,7 @@ const (
 	Forbidden         Code = "FORBIDDEN"
 	NotFound          Code = "NOT_FOUND"
 	Conflict          Code = "CONFLICT"
-	LimitReached      Code = "LIMIT_REACHED" // a retry does not help
+	LimitReached      Code = "LIMIT_REACHED" // a retry cannot help
 	Throttled         Code = "THROTTLED"     // retryAfterMs says when to come back
 	QueryTooExpensive Code = "QUERY_TOO_EXPENSIVE"
 	Unavailable       Code = "UNAVAILABLE"

@@ -19,7 +19,7 @@ const (
 	Forbidden    Code = "FORBIDDEN"     // the target has another owner, or the caller has no user yet
 	NotFound     Code = "NOT_FOUND"     // the target does not exist, or no longer
 	Conflict     Code = "CONFLICT"      // the state has moved on, or a unique name is taken
-	LimitReached Code = "LIMIT_REACHED" // the target has as much as it may have: a retry does not help
+	LimitReached Code = "LIMIT_REACHED" // the target has as much as it may have; a retry cannot help
 	Throttled    Code = "THROTTLED"     // out of request units; RetryAfter says when to retry
 	Unavailable  Code = "UNAVAILABLE"   // Cosmos DB cannot be reached or cannot serve
 	Canceled     Code = "CANCELED"      // the caller has gone

@@ -1,0 +1,156 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/storetest"
+)
+
+// A post that has as many comments as it can have gets no more, until one is deleted.
+func TestCreateComment_FullPost(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "full")
+	w.Corrupt("posts", p.ID, p.ID, "/commentCount", 99_999)
+	in := store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "the last", Key: "k"}
+	c, full, err := w.CreateComment(t.Context(), in)
+	if err != nil || full.CommentCount != 100_000 {
+		t.Fatal(full, err)
+	}
+	_, _, err = w.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "one more"})
+	storetest.WantCode(t, err, "LIMIT_REACHED", "")
+	if again, _, err := w.CreateComment(t.Context(), in); err != nil || again.ID != c.ID {
+		t.Errorf("a repetition: %v, %v", again, err)
+	}
+	w.AddLike(ada, p)
+	if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.AddComment(ada, p, "one more")
+}
+
+func TestLikePost_FullPost(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	p := w.AddPost(ada, "full")
+	w.Corrupt("posts", p.ID, p.ID, "/likeCount", 999_999)
+	w.AddLike(ada, p)
+	_, _, err := w.LikePost(t.Context(), grace.ID, p.ID)
+	storetest.WantCode(t, err, "LIMIT_REACHED", "")
+	if l, _, err := w.LikePost(t.Context(), ada.ID, p.ID); err != nil || l.UserID != ada.ID {
+		t.Errorf("a repetition: %v, %v", l, err)
+	}
+	w.AddComment(grace, p, "I like it")
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = w.LikePost(t.Context(), grace.ID, p.ID)
+	storetest.WantCode(t, err, blog.NotFound, "")
+}
+
+// With all the comments and likes that a post can have, the longest there are, a logical
+// partition is less than half full.
+func TestLimits_FitIntoALogicalPartition(t *testing.T) {
+	const partition = 20 << 30
+	id, name, date := strings.Repeat("x", 100), strings.Repeat("x", 30), blog.NewDate(storetest.Epoch())
+	comment := blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, InputDigest: id, Comment: blog.Comment{ID: id, PostID: id, AuthorID: id,
+		AuthorUsername: name, CreatedAt: date, UpdatedAt: &date, Content: strings.Repeat("<", 10_000)}} // which JSON escapes
+	if err := store.ValidateComment(comment.Content + "<"); err == nil {
+		t.Error("a comment may be longer")
+	}
+	like := blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: id, Like: blog.Like{PostID: id, UserID: id, Username: name, CreatedAt: date}}
+	const system = 300 // bytes of Cosmos DB's own properties
+	c, l := len(blog.Encode(comment))+system, len(blog.Encode(like))+system
+	all := c*store.MaxCounted["/commentCount"] + l*store.MaxCounted["/likeCount"]
+	t.Logf("comments of %d bytes and likes of %d bytes: %.1f GB", c, l, float64(all)/(1<<30))
+	if all > partition/2 {
+		t.Errorf("%d bytes", all)
+	}
+}
+
+// A viewer writes a thousand comments on a post, deleted ones included, and no more. Counting
+// them costs nothing below that, and little above.
+func TestCreateComment_LimitPerAuthor(t *testing.T) {
+	const limit = 1000
+	w := newWorld(t)
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	p := w.AddPost(grace, "popular")
+	requests, ru := 0, 0.0
+	ctx := cosmos.WithRecorder(t.Context(), func(_ context.Context, o *cosmos.Operation) {
+		requests++
+		ru += o.RU
+	})
+	comment := func(u *blog.User, key string) (*blog.Comment, error) {
+		c, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "c", Key: key})
+		return c, err
+	}
+	first, err := comment(ada, "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	each := ru
+	for i := 1; i < limit; i++ {
+		c, err := comment(ada, "")
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		if i%2 == 0 {
+			if _, err := w.DeleteComment(t.Context(), ada.ID, p.ID, c.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("%d comments of %.1f RU cost %.1f RU each, with %.2f requests", limit, each, ru/limit, float64(requests)/limit)
+	if ru > 1.02*limit*each {
+		t.Errorf("%.1f RU a comment, and %.1f the first", ru/limit, each)
+	}
+	for range 3 {
+		ru = 0
+		if _, err := comment(ada, ""); blog.CodeOf(err) != "LIMIT_REACHED" || ru > each {
+			t.Errorf("%v, for %.1f RU", err, ru)
+		}
+		t.Logf("refused for %.1f RU", ru)
+	}
+	if again, err := comment(ada, "first"); err != nil || again.ID != first.ID {
+		t.Errorf("a repetition: %v, %v", again, err)
+	}
+	for i := range 3 {
+		if _, err := comment(grace, fmt.Sprint(i)); err != nil {
+			t.Errorf("another viewer: %v", err)
+		}
+	}
+	w.AddLike(ada, p)
+}
+
+// Another instance, which has seen nothing of the comments, is one comment late.
+func TestCreateComment_LimitPerAuthorOnAnotherInstance(t *testing.T) {
+	const limit = 1000
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	p := w.AddPost(ada, "popular")
+	for range limit {
+		w.AddComment(ada, p, "c")
+	}
+	s, err := store.New(w.Account, store.Options{Database: w.Database, Clock: w.Clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := 0
+	for range 10 {
+		_, _, err = s.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "c"})
+		if err == nil {
+			accepted++
+		}
+	}
+	var e *blog.Error
+	if accepted != 1 || !errors.As(err, &e) || e.Code != "LIMIT_REACHED" || e.Message == "" {
+		t.Errorf("%d more comments, then %v", accepted, err)
+	}
+}
