@@ -37,7 +37,7 @@ func TestPresent(t *testing.T) {
 			map[string]any{"code": "CONFLICT", "field": "username"}, "DEBUG"},
 		"a limit of the store": {&blog.Error{Code: blog.Throttled, Op: "rename user", Message: "three times", RetryAfter: time.Hour}, "three times",
 			map[string]any{"code": "THROTTLED", "retryAfterMs": int64(3_600_000)}, "DEBUG"},
-		"as much as there may be": {&blog.Error{Code: blog.LimitReached, Op: "create comment", Message: "full"}, "full", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
+		"as much as there may be":                    {&blog.Error{Code: blog.LimitReached, Op: "create comment", Message: "full"}, "full", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
 		"a conflict that the store has no words for": {&blog.Error{Code: blog.Conflict}, messageConflict, map[string]any{"code": "CONFLICT"}, "DEBUG"},
 		"a full partition": {
 			&blog.Error{Code: blog.LimitReached, Message: "no more comments"}, "no more comments", map[string]any{"code": "LIMIT_REACHED"}, "DEBUG"},
