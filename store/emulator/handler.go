@@ -152,7 +152,7 @@ func (e *Engine) Do(r *http.Request) (*http.Response, error) {
 		resp = errorResponse(unavailable("The connection was dropped."))
 	}
 	h := make(http.Header, 16)
-	resp.writeHeader(h, r)
+	resp.writeHeader(h, r, e.clock())
 	var answer io.ReadCloser = bufferedBody{bytes.NewReader(resp.body), resp.body}
 	if resp.slow > 0 {
 		answer = io.NopCloser(newSlowBody(r.Context(), resp.body, resp.slow))
@@ -187,7 +187,7 @@ func (e *Engine) serveHTTP(w http.ResponseWriter, r *http.Request, compute bool)
 	if resp == nil || resp.drop { // returning would send an empty 200
 		panic(http.ErrAbortHandler)
 	}
-	resp.writeHeader(w.Header(), r)
+	resp.writeHeader(w.Header(), r, e.clock())
 	w.WriteHeader(resp.status)
 	if resp.slow > 0 {
 		io.Copy(flushWriter{w}, newSlowBody(r.Context(), resp.body, resp.slow))
@@ -406,12 +406,13 @@ var (
 	schemaVersion   = []string{"1.19"}
 )
 
-func (resp *response) writeHeader(h http.Header, r *http.Request) {
-	values := make([]string, 0, 12) // one allocation for all
+func (resp *response) writeHeader(h http.Header, r *http.Request, now time.Time) {
+	values := make([]string, 0, 13) // one allocation for all
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
+	set("Date", now.UTC().Format(http.TimeFormat))
 	if len(resp.body) > 0 {
 		h["Content-Type"] = jsonContentType
 	}

@@ -3,8 +3,11 @@ package emulator
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -72,6 +75,36 @@ func TestRead_NotModified(t *testing.T) {
 		for _, known := range []string{etag, "*"} {
 			if is := read(known); is.StatusCode != http.StatusNotModified || is.ContentLength != 0 || is.Header.Get("Etag") != etag {
 				t.Errorf("%s again with %s: %s with %d bytes, ETag %q", path, known, is.Status, is.ContentLength, is.Header.Get("Etag"))
+			}
+		}
+	}
+}
+
+// TestDate_EngineClock: every response says the time of the engine's clock, by which clients tell the
+// offset of theirs.
+func TestDate_EngineClock(t *testing.T) {
+	var now atomic.Int64 // seconds
+	now.Store(1_700_000_000)
+	e := newEngine(t, Options{Clock: func() time.Time { return time.Unix(now.Load(), 999) }})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	server := httptest.NewServer(e)
+	defer server.Close()
+	for _, c := range []struct {
+		path   string
+		status int
+	}{{"/", http.StatusOK}, {"/dbs/db/colls/c", http.StatusOK}, {"/dbs/db/colls/c/docs/none", http.StatusNotFound}, {"/nowhere", http.StatusBadRequest}} {
+		now.Add(3600)
+		for name, send := range map[string]func(*http.Request) (*http.Response, error){"in process": e.Do, "over HTTP": server.Client().Do} {
+			r := signed(t, http.MethodGet, c.path, http.Header{"X-Ms-Documentdb-Partitionkey": {`["p"]`}}, nil)
+			r.URL.Host = strings.TrimPrefix(server.URL, "http://")
+			res, err := send(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			date, err := http.ParseTime(res.Header.Get("Date"))
+			if err != nil || date.Unix() != now.Load() || res.StatusCode != c.status {
+				t.Errorf("%s, %s: %s at %v, want %v: %v", c.path, name, res.Status, date, time.Unix(now.Load(), 0), err)
 			}
 		}
 	}

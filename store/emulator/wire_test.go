@@ -103,7 +103,7 @@ func wireOptions(t *testing.T, text string, clock *fakeClock) Options {
 }
 
 // hidden are headers that say nothing about a case, or are never the same.
-var hidden = []string{"Content-Length", "Content-Type", "X-Ms-Activity-Id", "X-Ms-Serviceversion", "X-Ms-Gatewayversion", "X-Ms-Schemaversion",
+var hidden = []string{"Content-Length", "Content-Type", "Date", "X-Ms-Activity-Id", "X-Ms-Serviceversion", "X-Ms-Gatewayversion", "X-Ms-Schemaversion",
 	"X-Ms-Alt-Content-Path", "X-Ms-Content-Path", "X-Ms-Resource-Quota", "X-Ms-Resource-Usage"}
 
 // measured are the times in query metrics.
