@@ -54,39 +54,48 @@ func (t tokenCredential) GetToken(context.Context, policy.TokenRequestOptions) (
 	return azcore.AccessToken{Token: string(t), ExpiresOn: time.Now().Add(lifetime)}, nil
 }
 
-// verify checks the signature of a request. link is the decoded path of the resource, or of the
-// parent for a feed.
+// verify checks the signature of a request, and reports whether it is an Entra ID token. link is the
+// decoded path of the resource, or of the parent for a feed.
 //
 // See "Access control in the Azure Cosmos DB SQL API". The age of x-ms-date is not checked: the
 // engine may use a fake clock.
-func (a *authenticator) verify(method, resourceType, link string, h http.Header) bool {
+func (a *authenticator) verify(method, resourceType, link string, h http.Header) (ok, entra bool) {
 	token := headerValue(h, "Authorization")
 	if strings.Contains(token, "%") {
 		decoded, err := url.QueryUnescape(token)
 		if err != nil {
-			return false
+			return false, false
 		}
 		token = decoded
 	}
 	kind, rest, ok := strings.Cut(token, "&")
 	if !ok {
-		return false
+		return false, false
 	}
 	version, signature, ok := strings.Cut(rest, "&")
 	if !ok || version != "ver=1.0" {
-		return false
+		return false, false
 	}
 	signature, ok = strings.CutPrefix(signature, "sig=")
 	if !ok {
-		return false
+		return false, false
 	}
 	switch kind {
 	case "type=master":
-		return a.verifyMaster(method, resourceType, link, headerValue(h, "X-Ms-Date"), signature)
+		return a.verifyMaster(method, resourceType, link, headerValue(h, "X-Ms-Date"), signature), false
 	case "type=aad":
-		return hmac.Equal([]byte(signature), []byte(a.token)) || a.verifyEmulatorToken(signature)
+		return hmac.Equal([]byte(signature), []byte(a.token)) || a.verifyEmulatorToken(signature), true
 	}
-	return false
+	return false, false
+}
+
+// checkEntra refuses what the service refuses to Entra ID tokens: changes of databases and containers,
+// and everything about throughput.
+func (q *request) checkEntra(resourceType string) error {
+	if q.kind != Metadata || resourceType == "docs" || resourceType != "offers" && !q.writes() {
+		return nil
+	}
+	return entraForbidden(q.method, resourceType)
 }
 
 func (a *authenticator) verifyMaster(method, resourceType, link, date, signature string) bool {

@@ -61,6 +61,10 @@ type Options struct {
 	// MultipleWriteRegions makes every region take writes, which all regions see at once: there are no
 	// conflicts. Default: only the first region takes writes.
 	MultipleWriteRegions bool
+	// EntraDataPlaneOnly refuses Entra ID tokens, that of Credential among them, for changes of databases
+	// and containers and for throughput (403, substatus 5300), as the service does. Default: they may do
+	// what the key may.
+	EntraDataPlaneOnly bool
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
@@ -85,6 +89,8 @@ type Engine struct {
 	log   *slog.Logger
 	host  string
 	auth  *authenticator
+
+	entraDataOnly bool
 
 	regions    *regions
 	replicated *replicated // guarded by life; nil unless Replicated was called
@@ -145,7 +151,7 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, regions: all,
+	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, entraDataOnly: o.EntraDataPlaneOnly, regions: all,
 		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
 		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, full: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, memory, o); err != nil {

@@ -17,6 +17,7 @@ const (
 	subCrossPartition       = 1004 // with 400: the client has to merge partitions
 	subReadSession          = 1002 // with 404: the session token is ahead
 	subWriteForbidden       = 3    // with 403: the region serves only reads
+	subEntraForbidden       = 5300 // with 403: Entra ID tokens may not do this
 	subPartitionFull        = 1014 // with 403: the logical partition is full
 	subOwnerNotFound        = 1003 // with 404: the database or container is missing
 	subRangeGone            = 1002 // with 410: the partition key range was split
@@ -86,6 +87,12 @@ func partitionFull() *apiError {
 func writeForbidden() *apiError {
 	return &apiError{status: http.StatusForbidden, substatus: subWriteForbidden, code: "Forbidden",
 		message: "The requested operation cannot be performed at this region"}
+}
+
+func entraForbidden(method, resourceType string) *apiError {
+	return &apiError{status: http.StatusForbidden, substatus: subEntraForbidden, code: "Forbidden",
+		message: fmt.Sprintf("Request blocked by Auth: The given request [%s /%s] cannot be authorized by AAD token in data plane. "+
+			"Learn more: https://aka.ms/cosmos-native-rbac.", method, resourceType)}
 }
 
 func rangeGone() *apiError {

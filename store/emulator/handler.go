@@ -338,8 +338,14 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 			return nil, err
 		}
 	}
-	if !e.auth.verify(r.Method, resourceType, link, r.Header) {
+	ok, entra := e.auth.verify(r.Method, resourceType, link, r.Header)
+	if !ok {
 		return nil, unauthorized()
+	}
+	if entra && e.entraDataOnly {
+		if err := q.checkEntra(resourceType); err != nil {
+			return nil, err
+		}
 	}
 	if unread != nil {
 		return nil, unread
