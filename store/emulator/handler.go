@@ -56,6 +56,10 @@ var unsupportedHeaders = []string{
 	"X-Ms-Cosmos-Changefeed-Wire-Format-Version",
 }
 
+// maxSessionToken is the longest session token, in bytes. The service refuses requests whose headers are
+// too large together; it is the session token of many ranges that makes them so.
+const maxSessionToken = 8 << 10
+
 // checkHeaders refuses a request on items with a header that the engine would otherwise ignore.
 func (r *request) checkHeaders() error {
 	refuse := func(name string) error {
@@ -349,6 +353,9 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 	}
 	if unread != nil {
 		return nil, unread
+	}
+	if len(q.get("X-Ms-Session-Token")) > maxSessionToken {
+		return nil, badRequest("Request header too large.")
 	}
 	if err := e.fault(&q, f); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -41,6 +42,28 @@ func TestRegions_SessionTokens(t *testing.T) {
 		o := &azcosmos.QueryOptions{SessionToken: &token}
 		if _, err := c.NewQueryItemsPager("SELECT * FROM c", pk("p"), o).NextPage(t.Context()); statusOf(err) != status {
 			t.Errorf("query with %s: %v, want %d", token, err, status)
+		}
+	}
+}
+
+// TestSessionToken_TooLong: the token of 256 ranges in three regions is refused, in every request, that
+// of a range is not.
+func TestSessionToken_TooLong(t *testing.T) {
+	e := newEngine(t, Options{})
+	newContainer(t, e, azcosmos.ContainerProperties{})
+	token := func(ranges int) string {
+		var all []string
+		for i := range ranges {
+			all = append(all, fmt.Sprintf("%d:1#%d#1=%d#2=-1#3=%d", 1000+i, 1_000_000_000_000+i, 1_000_000_000_000+i, 1_000_000_000_000+i))
+		}
+		return strings.Join(all, ",")
+	}
+	for ranges, want := range map[int][]int{1: {200, 404}, 100: {200, 404}, 256: {400, 400}} {
+		for i, path := range []string{"/dbs/db/colls/c", "/dbs/db/colls/c/docs/none"} {
+			res := do(t, e, http.MethodGet, path, "", "x-ms-documentdb-partitionkey", `["p"]`, "x-ms-session-token", token(ranges))
+			if res.StatusCode != want[i] {
+				t.Errorf("%s with a token of %d ranges, %d bytes: %s, want %d", path, ranges, len(token(ranges)), res.Status, want[i])
+			}
 		}
 	}
 }
