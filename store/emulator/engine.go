@@ -65,6 +65,9 @@ type Options struct {
 	// and containers and for throughput (403, substatus 5300), as the service does. Default: they may do
 	// what the key may.
 	EntraDataPlaneOnly bool
+	// ItemWriters is the number of writes that can meet on one item, within 5 ms by Clock; further ones get
+	// 449. Default 0: no limit.
+	ItemWriters int
 	// NoSync acknowledges writes before they are on disk: a killed process or a crash may lose the
 	// writes of the last seconds, but never part of one. For bulk loads.
 	NoSync bool
@@ -91,6 +94,7 @@ type Engine struct {
 	auth  *authenticator
 
 	entraDataOnly bool
+	itemWriters   int // writes that can meet on one item; 0: no limit
 
 	regions    *regions
 	replicated *replicated // guarded by life; nil unless Replicated was called
@@ -140,6 +144,9 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if o.RUs < 0 {
 		return nil, fmt.Errorf("RU/s: %d is negative", o.RUs)
 	}
+	if o.ItemWriters < 0 {
+		return nil, fmt.Errorf("writers of an item: %d is negative", o.ItemWriters)
+	}
 	if o.PartitionBytes < 0 {
 		return nil, fmt.Errorf("size of a logical partition: %d is negative", o.PartitionBytes)
 	}
@@ -151,7 +158,7 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, entraDataOnly: o.EntraDataPlaneOnly, regions: all,
+	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, entraDataOnly: o.EntraDataPlaneOnly, itemWriters: o.ItemWriters, regions: all,
 		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
 		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, full: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, memory, o); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"byline/internal/jsonpart"
 	"byline/store/emulator/internal/sql"
@@ -231,7 +232,8 @@ type partition struct {
 	lsn  uint64 // guarded by mu: last LSN assigned
 	size *size  // guarded by mu: of its items; nil until sizeOfPartition
 
-	logical map[string]size // guarded by mu: logical partitions written, by prefix of the addresses; nil without Options.PartitionBytes
+	writes  map[string][]time.Time // guarded by mu: recent changes, by item; nil without Options.ItemWriters
+	logical map[string]size        // guarded by mu: logical partitions written, by prefix of the addresses; nil without Options.PartitionBytes
 
 	budget budget
 

@@ -341,6 +341,9 @@ func (t *transaction) delete(id, match string) (opResult, error) {
 	if err != nil {
 		return opResult{}, err
 	}
+	if err := t.contend(id); err != nil {
+		return opResult{}, err
+	}
 	cost, err := t.remove(id, old)
 	if err != nil {
 		return opResult{}, err
@@ -358,6 +361,11 @@ func (t *transaction) read(id string) (opResult, error) {
 
 // put writes an item over old, which may be nil or, unless same, expired.
 func (t *transaction) put(n *newItem, old *record, same bool) (*record, indexCost, error) {
+	if same {
+		if err := t.contend(n.id); err != nil {
+			return nil, indexCost{}, err
+		}
+	}
 	rec := &record{lsn: t.lsn, op: t.ops, ts: t.e.clock().Unix(), ttl: n.ttl}
 	t.ops++
 	if same {

@@ -1,0 +1,41 @@
+package emulator
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// contentionWindow is how long a write occupies its item, by the engine's clock: about the time that
+	// the service takes to replicate it.
+	contentionWindow = 5 * time.Millisecond
+	// maxContended is the number of items beyond which those that no write occupies are forgotten.
+	maxContended = 1000
+)
+
+// contend refuses to change an item that as many writes occupy as Options.ItemWriters allows. Creates do
+// not meet: one of them succeeds. A transaction meets itself as often as it likes.
+func (t *transaction) contend(id string) error {
+	if t.e.itemWriters == 0 {
+		return nil
+	}
+	if _, ok := t.written[id]; ok {
+		return nil
+	}
+	if t.p.writes == nil {
+		t.p.writes = map[string][]time.Time{}
+	}
+	key, now := string(t.itemKey(id)), t.e.clock()
+	over := func(at time.Time) bool { return now.Sub(at) >= contentionWindow }
+	recent := slices.DeleteFunc(t.p.writes[key], over)
+	if len(recent) >= t.e.itemWriters {
+		t.p.writes[key] = recent
+		return retryWith()
+	}
+	t.p.writes[key] = append(recent, now)
+	if len(t.p.writes) > maxContended {
+		maps.DeleteFunc(t.p.writes, func(_ string, all []time.Time) bool { return over(all[len(all)-1]) })
+	}
+	return nil
+}
