@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -24,6 +25,8 @@ type loaders struct {
 	comments *loader[itemKey, *blog.Comment]
 	likes    *loader[itemKey, *blog.Like]
 	liked    *loader[string, bool] // by post: whether the viewer likes it
+
+	written atomic.Pointer[blog.Post] // of a payload, maybe without its text; nil: none
 
 	byUsername   memo[string, *blog.User]
 	commentPages memo[pageKey, *store.Page[*blog.Comment]]
@@ -47,6 +50,14 @@ func newLoaders(ctx context.Context, s *store.Store, t trace.Tracer) *loaders {
 			return s.Liked(ctx, viewerID(ctx), posts)
 		})),
 	}
+}
+
+// post returns the post of a comment or like.
+func (l *loaders) post(ctx context.Context, id string) (*blog.Post, error) {
+	if p := l.written.Load(); p != nil && p.ID == id {
+		return p, nil
+	}
+	return l.posts.load(ctx, id)
 }
 
 type loadersKey struct{}

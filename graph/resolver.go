@@ -69,10 +69,13 @@ func (r *Resolver) explainRefusal(ctx context.Context, err error) error {
 	return &refusal.Error{Code: refusal.Forbidden, Message: "you have no user yet: call createUser first", Err: err}
 }
 
-// primePost remembers the post of a payload, so that fields below it read it no more.
+// primePost remembers the post of a payload, so that fields below it read it no more. The text
+// of a long post is read if it is selected.
 func primePost(ctx context.Context, post *blog.Post) *blog.Post {
+	l := loadersOf(ctx)
 	if !post.Truncated {
-		loadersOf(ctx).posts.prime(post.ID, post)
+		l.posts.prime(post.ID, post)
 	}
+	l.written.Store(post)
 	return post
 }

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"fmt"
 
 	"byline/graph/generated"
 	"byline/graph/globalid"
@@ -16,7 +17,7 @@ func (r *commentResolver) ID(ctx context.Context, obj *blog.Comment) (string, er
 }
 
 func (r *commentResolver) Post(ctx context.Context, obj *blog.Comment) (*blog.Post, error) {
-	return loadersOf(ctx).posts.load(ctx, obj.PostID)
+	return loadersOf(ctx).post(ctx, obj.PostID)
 }
 
 func (r *commentResolver) Author(ctx context.Context, obj *blog.Comment) (*names.User, error) {
@@ -28,7 +29,7 @@ func (r *likeResolver) ID(ctx context.Context, obj *blog.Like) (string, error) {
 }
 
 func (r *likeResolver) Post(ctx context.Context, obj *blog.Like) (*blog.Post, error) {
-	return loadersOf(ctx).posts.load(ctx, obj.PostID)
+	return loadersOf(ctx).post(ctx, obj.PostID)
 }
 
 func (r *likeResolver) User(ctx context.Context, obj *blog.Like) (*names.User, error) {
@@ -180,6 +181,9 @@ func (r *postResolver) Content(ctx context.Context, obj *blog.Post) (*string, er
 	whole, err := loadersOf(ctx).posts.load(ctx, obj.ID)
 	if whole == nil || err != nil {
 		return nil, err
+	}
+	if whole.Truncated {
+		return nil, fmt.Errorf("the text of post %s is lost", obj.ID)
 	}
 	return &whole.Content, nil
 }

@@ -94,8 +94,11 @@ func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Threa
 
 // items returns the items of the post's partition.
 func (t *Thread) items() [][]byte {
-	items := make([][]byte, 0, 1+len(t.Comments)+len(t.Likes))
-	items = append(items, blog.Encode(blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: t.Post.ID, Post: *t.Post}))
+	items := make([][]byte, 0, 2+len(t.Comments)+len(t.Likes))
+	post, text := blog.NewPostItem(t.Post)
+	if items = append(items, blog.Encode(post)); text != nil {
+		items = append(items, blog.Encode(text))
+	}
 	for _, c := range t.Comments {
 		items = append(items, blog.Encode(blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: *c}))
 	}

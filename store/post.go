@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"net/http"
 
+	"golang.org/x/sync/errgroup"
+
 	"byline/store/blog"
 	"byline/store/cosmos"
+	"byline/store/projection"
 )
 
 func placeOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID }
@@ -15,13 +18,16 @@ func placeOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID }
 // wholePost is the name of a post in the item cache.
 const wholePost = "post"
 
-// Post is Q2, one point read. It returns nil if the post does not exist.
+// Post is Q2, one point read, or two for a long post: concurrent ones if it was long when it
+// was created. It returns nil if the post does not exist. The post is Truncated if its text is
+// lost.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
 	ctx = s.account.Begin(ctx, Q2)
-	return cached(ctx, s.posts, id, wholePost, func(ctx context.Context) (*blog.Post, error) { return s.readPost(ctx, id) })
+	return cached(ctx, s.posts, id, wholePost, func(ctx context.Context) (*blog.Post, error) { return s.readWhole(ctx, id) })
 }
 
-// readPost is Post without the item cache.
+// readPost is Post without the item cache and without the text of a long post, which is
+// Truncated.
 func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
 	const op = "read post"
 	if !blog.ValidID(id) {
@@ -34,11 +40,12 @@ func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
 	return blog.DecodePost(op, raw)
 }
 
-// Posts reads posts in one request. result[i] is nil if ids[i] does not exist.
+// Posts reads posts in one request, or in two if some have become long by edits. result[i] is
+// nil if ids[i] does not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 	ctx = s.account.Begin(ctx, ManyPosts)
 	return cachedMany(ctx, s.posts, ids, func(string) string { return wholePost }, func(ctx context.Context, ids []string) ([]*blog.Post, error) {
-		return blog.ReadPosts(ctx, s.posts, ids, blog.DecodePost)
+		return s.readWholes(ctx, ids)
 	})
 }
 
@@ -66,26 +73,32 @@ func (n NewPost) Validate() error {
 	return errors.Join(checkTitle(op, n.Title), checkContent(op, n.Content), checkKey(op, n.Key))
 }
 
-// CreatePost is C2: one create, after a point read of the author's name. It then writes the
-// summaries, so that the author sees the post at once; if that fails, the projections do it.
-// Forbidden if the author has no user yet, Conflict if the idempotency key was used for
-// another post, or for one that was deleted.
+// CreatePost is C2: one create, after a point read of the author's name, or of a long post one
+// transactional batch. It then writes the summaries, so that the author sees the post at once;
+// if that fails, the projections do it. Forbidden if the author has no user yet, Conflict if
+// the idempotency key was used for another post, or for one that was deleted.
 func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	const op = "create post"
 	ctx = s.account.Begin(ctx, C2)
 	if err := n.Validate(); err != nil {
 		return nil, err
 	}
-	author, err := s.author(ctx, op, n.AuthorID)
+	id := createID(n.Key, blog.TypePost, n.AuthorID)
+	if blog.IsLong(n.Content) {
+		id = blog.LongID(id)
+	}
+	author, other, err := s.authorAndOther(ctx, op, n, id)
 	if err != nil {
 		return nil, err
 	}
-	id := createID(n.Key, blog.TypePost, author.ID)
-	item := blog.PostItem{Envelope: blog.Envelope{Type: blog.TypePost}, PostID: id, InputDigest: inputDigest(n.Key, n.Title, n.Content),
-		Post: blog.Post{ID: id, AuthorID: author.ID, AuthorUsername: author.Username, Title: n.Title, Content: n.Content,
-			CreatedAt: s.now(), Version: 1, Revision: 1}}
-	err = s.posts.Create(ctx, id, blog.Encode(item))
-	if cosmos.HasStatus(err, http.StatusConflict) {
+	post := &blog.Post{ID: id, AuthorID: author.ID, AuthorUsername: author.Username, Title: n.Title, Content: n.Content,
+		CreatedAt: s.now(), Version: 1, Revision: 1}
+	item, text := blog.NewPostItem(post)
+	item.InputDigest = inputDigest(n.Key, n.Title, n.Content)
+	if other != nil {
+		return s.postOfKey(ctx, op, item, other)
+	}
+	if err = s.createPost(ctx, item, text); cosmos.HasStatus(err, http.StatusConflict) {
 		first, err := s.firstPost(ctx, op, item)
 		if first != nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-underWay)) {
 			s.views.Show(ctx, first) // the first attempt may not have come that far; an older post may not belong into the feed
@@ -100,8 +113,44 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 	if err != nil {
 		return nil, blog.CosmosError(op, err)
 	}
-	s.views.Show(ctx, &item.Post)
-	return &item.Post, nil
+	s.views.Show(ctx, post)
+	return post, nil
+}
+
+// authorAndOther reads the author of a new post and, if it has an idempotency key,
+// concurrently the post that an earlier use of the key has created with a text of the other
+// kind, long or short: it has another id. Of two such uses at the same time both succeed.
+func (s *Store) authorAndOther(ctx context.Context, op string, n NewPost, id string) (author *blog.User, other []byte, err error) {
+	var g errgroup.Group
+	if n.Key != "" {
+		g.Go(func() (err error) {
+			otherID := blog.OtherID(id)
+			other, err = blog.ReadItem(ctx, op, s.posts, blog.Key(otherID, otherID))
+			return err
+		})
+	}
+	author, err = s.author(ctx, op, n.AuthorID)
+	if otherErr := g.Wait(); err == nil {
+		err = otherErr
+	}
+	return author, other, err
+}
+
+// createPost creates a post with its text, which may be nil. Its error has status 409 if the
+// post exists.
+func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.TextItem) error {
+	if text == nil {
+		return s.posts.Create(ctx, item.ID, blog.Encode(item))
+	}
+	_, failed, status, err := batch(ctx, s.posts, item.ID, func(b *cosmos.Batch) {
+		b.NoItems = true
+		b.Create(blog.Encode(item))
+		b.Upsert(blog.Encode(text))
+	})
+	if err == nil && failed >= 0 {
+		err = refused(failed, status)
+	}
+	return err
 }
 
 // firstPost returns the post of an earlier attempt with the same idempotency key.
@@ -113,6 +162,11 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 	if raw == nil {
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "the post is being created by another request; try again"}
 	}
+	return s.postOfKey(ctx, op, item, raw)
+}
+
+// postOfKey is firstPost once that is read.
+func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, raw []byte) (*blog.Post, error) {
 	have, ok, err := blog.Decode[blog.PostItem](op, blog.TypePost, raw)
 	if err != nil {
 		return nil, err
@@ -120,7 +174,7 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, keyUsed(op, ok)
 	}
-	return &have.Post, nil
+	return s.whole(ctx, op, have, nil)
 }
 
 // keyUsed returns the Conflict of an idempotency key that was used for another item, or,
@@ -156,8 +210,10 @@ func (e PostEdit) Validate() error {
 }
 
 // EditPost is the edit of C2: one conditional patch, so that likes and comments do not
-// conflict with it. NotFound if the post does not exist, Forbidden if it has another author,
-// Conflict if Version is stale. The summaries are written as by CreatePost.
+// conflict with it, in a transactional batch with what becomes of a long text. NotFound if the
+// post does not exist, Forbidden if it has another author, Conflict if Version is stale. The
+// summaries are written as by CreatePost. If only the title of a long post is edited, the
+// result is Truncated.
 func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit) (*blog.Post, error) {
 	const op = "edit post"
 	ctx = s.account.Begin(ctx, C2)
@@ -167,28 +223,13 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if !blog.ValidID(postID) {
 		return nil, noPost(op)
 	}
-	condition := by(userID).live(blog.TypePost)
-	if e.Version != nil {
-		condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
-	}
-	var p cosmos.Patch
-	p.Condition, p.ReturnItem = condition, true
-	if e.Title != nil {
-		p.Set("/title", *e.Title)
-	}
-	if e.Content != nil {
-		p.Set("/content", *e.Content)
-	}
 	date := s.now()
-	p.Set("/editDate", date)
-	p.Increment("/version", 1)
-	p.Increment("/revision", 1)
-	r, err := s.posts.Patch(ctx, blog.Key(postID, postID), p)
+	raw, err := s.edit(ctx, userID, postID, e, date)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
 		return nil, s.whyNotEdited(ctx, op, by(userID), postID)
 	}
 	if ambiguous(ctx, err) {
-		if post, readErr := s.readPost(ctx, postID); readErr == nil && isEdited(post, date, e) {
+		if post, readErr := s.readWhole(ctx, postID); readErr == nil && isEdited(post, date, e) {
 			s.views.Show(ctx, post)
 			return post, nil
 		}
@@ -196,11 +237,88 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if err != nil {
 		return nil, blog.CosmosError(op, err)
 	}
-	post, err := blog.DecodePost(op, r.Value)
-	if post != nil {
-		s.views.Show(ctx, post)
+	post, err := blog.DecodePost(op, raw)
+	if post == nil {
+		return nil, err
 	}
-	return post, err
+	if e.Content != nil {
+		post.Content, post.Truncated = *e.Content, false
+	} else if blog.IsLong(post.Content) { // it was written before long texts were items of their own
+		if err := s.views.Repair(ctx, projection.Difference{Kind: projection.Text, Partition: postID, ID: postID}); err != nil {
+			s.o.Logger.Warn("text of a long post not moved", "post", postID, logError, err)
+		}
+	}
+	s.views.Show(ctx, post)
+	return post, nil
+}
+
+// edit edits a post and returns the item. What becomes of its text depends on whether it has
+// one, which edit guesses by the id.
+func (s *Store) edit(ctx context.Context, userID, postID string, e PostEdit, date blog.Date) (raw []byte, err error) {
+	hasText := blog.IsLongID(postID)
+	for range 3 {
+		raw, err = s.editGuessing(ctx, userID, postID, e, date, hasText)
+		if e.Content == nil || blog.IsLong(*e.Content) || !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
+			return raw, err
+		}
+		post, readErr := s.readPost(ctx, postID)
+		if readErr != nil || post == nil || post.Truncated == hasText {
+			return raw, err // another part of the condition has failed
+		}
+		hasText = post.Truncated
+	}
+	return raw, err
+}
+
+// editGuessing is edit of a post that has a text item or not. An error of status 412 may say
+// that this is wrong; it matters only if the new text is short.
+func (s *Store) editGuessing(ctx context.Context, userID, postID string, e PostEdit, date blog.Date, hasText bool) ([]byte, error) {
+	var p cosmos.Patch
+	p.Condition, p.ReturnItem = by(userID).live(blog.TypePost), true
+	if e.Version != nil {
+		p.Condition += fmt.Sprintf(" AND c.version = %d", *e.Version)
+	}
+	if e.Title != nil {
+		p.Set("/title", *e.Title)
+	}
+	alone, text := true, (*blog.TextItem)(nil)
+	switch {
+	case e.Content == nil:
+	case blog.IsLong(*e.Content):
+		alone, text = false, blog.NewText(postID, userID, *e.Content)
+		p.Set("/content", (&blog.Post{Content: *e.Content}).Excerpt())
+		p.Set("/textDigest", text.Digest)
+	case hasText:
+		alone = false
+		p.Condition += " AND IS_DEFINED(c.textDigest) AND c.textDigest != ''"
+		p.Set("/content", *e.Content)
+		p.Set("/textDigest", "")
+	default:
+		p.Condition += " AND (NOT IS_DEFINED(c.textDigest) OR c.textDigest = '')"
+		p.Set("/content", *e.Content)
+	}
+	p.Set("/editDate", date)
+	p.Increment("/version", 1)
+	p.Increment("/revision", 1)
+	if alone {
+		r, err := s.posts.Patch(ctx, blog.Key(postID, postID), p)
+		return r.Value, err
+	}
+	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+		b.Patch(postID, p)
+		if text != nil {
+			b.Upsert(blog.Encode(text))
+		} else {
+			b.Upsert(blog.Encode(blog.NewTextTombstone(postID, userID))) // a delete would fail if the text is lost
+		}
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case failed >= 0:
+		return nil, refused(failed, status)
+	}
+	return items[0], nil
 }
 
 // isEdited reports whether a post, which may be nil, has the fields of an edit.

@@ -10,6 +10,7 @@ import (
 
 	"byline/graph/fields"
 	"byline/graph/globalid"
+	"byline/store/blog"
 )
 
 // times is how often a selection is executed.
@@ -216,7 +217,7 @@ func (w *costWalk) field(f *ast.Field, in *fieldCost, t times) {
 		return // null: the caller is anonymous
 	case p.Each > 0:
 		if typ != "Query" || f.Name == "userByUsername" || !w.isReference(f) {
-			w.charge(cost, t.all, p.Of(w.feedPartitions))
+			w.charge(cost, t.all, p.Of(w.feedPartitions)+w.textOf(f, p))
 		}
 	case p.Batch == &fields.Liked && !w.signedIn:
 	case p.Batch != nil:
@@ -284,6 +285,19 @@ func (w *costWalk) soleList(set ast.SelectionSet, list *string, seen map[*ast.Fr
 		}
 	}
 	return true
+}
+
+// textOf is what a mutation charges for the text in its input, if that is long.
+func (w *costWalk) textOf(f *ast.Field, p fields.Price) float64 {
+	if p.KB == 0 {
+		return 0
+	}
+	input, _ := f.ArgumentMap(w.variables)["input"].(map[string]any)
+	content, _ := input["content"].(string)
+	if !blog.IsLong(content) {
+		return 0
+	}
+	return p.Long + p.KB*float64(len(content))/1024
 }
 
 // charge lists a field with what it charges itself, each of so many times.

@@ -35,6 +35,8 @@ type Price struct {
 	Batch *Batch  // which reads its keys; nil: none
 	Keys  Keys    // how many keys those are
 	Copy  float64 // for each partition of the feed but the first
+	Long  float64 // for a text that is an item of its own
+	KB    float64 // for each KB of such a text
 }
 
 // Of is what it charges each time if the feed has so many partitions.

@@ -93,11 +93,11 @@ var Table = map[string]map[string]Field{
 			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindReplace, "users", OldUsername}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindReplace, "users", OldUsername}}},
 		},
 		"createPost": { // C2
-			Price: Price{Each: 19.2, Copy: 5.3}, Rule: []Relation{Anyone},
+			Price: Price{Each: 19.2, Copy: 5.3, Long: 6.5, KB: .37}, Rule: []Relation{Anyone},
 			Access: Access{store.C2, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "posts", New}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindCreate, "feed", WholeFeed}}},
 		},
 		"updatePost": { // C2
-			Price: Price{Each: 33.5, Copy: 10.3}, Rule: []Relation{Author},
+			Price: Price{Each: 33.5, Copy: 10.3, Long: 6.5, KB: .37}, Rule: []Relation{Author},
 			Access: Access{store.C2, []Request{{cosmos.KindPatch, "posts", "input.id"}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPatch, "feed", WholeFeed}}},
 		},
 		"deletePost": {

@@ -3,6 +3,6 @@
 //
 // Every item has an Envelope. What a container holds beside the model's fields is in types of
 // their own, such as PostItem; a SummaryItem is the short form of a post in the users and feed
-// containers. Items are decoded by a fast path for JSON as Cosmos DB writes it, with
+// containers, and a TextItem the text of a long post. Items are decoded by a fast path for JSON as Cosmos DB writes it, with
 // encoding/json/v2's rules as the fallback.
 package blog

@@ -34,8 +34,11 @@ func TestFastPath_Items(t *testing.T) {
 	t.Run("users", func(t *testing.T) {
 		checkWhole[UserItem](t, "id, type, userId, username, creationDate, revision, inputDigest")
 	})
+	t.Run("texts", func(t *testing.T) {
+		checkWhole[TextItem](t, "id, type, postId, userId, content, textDigest, deleted, ttl")
+	})
 	t.Run("posts", func(t *testing.T) {
-		checkWhole[PostItem](t, "id, type, postId, userId, userUsername, title, content, commentCount, likeCount, creationDate, editDate, version, revision, deleted, ttl")
+		checkWhole[PostItem](t, "id, type, postId, userId, userUsername, title, content, textDigest, commentCount, likeCount, creationDate, editDate, version, revision, deleted, ttl")
 	})
 	t.Run("copies", func(t *testing.T) {
 		checkWhole[SummaryItem](t, "id, type, postId, userId, userUsername, title, content, truncated, commentCount, likeCount, creationDate, editDate, version, revision, ttl")
@@ -64,7 +67,7 @@ func checkWhole[T any, P interface {
 		if err := jsonv2.Unmarshal([]byte(item), &want, jsontext.AllowDuplicateNames(true)); err != nil {
 			t.Fatalf("%s is read: %v", item, err)
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}, PostItem{}, SummaryItem{}, UserItem{}, Change{}, Authored{}, Envelope{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Post{}, PostItem{}, TextItem{}, SummaryItem{}, UserItem{}, Change{}, Authored{}, Envelope{})); diff != "" {
 			t.Fatalf("%s: %s", item, diff)
 		}
 	})

@@ -57,6 +57,7 @@ const (
 	TypePost     = "post"
 	TypeComment  = "comment"
 	TypeLike     = "like"
+	TypeText     = "text"
 )
 
 // Envelope is the properties that every item has beside those of its type.

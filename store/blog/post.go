@@ -19,7 +19,7 @@ type Post struct {
 	Version        int32  `json:"version"`            // raised by edits of title and content
 	Revision       int64  `json:"revision"`           // raised by every write; orders views
 
-	Truncated bool `json:"-"` // a summary whose Content is shorter than the post's
+	Truncated bool `json:"-"` // Content is shorter than the post's: a summary, or a long post without its TextItem
 
 	Tombstone bool `json:"-"` // deleted; only DecodePostOrTombstone returns any
 }
@@ -29,6 +29,7 @@ type PostItem struct {
 	Envelope
 	PostID string `json:"postId"` // == id
 	Post
+	TextDigest  string `json:"textDigest,omitempty"` // of the TextItem; "": Content is whole
 	InputDigest string `json:"inputDigest,omitempty"`
 }
 
@@ -59,6 +60,8 @@ func (i *PostItem) readProperty(p *fastReader, name string) bool {
 		i.Version = int32(p.integer(32))
 	case "revision":
 		i.Revision = p.integer(64)
+	case "textDigest":
+		i.TextDigest = p.quoted()
 	case "inputDigest":
 		i.InputDigest = p.quoted()
 	default:
@@ -114,24 +117,26 @@ func excerpt(content string) (text string, truncated bool) {
 func (p *Post) Summary() SummaryItem {
 	item := SummaryItem{PostItem: PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}}
 	item.Content, item.Truncated = excerpt(p.Content)
+	item.Truncated = item.Truncated || p.Truncated
 	if p.Tombstone {
 		item.Deleted, item.TTL = true, TombstoneTTL
 	}
 	return item
 }
 
-// DecodePost decodes a post. It returns nil for a tombstone.
+// DecodePost decodes a post. It returns nil for a tombstone. A long post is Truncated.
 func DecodePost(op string, raw []byte) (*Post, error) {
 	item, ok, err := Decode[PostItem](op, TypePost, raw)
 	if !ok {
 		return nil, err
 	}
+	item.Post.Truncated = item.TextDigest != ""
 	return &item.Post, nil
 }
 
-// DecodePostOrTombstone decodes a post, deleted or not.
+// DecodePostOrTombstone is DecodePost for posts that may be deleted.
 func DecodePostOrTombstone(op string, raw []byte) (*Post, error) {
 	item, _, err := Decode[PostItem](op, TypePost, raw)
-	item.Post.Tombstone = item.Deleted
+	item.Post.Tombstone, item.Post.Truncated = item.Deleted, item.TextDigest != "" && !item.Deleted
 	return &item.Post, err
 }

@@ -27,8 +27,13 @@ type Batch struct {
 }
 
 // Create creates an item.
-func (b *Batch) Create(item []byte) {
-	b.begin("Create")
+func (b *Batch) Create(item []byte) { b.write("Create", item) }
+
+// Upsert creates or replaces an item.
+func (b *Batch) Upsert(item []byte) { b.write("Upsert", item) }
+
+func (b *Batch) write(what string, item []byte) {
+	b.begin(what)
 	b.json = append(append(slices.Grow(b.json, len(item)+64), `,"resourceBody":`...), item...)
 	b.end()
 }

@@ -146,7 +146,7 @@ func (c *itemCache) Do(req *policy.Request) (*http.Response, error) {
 type reading struct {
 	mu        sync.Mutex
 	responses int    // guarded by mu
-	token     string // guarded by mu; of the session, in the last response
+	token     string // guarded by mu; of the session, which all responses have reached; "" if there is none
 	bytes     int    // guarded by mu
 }
 
@@ -158,8 +158,12 @@ func (r *reading) saw(resp *http.Response) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.responses++
-	r.token = resp.Header.Get(sessionHeader)
+	token := resp.Header.Get(sessionHeader)
+	if r.responses++; r.responses == 1 || reaches(r.token, token) {
+		r.token = token
+	} else if !reaches(token, r.token) {
+		r.token = ""
+	}
 	r.bytes += n
 }
 
@@ -183,15 +187,11 @@ func (a *Account) CachedBytes() int {
 }
 
 // entry is what is cached of a value that was read with so many others: their bytes are
-// shared alike. Several responses have no token in common.
+// shared alike.
 func (r *reading) entry(value any, others int, as change, began time.Time) cached {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := cached{value: value, bytes: r.bytes / (1 + others), as: as, began: began, ended: time.Now()}
-	if r.responses == 1 {
-		known.token = r.token
-	}
-	return known
+	return cached{value: value, bytes: r.bytes / (1 + others), as: as, token: r.token, began: began, ended: time.Now()}
 }
 
 type readingKey struct{}

@@ -165,6 +165,13 @@ func parseRange(text string) (id uint64, p progress, ok bool) {
 	return id, p, ok
 }
 
+// reaches reports whether the token of one range is as far as another of the same range.
+func reaches(token, other string) bool {
+	id, p, ok := parseRange(token)
+	otherID, o, otherOK := parseRange(other)
+	return ok && otherOK && id == otherID && p.covers(o)
+}
+
 // raise moves a range on.
 func (t *tokens) raise(id uint64, p progress, most int) {
 	i, found := slices.BinarySearchFunc(t.ranges, id, func(have rangeProgress, id uint64) int { return cmp.Compare(have.id, id) })

@@ -37,6 +37,8 @@ func (v *Views) compareAs(ctx context.Context, d Difference) (*Difference, error
 		return v.compareFeedEntry(ctx, d)
 	case Count:
 		return v.compareCount(ctx, d)
+	case Text:
+		return v.compareText(ctx, d)
 	case Name:
 		return v.compareName(ctx, d)
 	case Username:
@@ -181,6 +183,52 @@ func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, er
 	there := fmt.Sprintf("%d comments, %d likes", comments, likes)
 	if d.Have, d.Want = fmt.Sprintf("%d comments, %d likes", p.CommentCount, p.LikeCount), there; p.Tombstone {
 		d.Have, d.Want = there, "0 comments, 0 likes"
+	}
+	if d.Have == d.Want {
+		return nil, nil
+	}
+	return &d, nil
+}
+
+// Values of Difference.Have and Want of a text.
+const (
+	textInPost = "on the post"
+	textOfPost = "text "
+)
+
+// compareText compares a post with its text item. Its ID is the post's.
+func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, error) {
+	const op = "verify"
+	rawText, err := blog.ReadItem(ctx, op, v.posts, blog.Key(d.ID, blog.TextID))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := blog.ReadItem(ctx, op, v.posts, blog.Key(d.ID, d.ID))
+	if err != nil {
+		return nil, err
+	}
+	var post blog.PostItem
+	if raw != nil {
+		if post, _, err = blog.Decode[blog.PostItem](op, blog.TypePost, raw); err != nil {
+			return nil, err
+		}
+	}
+	d.Have, d.Want = absent, absent
+	if rawText != nil {
+		text, ok, err := blog.Decode[blog.TextItem](op, blog.TypeText, rawText)
+		switch {
+		case err != nil:
+			d.Have = unreadable
+		case ok:
+			d.Have = textOfPost + text.Digest
+		}
+	}
+	switch {
+	case post.Deleted:
+	case post.TextDigest != "":
+		d.Want = textOfPost + post.TextDigest
+	case blog.IsLong(post.Content):
+		d.Have, d.Want = textInPost, textOfPost+blog.NewText(d.ID, post.AuthorID, post.Content).Digest
 	}
 	if d.Have == d.Want {
 		return nil, nil

@@ -23,6 +23,9 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 		if !ok {
 			continue
 		}
+		if item.Type == blog.TypeText {
+			continue // its post is written with it
+		}
 		if item.Type == blog.TypePost {
 			p, err := blog.DecodePostOrTombstone(op, raw)
 			if err != nil {
@@ -56,7 +59,7 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 func (v *Views) decodeChange(container string, raw []byte) (blog.Authored, bool) {
 	var item blog.Authored
 	err := blog.Unmarshal(raw, &item, blog.Lenient)
-	if err == nil && item.Type != blog.TypePost && item.Type != blog.TypeComment && item.Type != blog.TypeLike {
+	if err == nil && item.Type != blog.TypePost && item.Type != blog.TypeComment && item.Type != blog.TypeLike && item.Type != blog.TypeText {
 		err = fmt.Errorf("unknown type %q", item.Type)
 	}
 	if err == nil && (!blog.ValidID(item.ID) || !blog.ValidID(item.PostID) || !blog.ValidID(item.UserID)) {
@@ -69,12 +72,12 @@ func (v *Views) decodeChange(container string, raw []byte) (blog.Authored, bool)
 	return item, true
 }
 
-// cascade deletes the comments and likes of a deleted post, in at most so many batches of up
-// to 100. It can be interrupted and repeated.
+// cascade deletes the comments, likes and text of a deleted post, in at most so many batches of
+// up to 100. It can be interrupted and repeated.
 func cascade(ctx context.Context, c *cosmos.Container, postID string, batches int) error {
 	const op = "delete what belonged to a post"
 	for range batches {
-		items, err := readPages[blog.Authored](ctx, op, c, cosmos.Query{Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like')", Partition: postID})
+		items, err := readPages[blog.Authored](ctx, op, c, cosmos.Query{Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like', 'text')", Partition: postID})
 		if len(items) == 0 || err != nil {
 			return err
 		}

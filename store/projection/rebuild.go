@@ -51,7 +51,7 @@ func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	return g.Wait()
 }
 
-// repairReplayed repairs the counts of replayed posts, and their feed entries if they are
+// repairReplayed repairs the counts and long texts of replayed posts, and their feed entries if they are
 // among the newest. Their summaries are replayed with the users container.
 func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post) error {
 	if len(posts) == 0 {
@@ -61,6 +61,9 @@ func (v *Views) repairReplayed(ctx context.Context, posts map[string]*blog.Post)
 	for _, p := range posts {
 		if !p.Tombstone {
 			all = append(all, Difference{Kind: Count, Partition: p.ID, ID: p.ID})
+			if p.Truncated || blog.IsLong(p.Content) {
+				all = append(all, Difference{Kind: Text, Partition: p.ID, ID: p.ID})
+			}
 		}
 	}
 	for _, partition := range v.feedPartitions {

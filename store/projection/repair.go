@@ -14,8 +14,8 @@ import (
 
 // Repair fixes one difference that Verify has found, if it still exists. Every write is
 // conditional on the ETag or revision that was read, so Repair can run beside instances that
-// serve, and be interrupted. Conflict if it cannot be fixed: two users have the name, or the
-// source is malformed.
+// serve, and be interrupted. Conflict if it cannot be fixed: two users have the name, the text
+// of a post is lost, or the source is malformed.
 func (v *Views) Repair(ctx context.Context, d Difference) error {
 	const op = "repair"
 	ctx = v.account.Begin(ctx, Repair)
@@ -35,6 +35,8 @@ func (v *Views) Repair(ctx context.Context, d Difference) error {
 			err = v.repairFeedEntry(ctx, d)
 		case Count:
 			err = v.repairCount(ctx, d)
+		case Text:
+			err = v.repairText(ctx, d)
 		case Name:
 			err = v.repairName(ctx, d)
 		case Username:
@@ -105,6 +107,47 @@ func (v *Views) repairCount(ctx context.Context, d Difference) error {
 	o.Set("/likeCount", likes)
 	o.Increment("/revision", 1)
 	_, err = v.posts.Patch(ctx, blog.Key(d.ID, d.ID), o)
+	return err
+}
+
+// repairText makes a long text on a post an item of its own, or deletes a text that belongs to
+// no post.
+func (v *Views) repairText(ctx context.Context, d Difference) error {
+	var b cosmos.Batch
+	b.NoItems = true
+	var p cosmos.Patch
+	switch {
+	case d.Have == textInPost:
+		raw, err := blog.ReadItem(ctx, "repair", v.posts, blog.Key(d.ID, d.ID))
+		if raw == nil || err != nil {
+			return err
+		}
+		post, err := blog.DecodePost("repair", raw)
+		if post == nil || err != nil || post.Truncated || !blog.IsLong(post.Content) {
+			return err // and compare again
+		}
+		item, text := blog.NewPostItem(post)
+		p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", post.Revision)
+		p.Set("/content", item.Content)
+		p.Set("/textDigest", item.TextDigest)
+		b.Patch(d.ID, p)
+		b.Upsert(blog.Encode(text))
+	case d.Want != absent:
+		return &blog.Error{Code: blog.Conflict, Op: "repair", Message: fmt.Sprintf("the text of post %s is lost: only its author can write it again", d.ID)}
+	default:
+		// The post decides, as it is now: it may have got the text since it was read.
+		p.Condition = "from c where IS_DEFINED(c.deleted) OR NOT IS_DEFINED(c.textDigest) OR c.textDigest = ''"
+		p.Set("/textDigest", "")
+		b.Patch(d.ID, p)
+		b.Delete(blog.TextID)
+	}
+	r, err := v.posts.Batch(ctx, d.ID, &b)
+	if err == nil && r.Failed == 0 && r.Status == http.StatusNotFound { // there is no post
+		return v.posts.Delete(ctx, blog.Key(d.ID, blog.TextID), "")
+	}
+	if err == nil && r.Failed >= 0 {
+		err = &cosmos.Error{Status: r.Status, Err: fmt.Errorf("operation %d of a batch: status %d", r.Failed, r.Status)}
+	}
 	return err
 }
 

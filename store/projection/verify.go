@@ -26,6 +26,7 @@ const (
 	Summary   Kind = "summary" // of a post, in the author's partition
 	FeedEntry Kind = "feed entry"
 	Count     Kind = "count"    // of comments or likes, on a post; or comments and likes of a deleted post
+	Text      Kind = "text"     // of a long post: on the post, lost, or left of none
 	Name      Kind = "name"     // of the author, on a post, comment or like
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
 )
@@ -41,7 +42,7 @@ type Difference struct {
 	revision int64 // of the source of a copy, at the first comparison
 }
 
-// Verify compares all summaries, counts, usernames, reservations and the feed with their
+// Verify compares all summaries, counts, texts, usernames, reservations and the feed with their
 // sources, and calls report with each difference. It can run beside instances that serve: it
 // compares again until a difference is gone or the settle time is over. A summary of a post
 // that changes all the time is correct once it has the revision that the post had first.
@@ -139,6 +140,8 @@ type postSummary struct {
 	comments       int32  // as counted on the post, if it is not deleted, minus the items found
 	likes          int32
 	there, deleted bool
+	text, wantText string // digests of the text item; "": none
+	inline         bool   // the post has a long text itself
 }
 
 type summaryKey struct{ author, post string }
@@ -209,10 +212,22 @@ func (v *verifier) readPosts(ctx context.Context) error {
 			v.posts[item.PostID] = summary
 		}
 		switch {
+		case item.Type == blog.TypeText:
+			text, ok, err := blog.Decode[blog.TextItem](op, blog.TypeText, raw)
+			if err != nil {
+				summary.text = unreadable
+			} else if ok {
+				summary.text = text.Digest
+			}
+			return nil
 		case item.Type == blog.TypePost:
 			p, err := blog.DecodePostOrTombstone(op, raw)
 			if err != nil {
 				return nil
+			}
+			if stored, ok, _ := blog.Decode[blog.PostItem](op, blog.TypePost, raw); ok {
+				summary.wantText = stored.TextDigest
+				summary.inline = stored.TextDigest == "" && blog.IsLong(stored.Content)
 			}
 			summary.there, summary.deleted = true, p.Tombstone
 			summary.entry, summary.author, summary.short = entryOf(p), p.AuthorID, describe(p.Summary())
@@ -238,6 +253,9 @@ func (v *verifier) readPosts(ctx context.Context) error {
 func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 	found := v.wrongNames
 	for id, p := range v.posts {
+		if p.text != p.wantText || p.inline {
+			found = append(found, Difference{Kind: Text, Partition: id, ID: id})
+		}
 		if !p.there {
 			continue
 		}

@@ -1,0 +1,104 @@
+package blog
+
+import (
+	"encoding/hex"
+	"strings"
+)
+
+// InlineText is the length of the longest text that is stored on its post, in bytes of JSON.
+// The counters of likes and comments are on the post, too, and a write costs RU by the size of
+// the whole item.
+const InlineText = 2048
+
+// IsLong reports whether the text of a post is an item of its own.
+func IsLong(content string) bool {
+	const quotes, escaped = 2, 6 // the most bytes for one
+	return len(content) > InlineText || escaped*len(content) > InlineText && len(Encode(content)) > InlineText+quotes
+}
+
+// TextItem is the text of a long post, in the posts container. It is written in one
+// transactional batch with the post, whose TextDigest says that it has one, and which.
+type TextItem struct {
+	Envelope
+	ID       string `json:"id"` // TextID
+	PostID   string `json:"postId"`
+	AuthorID string `json:"userId"`
+	Content  string `json:"content"`
+	Digest   string `json:"textDigest"` // of Content
+}
+
+// TextID is the id of a TextItem, in the partition of the post.
+const TextID = "text"
+
+func (i *TextItem) readProperty(p *fastReader, name string) bool {
+	switch name {
+	case "id":
+		i.ID = p.quoted()
+	case "postId":
+		i.PostID = p.quoted()
+	case "userId":
+		i.AuthorID = p.quoted()
+	case "content":
+		i.Content = p.quoted()
+	case "textDigest":
+		i.Digest = p.quoted()
+	default:
+		return i.readEnvelope(p, name)
+	}
+	return true
+}
+
+// NewPostItem returns a post, which is not Truncated, as it is stored. text is nil unless the
+// post is long.
+func NewPostItem(p *Post) (item PostItem, text *TextItem) {
+	item = PostItem{Envelope: Envelope{Type: TypePost}, PostID: p.ID, Post: *p}
+	if IsLong(p.Content) {
+		text = NewText(p.ID, p.AuthorID, p.Content)
+		item.Content, item.TextDigest = p.Excerpt(), text.Digest
+	}
+	return item, text
+}
+
+// NewText returns the text of a long post.
+func NewText(postID, authorID, content string) *TextItem {
+	sum := Digest(content)
+	return &TextItem{Envelope: Envelope{Type: TypeText}, ID: TextID, PostID: postID, AuthorID: authorID,
+		Content: content, Digest: hex.EncodeToString(sum[:8])}
+}
+
+// NewTextTombstone returns what becomes of the text of a post that is long no more.
+func NewTextTombstone(postID, authorID string) *TextItem {
+	return &TextItem{Envelope: Envelope{Type: TypeText, Deleted: true, TTL: TombstoneTTL}, ID: TextID, PostID: postID, AuthorID: authorID}
+}
+
+// Whole returns the post with its text. It returns false, and the Truncated post, if text is
+// missing or of another version of the post. text may be nil.
+func (i *PostItem) Whole(text []byte) (p *Post, ok bool) {
+	p = &i.Post
+	if i.TextDigest == "" {
+		return p, true
+	}
+	t, ok, err := Decode[TextItem]("read text of post", TypeText, text)
+	if p.Truncated = err != nil || !ok || t.Digest != i.TextDigest; !p.Truncated {
+		p.Content = t.Content
+	}
+	return p, !p.Truncated
+}
+
+// longSuffix marks the ids of posts that were long when they were created, so that readers
+// know that there is a text to read, too. Edits may have shortened them, or made others long.
+const longSuffix = "-long"
+
+// LongID returns the id of a post that is long when it is created.
+func LongID(id string) string { return id + longSuffix }
+
+// IsLongID reports whether an id is one of LongID.
+func IsLongID(id string) bool { return strings.HasSuffix(id, longSuffix) }
+
+// OtherID returns the id that the post would have if it had been long, or short.
+func OtherID(id string) string {
+	if short, ok := strings.CutSuffix(id, longSuffix); ok {
+		return short
+	}
+	return LongID(id)
+}

@@ -1,0 +1,498 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+	"byline/store/projection"
+)
+
+// addLong creates a post with a text of some bytes.
+func (w *world) addLong(u *blog.User, bytes int, key string) *blog.Post {
+	w.T.Helper()
+	p, err := w.CreatePost(w.T.Context(), store.NewPost{AuthorID: u.ID, Title: "long", Content: longText(bytes), Key: key})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return p
+}
+
+func longText(bytes int) string {
+	const word = "analytical "
+	return strings.Repeat(word, bytes/len(word)) + "engine"
+}
+
+// hasContent checks what reads of a post return: alone and among others.
+func (w *world) hasContent(id, content string) {
+	w.T.Helper()
+	p, err := w.Post(w.T.Context(), id)
+	if err != nil || p == nil || p.Truncated || p.Content != content {
+		w.T.Fatalf("%+.300v %v", p, err)
+	}
+	posts, err := w.Posts(w.T.Context(), []string{"unknown", id, id})
+	if err != nil || posts[0] != nil || posts[1] == nil || posts[1].Truncated || posts[1].Content != content || posts[2] != posts[1] && posts[2].Content != content {
+		w.T.Fatalf("%+.300v %v", posts, err)
+	}
+}
+
+// text returns the text item of a post, nil if there is none.
+func (w *world) text(id string) *blog.TextItem {
+	w.T.Helper()
+	c, err := w.Account.Container(w.Database, blog.PostsContainer)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	raw, err := blog.ReadItem(w.T.Context(), "test", c, blog.Key(id, blog.TextID))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if raw == nil {
+		return nil
+	}
+	item, ok, err := blog.Decode[blog.TextItem]("test", blog.TypeText, raw)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if !ok {
+		return nil
+	}
+	return &item
+}
+
+// addInline writes a long post as it was before texts were items of their own.
+func (w *world) addInline(u *blog.User, content string) *blog.Post {
+	w.T.Helper()
+	p := w.AddPost(u, "inline")
+	p, err := w.EditPost(w.T.Context(), u.ID, p.ID, store.PostEdit{Content: &content})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Remove("posts", p.ID, blog.TextID)
+	w.Corrupt("posts", p.ID, p.ID, "/textDigest", "")
+	w.Corrupt("posts", p.ID, p.ID, "/content", content)
+	return p
+}
+
+// Reads of a post that was long when it was created are concurrent; those of others are one.
+func TestPost_LongTextIsReadInOneRoundTrip(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	long, short := w.addLong(ada, 90_000, "key"), w.AddPost(ada, "short")
+	all := make(chan struct{})
+	var mu sync.Mutex
+	sent := 0
+	w.Wire.Intercept(func(r *http.Request) error {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/colls/posts/docs/") {
+			return nil
+		}
+		mu.Lock()
+		sent++
+		if sent == 2 {
+			close(all)
+		}
+		mu.Unlock()
+		select {
+		case <-all:
+			return nil
+		case <-time.After(30 * time.Second):
+			return fmt.Errorf("nothing is read beside it")
+		}
+	})
+	p, err := w.Post(t.Context(), long.ID)
+	if err != nil || p.Truncated || p.Content != long.Content {
+		t.Fatalf("%+.300v %v", p, err)
+	}
+	if sent != 2 {
+		t.Errorf("%d requests", sent)
+	}
+	sent = 2 // all is closed
+	if p, err = w.Post(t.Context(), short.ID); err != nil || p == nil || sent != 3 {
+		t.Errorf("%d requests, %v", sent-2, err)
+	}
+}
+
+func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
+	for _, first := range []int{10, blog.InlineText + 500} { // of a short id, and of a long one
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			w := newWorld(t)
+			defer w.Start()()
+			ada := w.AddUser("ada")
+			p := w.addLong(ada, first, "")
+			version := p.Version
+			for i, size := range []int{20, 5000, 30, 40, 6000, 7000, 50} {
+				content := longText(size) + fmt.Sprint(i)
+				edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: &version})
+				if err != nil || edited.Content != content || edited.Truncated || edited.Version != version+1 {
+					t.Fatalf("%d: %+.300v %v", size, edited, err)
+				}
+				version++
+				w.hasContent(p.ID, content)
+				if has := w.text(p.ID) != nil; has != blog.IsLong(content) {
+					t.Errorf("%d: the text is there: %t", size, has)
+				}
+				title := fmt.Sprint("title ", i)
+				if edited, err = w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Truncated != blog.IsLong(content) {
+					t.Fatalf("%+.300v %v", edited, err)
+				}
+				version++
+				w.hasContent(p.ID, content)
+				if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: new(int32)}); blog.CodeOf(err) != blog.Conflict {
+					t.Errorf("stale: %v", err)
+				}
+				if _, err := w.EditPost(t.Context(), "grace", p.ID, store.PostEdit{Content: &content}); blog.CodeOf(err) != blog.Forbidden {
+					t.Errorf("another's: %v", err)
+				}
+				summaries, err := w.UserPosts(t.Context(), ada.ID, store.Paging{First: 1})
+				if err != nil || summaries.Items[0].Truncated != (len(content) > 280) || summaries.Items[0].Title != title {
+					t.Fatalf("%+v %v", summaries, err)
+				}
+			}
+			waittest.Until(t, w.CaughtUp)
+			if found := w.Differences(0); found != nil {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
+
+// A reader that meets an edit between its two reads gets one version or the other.
+func TestPost_EditBetweenTwoReads(t *testing.T) {
+	for _, size := range []int{5, 9000} {
+		for _, textFirst := range []bool{false, true} {
+			t.Run(fmt.Sprintf("edit to %d, text first: %t", size, textFirst), func(t *testing.T) {
+				w := newWorld(t)
+				ada := w.AddUser("ada")
+				p := w.addLong(ada, 3000, "")
+				content, edited := longText(size), make(chan struct{})
+				first, second := p.ID, blog.TextID
+				if textFirst {
+					first, second = second, first
+				}
+				var edit sync.Once
+				reader, err := store.New(w.NewAccount(cosmos.Options{Transport: transporterFunc(func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+second) {
+						<-edited
+					}
+					resp, err := w.Transport.Do(r)
+					if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/docs/"+first) {
+						edit.Do(func() {
+							if _, err := w.EditPost(context.Background(), ada.ID, p.ID, store.PostEdit{Content: &content}); err != nil {
+								t.Error(err)
+							}
+							close(edited)
+						})
+					}
+					return resp, err
+				})}), store.Options{Database: w.Database})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := reader.Post(t.Context(), p.ID)
+				if err != nil || got.Truncated || got.Content != content || got.Version != 2 {
+					t.Errorf("%+.300v %v", got, err)
+				}
+			})
+		}
+	}
+}
+
+type transporterFunc func(*http.Request) (*http.Response, error)
+
+func (f transporterFunc) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Posts whose long text is on the post are read, liked, edited and deleted as others; edits
+// move the text.
+func TestPost_LongInlineItemsOfBefore(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	content := longText(50_000)
+	p := w.addInline(ada, content)
+	w.hasContent(p.ID, content)
+	w.AddLike(ada, p)
+	w.AddComment(ada, p, "a comment")
+	w.hasContent(p.ID, content)
+	title := "edited"
+	edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title})
+	if err != nil || edited.Title != title || edited.Content != content || edited.LikeCount != 1 {
+		t.Fatalf("%+.300v %v", edited, err)
+	}
+	w.hasContent(p.ID, content)
+	if w.text(p.ID) == nil {
+		t.Error("the text was not moved by an edit of the title")
+	}
+	for _, content := range []string{longText(3000), "short"} {
+		q := w.addInline(ada, longText(60_000))
+		if _, err := w.EditPost(t.Context(), ada.ID, q.ID, store.PostEdit{Content: &content}); err != nil {
+			t.Fatal(err)
+		}
+		w.hasContent(q.ID, content)
+		if has := w.text(q.ID) != nil; has != blog.IsLong(content) {
+			t.Errorf("the text is there: %t", has)
+		}
+	}
+	q := w.addInline(ada, content)
+	if err := w.DeletePost(t.Context(), ada.ID, q.ID); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := w.Post(t.Context(), q.ID); p != nil || err != nil {
+		t.Errorf("%v %v", p, err)
+	}
+}
+
+func TestDeletePost_LongText(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	p := w.addLong(ada, 5000, "key")
+	if err := w.DeletePost(t.Context(), ada.ID, p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.Post(t.Context(), p.ID); got != nil || err != nil || w.text(p.ID) != nil {
+		t.Errorf("%v %v, text %v", got, err, w.text(p.ID))
+	}
+	for _, size := range []int{5000, 10} {
+		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(size), Key: "key"})
+		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
+	}
+}
+
+// A key creates one post, whatever the length of the text that it is used for next.
+func TestCreatePost_LongTextAndIdempotencyKey(t *testing.T) {
+	for _, sizes := range [][]int{{5000, 10}, {10, 5000}, {5000, 6000}} {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		p := w.addLong(ada, sizes[0], "key")
+		if again := w.addLong(ada, sizes[0], "key"); again.ID != p.ID || again.Content != p.Content || again.Truncated {
+			t.Errorf("%+.300v", again)
+		}
+		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(sizes[1]), Key: "key"})
+		storetest.WantCode(t, err, blog.Conflict, "idempotencyKey")
+		if posts := w.AllUserPosts(ada); len(posts) != 1 {
+			t.Errorf("%d posts", len(posts))
+		}
+	}
+}
+
+// A long post that a process of before has created with a key is found again.
+func TestCreatePost_LongInlineItemOfTheKey(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	p := w.addLong(ada, 5000, "key")
+	c, err := w.Account.Container(w.Database, blog.PostsContainer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := blog.ReadItem(t.Context(), "test", c, blog.Key(p.ID, p.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var item map[string]any
+	if err := json.Unmarshal(raw, &item); err != nil {
+		t.Fatal(err)
+	}
+	id := blog.OtherID(p.ID)
+	item["id"], item["postId"], item["content"] = id, id, p.Content
+	delete(item, "textDigest")
+	w.Upsert("posts", id, string(blog.Encode(item)))
+	w.Remove("posts", p.ID, p.ID)
+	if again := w.addLong(ada, 5000, "key"); again.ID != id || again.Content != p.Content {
+		t.Errorf("%+.300v", again)
+	}
+}
+
+// A batch without an answer is a post, and one post.
+func TestAmbiguousWrites_LongText(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		d := &deafTo{Transporter: w.Transport, before: before}
+		s, err := store.New(w.NewAccount(cosmos.Options{Transport: d}), store.Options{Database: w.Database, Clock: w.Clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(5000), Key: "key"}
+		d.armed.Store(true)
+		p, err := s.CreatePost(t.Context(), n)
+		if before {
+			storetest.WantCode(t, err, blog.Unavailable, "")
+			p, err = s.CreatePost(t.Context(), n)
+		}
+		if err != nil || p.Content != n.Content || p.Truncated {
+			t.Fatalf("%+.300v %v", p, err)
+		}
+		w.hasContent(p.ID, n.Content)
+		if posts := w.AllUserPosts(ada); len(posts) != 1 {
+			t.Errorf("%d posts", len(posts))
+		}
+		d.writes.Store(0)
+		for i, content := range []string{longText(7000), "short"} {
+			d.writes.Store(0)
+			edited, err := s.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content})
+			if before {
+				storetest.WantCode(t, err, blog.Unavailable, "")
+				continue
+			}
+			if err != nil || edited.Content != content || edited.Version != int32(2+i) {
+				t.Fatalf("%+.300v %v", edited, err)
+			}
+			w.hasContent(p.ID, content)
+		}
+	}
+}
+
+// Verify finds, and Repair repairs, long texts on posts and texts that belong to none.
+func TestVerify_LongTexts(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		content := longText(5000)
+		var posts []*blog.Post
+		for range 5 {
+			posts = append(posts, w.addLong(ada, 5000, ""))
+		}
+		short, deleted := w.AddPost(ada, "short"), w.addLong(ada, 5000, "")
+		inline := w.addInline(ada, content)
+		stop := w.Start()
+		if err := w.Views().Rebuild(t.Context()); err != nil { // moves the text
+			t.Fatal(err)
+		}
+		w.Rebuilt()
+		waittest.Until(t, func() error {
+			if found := w.Differences(0); found != nil {
+				return fmt.Errorf("%+v", found)
+			}
+			return nil
+		})
+		if w.text(inline.ID) == nil {
+			t.Error("rebuild has not moved the text")
+		}
+		w.hasContent(inline.ID, content)
+		if err := w.DeletePost(t.Context(), ada.ID, deleted.ID); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Until(t, w.CaughtUp)
+		stop()
+
+		orphan := func(id string) { w.Upsert("posts", id, string(blog.Encode(blog.NewText(id, ada.ID, content)))) }
+		inline = w.addInline(ada, content)
+		w.Remove("posts", posts[0].ID, blog.TextID)
+		w.Corrupt("posts", posts[1].ID, blog.TextID, "/textDigest", "stale")
+		orphan(short.ID)
+		orphan(deleted.ID)
+		orphan("nothing")
+		found := w.Differences(0)
+		want := map[string]blog.Code{inline.ID: "", posts[0].ID: blog.Conflict, posts[1].ID: blog.Conflict, short.ID: "", deleted.ID: "", "nothing": ""}
+		if len(found) != len(want) {
+			t.Fatalf("%+v", found)
+		}
+		for _, d := range found {
+			code, ok := want[d.ID]
+			if !ok || d.Kind != projection.Text {
+				t.Errorf("%+v", d)
+			}
+			if err := w.Views().Repair(t.Context(), d); blog.CodeOf(err) != code {
+				t.Errorf("%+v: %v", d, err)
+			}
+		}
+		w.hasContent(inline.ID, content)
+		w.hasContent(posts[2].ID, content)
+		for _, lost := range posts[:2] {
+			if p, err := w.Post(t.Context(), lost.ID); err != nil || p == nil || !p.Truncated {
+				t.Errorf("%+.300v, %v", p, err)
+			}
+			for _, content := range []string{"short", longText(3000)} {
+				if _, err := w.EditPost(t.Context(), ada.ID, lost.ID, store.PostEdit{Content: &content}); err != nil {
+					t.Fatal(err)
+				}
+				w.hasContent(lost.ID, content)
+			}
+		}
+		if found := w.Differences(0); found != nil {
+			t.Errorf("still %+v", found)
+		}
+		if w.text(short.ID) != nil || w.text(deleted.ID) != nil || w.text("nothing") != nil {
+			t.Error("texts are left")
+		}
+	})
+}
+
+// A rename has nothing to write on a text.
+func TestRename_LongText(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.Start()()
+		ada := w.AddUser("ada")
+		p := w.addLong(ada, 5000, "")
+		if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Until(t, func() error {
+			p, err := w.Post(t.Context(), p.ID)
+			if err != nil || p.AuthorUsername != "lovelace" {
+				return fmt.Errorf("%+.200v %v", p, err)
+			}
+			return w.CaughtUp()
+		})
+		w.hasContent(p.ID, p.Content)
+		if found := w.Differences(0); found != nil {
+			t.Errorf("%+v", found)
+		}
+	})
+}
+
+// An imported post has its long text in an item of its own.
+func TestImport_LongText(t *testing.T) {
+	w := newWorld(t)
+	u := &blog.User{ID: blog.UserID("test", "ada"), Username: "ada", CreatedAt: "2026-03-01T00:00:00.000Z", Revision: 1}
+	p := &blog.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: "ada", Title: "t", Content: longText(9000), CreatedAt: "2026-03-01T00:00:00.000Z", Version: 1, Revision: 1}
+	for range 2 {
+		err := w.Import(t.Context(), u, func(yield func(store.Thread) bool) { yield(store.Thread{Post: p}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.hasContent(p.ID, p.Content)
+	if w.text(p.ID) == nil {
+		t.Error("no text")
+	}
+}
+
+// Both reads of a long post are of one partition: who has written gets it from the cache, too.
+func TestCache_LongText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, _, ada, _ := newCachedBlog(t)
+		session, err := a.NewSession("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := cosmos.WithSession(t.Context(), session)
+		p, err := a.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(5000)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func() {
+			if got, err := a.Post(ctx, p.ID); err != nil || got.Content != p.Content {
+				t.Errorf("%+.300v %v", got, err)
+			}
+		}
+		storetest.Pass(time.Second) // the change of the post arrives
+		if n := a.requestsOf(read); n != 2 {
+			t.Errorf("%d reads", n)
+		}
+		if n := a.requestsOf(read); n != 0 {
+			t.Errorf("%d reads of what is cached", n)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// readWhole is Post without the item cache.
+func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
+	const op = "read post"
+	if !blog.ValidID(id) {
+		return nil, nil
+	}
+	var text []byte
+	var g errgroup.Group
+	if blog.IsLongID(id) {
+		g.Go(func() (err error) {
+			text, err = blog.ReadItem(ctx, op, s.posts, blog.Key(id, blog.TextID))
+			return err
+		})
+	}
+	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(id, id))
+	if textErr := g.Wait(); err == nil {
+		err = textErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	item, ok, err := decodePostItem(op, raw)
+	if !ok {
+		return nil, err
+	}
+	return s.whole(ctx, op, item, text)
+}
+
+// decodePostItem returns false for a tombstone, and for none.
+func decodePostItem(op string, raw []byte) (item blog.PostItem, ok bool, err error) {
+	if raw == nil {
+		return item, false, nil
+	}
+	return blog.Decode[blog.PostItem](op, blog.TypePost, raw)
+}
+
+// whole returns a post with its text, which it reads unless text is that. text may be nil. The
+// post is Truncated if its text is lost.
+func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text []byte) (*blog.Post, error) {
+	p, ok := item.Whole(text)
+	if !ok && text == nil {
+		text, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, blog.TextID))
+		if err != nil {
+			return nil, err
+		}
+		p, ok = item.Whole(text)
+	}
+	for range 3 {
+		if ok {
+			break
+		}
+		// One of the two was read before an edit, the other after it: read a snapshot.
+		items, failed, status, err := batch(ctx, s.posts, item.ID, func(b *cosmos.Batch) {
+			b.Read(item.ID)
+			b.Read(blog.TextID)
+		})
+		if err != nil {
+			return nil, blog.CosmosError(op, err)
+		}
+		switch {
+		case failed == 0 && status == http.StatusNotFound:
+			return nil, nil
+		case failed == 1 && status == http.StatusNotFound: // lost, or the post has become short
+			raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
+			if err != nil {
+				return nil, err
+			}
+			items = [][]byte{raw, nil}
+		case failed >= 0:
+			return nil, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
+		}
+		now, there, err := decodePostItem(op, items[0])
+		if !there {
+			return nil, err
+		}
+		if p, ok = now.Whole(items[1]); failed < 0 || now.TextDigest == item.TextDigest {
+			break
+		}
+		item = now
+	}
+	return p, nil
+}
+
+// readWholes is Posts without the item cache.
+func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, error) {
+	const op = "read posts"
+	if len(ids) == 1 {
+		p, err := s.readWhole(ctx, ids[0])
+		return []*blog.Post{p}, err
+	}
+	items, texts := map[string]blog.PostItem{}, map[string][]byte{}
+	read := func(keys []cosmos.Key) error {
+		all, err := s.posts.ReadMany(ctx, keys)
+		if err != nil {
+			return blog.CosmosError(op, err)
+		}
+		for _, raw := range all {
+			var e blog.Authored
+			if err := blog.Unmarshal(raw, &e, blog.Lenient); err == nil && e.Type == blog.TypeText {
+				texts[e.PostID] = raw
+				continue
+			}
+			item, ok, err := decodePostItem(op, raw)
+			if err != nil {
+				return err
+			}
+			if ok {
+				items[item.ID] = item
+			} else {
+				delete(items, item.ID)
+			}
+		}
+		return nil
+	}
+	var keys, more []cosmos.Key
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		if !blog.ValidID(id) {
+			continue
+		}
+		keys = append(keys, blog.Key(id, id))
+		if blog.IsLongID(id) {
+			keys = append(keys, blog.Key(id, blog.TextID))
+		}
+	}
+	if err := read(keys); err != nil {
+		return nil, err
+	}
+	for id, item := range items {
+		if item.TextDigest != "" && texts[id] == nil {
+			more = append(more, blog.Key(id, blog.TextID))
+		}
+	}
+	if err := read(more); err != nil {
+		return nil, err
+	}
+	posts := make([]*blog.Post, len(ids))
+	for i, id := range ids {
+		item, ok := items[id]
+		if !ok {
+			continue
+		}
+		var err error
+		if posts[i], err = s.whole(ctx, op, item, texts[id]); err != nil {
+			return nil, err
+		}
+	}
+	return posts, nil
+}
