@@ -76,6 +76,9 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 		}
 		return handled{}, err
 	}
+	if r.foreign(ctx, continuation, page) {
+		return handled{}, errRecreated
+	}
 	progress.Items = len(page.Items)
 	if progress.Items > 0 {
 		began := r.o.Clock()
@@ -109,6 +112,17 @@ func (r reader) recreated(ctx context.Context, at string, err error) bool {
 	}
 	now, err := r.source.Read(ctx, nil)
 	return err == nil && now.ContainerProperties.ResourceID != c.ResourceID
+}
+
+// foreign reports whether a page came from another container than its continuation. azcosmos, which
+// keeps the ids of containers, does not notice while the feed ranges have the same ids.
+func (r reader) foreign(ctx context.Context, at string, page azcosmos.ChangeFeedResponse) bool {
+	c, malformed := parseContinuation(at)
+	if malformed != nil || page.RawResponse == nil {
+		return false
+	}
+	from := page.RawResponse.Header.Get("x-ms-content-path") // the container's resource id
+	return from != "" && from != c.ResourceID && r.recreated(ctx, at, nil)
 }
 
 // full reports whether a page reached a limit.

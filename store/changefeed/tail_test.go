@@ -272,3 +272,20 @@ func TestTail_RecreatedContainer(t *testing.T) {
 		w.wait(func() bool { return w.all(ids("c", 5)) })
 	})
 }
+
+// TestTail_RecreatedContainerOfOneRange: also if the feed range of the new one has the id and the
+// bounds of the old one.
+func TestTail_RecreatedContainerOfOneRange(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tail(w.client, w.handle)
+		w.write(ids("a", 5)...)
+		w.wait(func() bool { return w.all(ids("a", 5)) })
+		if _, err := w.source.Delete(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.makeContainers("source")
+		w.write(ids("b", 3)...)
+		w.wait(func() bool { return w.all(ids("b", 3)) })
+	})
+}
