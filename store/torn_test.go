@@ -69,6 +69,7 @@ func TestTornResponses(t *testing.T) {
 
 // TestDatabaseCalledDocs: a name is a name.
 func TestDatabaseCalledDocs(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a database of that name, which an account may have for something else")
 	w := newWorld(t)
 	s, err := store.New(w.Account, store.Options{Database: "docs", Clock: w.Clock.Now})
 	if err == nil {
