@@ -29,12 +29,15 @@ func containerSpecs() []cosmos.ContainerSpec {
 }
 
 // Provision creates the database and the containers that are missing, and keeps those that
-// exist. Conflict if an existing one differs so that requests would break, Unavailable if this
-// identity may not create what is missing. It can be repeated, and run in several processes at
+// exist. Conflict if an existing one differs so that requests would break, or if the account has
+// multi-region writes; Unavailable if this identity may not create what is missing. It can be repeated, and run in several processes at
 // once.
 func (s *Store) Provision(ctx context.Context) error {
 	const op = "provision"
 	err := s.account.Provision(ctx, s.o.Database, containerSpecs()...)
+	if errors.Is(err, cosmos.ErrMultiRegionWrites) {
+		return &blog.Error{Code: blog.Conflict, Op: op, Message: err.Error()}
+	}
 	if broken := (*cosmos.ContainersError)(nil); errors.As(err, &broken) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Field: "database", Message: fmt.Sprintf(
 			"database %s cannot be used: %v. Change the containers as docs/configuration.md has them, use another database, or delete the containers if their data is not needed",

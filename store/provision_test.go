@@ -169,6 +169,29 @@ func TestProvision_EntraIdentity(t *testing.T) {
 	wantParts(t, err.Error(), "lacks the containers posts, leases, and an Entra identity may not create them", "docs/configuration.md")
 }
 
+// TestProvision_MultiRegionWrites: conditional writes and leases would hold within a region only.
+func TestProvision_MultiRegionWrites(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it changes the account's properties")
+	e := newExisting(t)
+	var writes writes
+	through := writes.through(e.Transport)
+	err := e.provision(transport(func(r *http.Request) (*http.Response, error) {
+		resp, err := through.Do(r)
+		if err != nil || strings.Trim(r.URL.Path, "/") != "" {
+			return resp, err
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body = io.NopCloser(bytes.NewReader(bytes.Replace(body, []byte(`"enableMultipleWriteLocations":false`), []byte(`"enableMultipleWriteLocations":true`), 1)))
+		resp.ContentLength = -1
+		return resp, err
+	}))
+	storetest.WantCode(t, err, blog.Conflict, "")
+	wantParts(t, err.Error(), "multi-region writes", "single write region")
+	if len(writes.seen) > 0 {
+		t.Errorf("something was created: %q", writes.seen)
+	}
+}
+
 // writes are the requests that create or change databases and containers.
 type writes struct {
 	refuse bool // as Cosmos DB refuses Entra identities

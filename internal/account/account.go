@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,10 +28,11 @@ import (
 
 // Flags name the account and the database. They are flags of kong.
 type Flags struct {
-	Data           string `default:"./data" env:"BYLINE_DATA" help:"Directory of the embedded engine's data."`
-	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account. Its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. Without an endpoint, the embedded engine."`
-	CosmosDatabase string `default:"blog" env:"COSMOS_DATABASE" help:"Name of the database."`
-	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions of the feed, 1 to 64, each with all of it. The same for every process on a database. Default: 1."`
+	Data           string   `default:"./data" env:"BYLINE_DATA" help:"Directory of the embedded engine's data."`
+	CosmosEndpoint string   `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account. Its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. Without an endpoint, the embedded engine."`
+	CosmosDatabase string   `default:"blog" env:"COSMOS_DATABASE" help:"Name of the database."`
+	CosmosRegions  []string `env:"COSMOS_REGIONS" sep:"," placeholder:"NAME" help:"Regions of the account to read in, the preferred one first. If a region cannot serve, the next one is read. Default: the account's first region, without failover."`
+	FeedPartitions int      `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions of the feed, 1 to 64, each with all of it. The same for every process on a database. Default: 1."`
 }
 
 // Check returns an error that names the flag that is wrong.
@@ -43,6 +45,12 @@ func (c Flags) Check() error {
 	}
 	if err := CheckFeedPartitions(c.FeedPartitions); err != nil {
 		return err
+	}
+	if len(c.CosmosRegions) > 0 && c.Embedded() {
+		return errors.New("--cosmos-regions: the embedded engine has no regions; name an account with --cosmos-endpoint")
+	}
+	if slices.ContainsFunc(c.CosmosRegions, func(name string) bool { return strings.TrimSpace(name) == "" }) {
+		return errors.New("--cosmos-regions: the name of a region is empty")
 	}
 	return CheckEndpoint(c.CosmosEndpoint)
 }
@@ -120,7 +128,7 @@ type Account struct {
 func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account, error) {
 	metrics := prometheus.NewRegistry()
 	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error { return nil }, close: func() error { return nil }}
-	options := cosmos.Options{Endpoint: c.CosmosEndpoint, CacheBytes: o.Cache, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
+	options := cosmos.Options{Endpoint: c.CosmosEndpoint, Regions: c.CosmosRegions, CacheBytes: o.Cache, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
 	if c.Embedded() {
 		o.Engine.Logger = log
 		engine, err := emulator.Open(c.Data, o.Engine)

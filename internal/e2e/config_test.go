@@ -75,6 +75,8 @@ func TestRefusesToStart(t *testing.T) {
 		{"missing manifest", []string{"--trusted-documents", file + "s", "--data", t.TempDir()}, "--trusted-documents: open " + file + "s"},
 		{"invalid manifest", []string{"--trusted-documents", file, "--data", t.TempDir()}, file + ": the manifest is not a JSON object"},
 		{"invalid document", []string{"--trusted-documents", manifest, "--data", t.TempDir()}, manifest + `: document "bad", line 1, column 21: Cannot query field "nodes"`},
+		{"regions of the embedded engine", []string{"--data", t.TempDir(), "--cosmos-regions", "West US"}, "the embedded engine has no regions"},
+		{"region without a name", []string{"--cosmos-endpoint", other.URL, "--cosmos-regions", "West US,,East US"}, "the name of a region is empty"},
 		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"}, "1 to 64 partitions, not 65"},
 		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()}, "--ru-per-request must be at least 1"},
 		{"renames without a period", []string{"--rename-cooldown", "0s", "--data", t.TempDir()}, "--rename-cooldown must be more than 0"},

@@ -88,6 +88,8 @@ const (
 	logGeneration = "generation"
 	logError      = "error"
 	logRetryIn    = "retryIn"
+	logLSN        = "lsn"
+	logCheckpoint = "checkpoint"
 )
 
 // Processor delivers the change feed of a container to a Handler, sharing the feed ranges with all
@@ -125,7 +127,7 @@ func New(source, leaseContainer Container, handle Handler, o Options) (*Processo
 	}
 	o = o.withDefaults()
 	o.Logger = o.Logger.With(logProcessor, o.Name)
-	return &Processor{reader: reader{source, o}, leases: leases{leaseContainer, o.Name, o.Clock}, handle: handle, o: o,
+	return &Processor{reader: reader{checked{source}, o}, leases: leases{leaseContainer, o.Name, o.Clock}, handle: handle, o: o,
 		workers: map[string]*worker{}, lost: make(chan struct{}, 1), sightings: map[string]*sighting{}}, nil
 }
 

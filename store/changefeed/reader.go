@@ -6,8 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -162,18 +160,10 @@ func systemOf(item []byte) (s system) {
 
 // lag returns how many transactions of the range follow the one that wrote the item.
 func lag(page azcosmos.ChangeFeedResponse, item []byte) int64 {
-	if page.RawResponse == nil {
-		return 0
-	}
-	// <range>:<version>#<LSN>[#<region>=<LSN>...]
-	fields := strings.Split(page.RawResponse.Header.Get("x-ms-session-token"), "#")
-	if len(fields) < 2 {
-		return 0
-	}
-	last, err := strconv.ParseInt(fields[1], 10, 64)
+	last, ok := lsnOfPage(page)
 	lsn := systemOf(item).LSN
-	if err != nil || lsn == 0 {
+	if !ok || lsn == 0 {
 		return 0
 	}
-	return max(0, last-lsn)
+	return max(0, int64(last)-lsn)
 }

@@ -23,7 +23,7 @@ type Tail struct {
 // A feed range waits for its handler. A handler that feeds several consumers must not wait for the
 // slowest: it should queue for each, and drop consumers that fall too far behind.
 func NewTail(source Container, handle Handler, o Options) *Tail {
-	return &Tail{reader: reader{source, o.withDefaults()}, handle: handle, ready: make(chan struct{})}
+	return &Tail{reader: reader{rewound{source}, o.withDefaults()}, handle: handle, ready: make(chan struct{})}
 }
 
 // Ready is closed once Run knows the end of every feed range: it will see every change written

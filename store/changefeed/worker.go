@@ -22,6 +22,7 @@ type worker struct {
 	unsaved bool      // changes were handled since the last checkpoint
 	saved   time.Time // time of the last checkpoint
 	parts   []part    // of the range, after a split
+	behind  time.Time // since when the region has been behind the continuation; zero: it is not
 }
 
 // part is a worker reserved for a new lease.
@@ -226,6 +227,10 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 		ctx = context.WithValue(ctx, replayKey{}, true)
 	}
 	done, err := p.reader.step(ctx, h.r, w.at, p.handle)
+	if behind := (behindError{}); errors.As(err, &behind) {
+		return p.replayLost(ctx, h, w, behind.lsn)
+	}
+	w.behind = time.Time{}
 	if errors.Is(err, errRecreated) {
 		p.o.Logger.Warn("container was recreated, reading its change feed from the beginning", logRange, spanOf(h.r))
 		w.at = ""

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -23,6 +23,10 @@ type Options struct {
 	Endpoint   string                 // of the account
 	Key        string                 // of the account, in base64
 	Credential azcore.TokenCredential // used if there is no Key
+
+	// Regions are where to read, the preferred one first; if a region cannot serve a read, the
+	// next one is asked. Default: the first region of the account, and no other.
+	Regions []string
 
 	// Transport sends the requests; the embedded engine is one. Default: HTTPS.
 	Transport policy.Transporter
@@ -94,6 +98,8 @@ type shared struct {
 	requests, background *azcosmos.Client
 	registerer           prometheus.Registerer
 	log                  *slog.Logger
+	regions              []string                   // preferred
+	properties           atomic.Pointer[properties] // nil before the first request
 	meter                *meter
 	clock                *clock
 	cache                *itemCache // nil: nothing is cached
@@ -105,7 +111,7 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, log: o.Logger, followed: map[string]*following{}}
+	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
@@ -113,7 +119,7 @@ func Open(o Options) (*Account, error) {
 	if s.clock, err = newClock(o.Clock, o.Logger, o.Metrics); err != nil {
 		return nil, err
 	}
-	calls := []policy.Policy{propertiesUntil(o.Done), noDiagnostics{}}
+	calls := []policy.Policy{propertiesUntil(o.Done), policyFunc(s.learnProperties), noDiagnostics{}}
 	if o.CacheBytes > 0 {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
 		calls = append(calls, s.cache)
@@ -124,7 +130,7 @@ func Open(o Options) (*Account, error) {
 	sessions, tries := &sessions{}, []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Clone(calls)
-		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority})
+		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
 		PerRetryPolicies: slices.Concat([]policy.Policy{throttled{}, retryWrites{}, sessions}, o.Policies, tries)})
@@ -204,7 +210,7 @@ func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(r
 // waits for them, and azcosmos asks for a minute, even if nobody waits for the request.
 func propertiesUntil(done <-chan struct{}) policyFunc {
 	return func(req *policy.Request) (*http.Response, error) {
-		if strings.Trim(req.Raw().URL.Path, "/") != "" {
+		if !asksForProperties(req.Raw()) {
 			return req.Next()
 		}
 		asking, cancel := context.WithTimeout(req.Raw().Context(), propertiesTimeout)

@@ -185,8 +185,8 @@ func (e *MissingError) Unwrap() error { return e.Err }
 
 // Provision creates the database and the containers that are missing. What exists stays as
 // it is and is compared with the specifications: what only costs is logged, and a
-// *ContainersError has all that breaks requests; then nothing is created. It may be repeated,
-// and run in several processes at once.
+// *ContainersError has all that breaks requests; then nothing is created. ErrMultiRegionWrites
+// for an account with them. It may be repeated, and run in several processes at once.
 func (a *Account) Provision(ctx context.Context, database string, containers ...ContainerSpec) error {
 	db, err := a.client.NewDatabase(database)
 	if err != nil {
@@ -196,6 +196,9 @@ func (a *Account) Provision(ctx context.Context, database string, containers ...
 	newDatabase := HasStatus(err, http.StatusNotFound)
 	if err != nil && !newDatabase {
 		return fmt.Errorf("read database %s: %w", database, wrap(err))
+	}
+	if err := a.checkRegions(); err != nil {
+		return err
 	}
 	missing := containers
 	if !newDatabase {

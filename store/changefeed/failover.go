@@ -1,0 +1,100 @@
+package changefeed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+)
+
+// A forced failover to another region loses the writes that had not reached it. Its LSNs are then
+// behind the continuations, and would pass them with new changes that nobody has handled. A replica
+// that only lags is behind, too, but not for long.
+
+// behindFor is how long a region must be behind a continuation until writes count as lost.
+const behindFor = 10 * time.Second
+
+// behindError reports that a continuation is ahead of the region that was read.
+type behindError struct{ lsn uint64 } // of the region
+
+func (e behindError) Error() string {
+	return fmt.Sprintf("change feed ends at LSN %d, before the continuation", e.lsn)
+}
+
+// checked is a container that fails with a behindError where a page is empty because the
+// continuation is ahead.
+type checked struct{ Container }
+
+func (c checked) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+	page, err := c.Container.ReadChangeFeed(ctx, o)
+	if err != nil || o.Continuation == nil || len(page.Items) > 0 {
+		return page, err
+	}
+	at, err := parseContinuation(*o.Continuation)
+	if err != nil || len(at.Positions) > 1 { // of several ranges, one has answered
+		return page, nil
+	}
+	if lsn, ok := lsnOfPage(page); ok && lsn < at.firstLSN() {
+		return page, behindError{lsn}
+	}
+	return page, nil
+}
+
+// rewound is a container that reads on from its end where a continuation is ahead: changes may come
+// twice, and those between the failover and the first read do not come.
+type rewound struct{ Container }
+
+func (c rewound) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+	page, err := checked(c).ReadChangeFeed(ctx, o)
+	var behind behindError
+	if !errors.As(err, &behind) {
+		return page, err
+	}
+	at, err := parseContinuation(*o.Continuation)
+	if err != nil {
+		return page, err
+	}
+	etag := azcore.ETag(strconv.Quote(strconv.FormatUint(behind.lsn, 10)))
+	at.Positions[0].ETag = &etag
+	next, end := *o, at.String()
+	next.Continuation = &end
+	return c.Container.ReadChangeFeed(ctx, &next)
+}
+
+// lsnOfPage returns the LSN of the region's range when it was read.
+func lsnOfPage(page azcosmos.ChangeFeedResponse) (uint64, bool) {
+	if page.RawResponse == nil {
+		return 0, false
+	}
+	// <range>:<version>#<LSN>[#<region>=<LSN>...]
+	fields := strings.Split(page.RawResponse.Header.Get("x-ms-session-token"), "#")
+	if len(fields) < 2 {
+		return 0, false
+	}
+	lsn, err := strconv.ParseUint(fields[1], 10, 64)
+	return lsn, err == nil
+}
+
+// replayLost replays the range from the beginning, as Reset does, once the region has been behind
+// for behindFor. Until then the range is idle.
+func (p *Processor) replayLost(ctx context.Context, h *held, w *worker, lsn uint64) (idle bool, err error) {
+	now := p.o.Clock()
+	if w.behind.IsZero() {
+		w.behind = now
+	}
+	if now.Sub(w.behind) < behindFor {
+		return true, nil
+	}
+	v := h.get()
+	p.o.Logger.Warn("change feed is behind its checkpoint, as after a failover that lost writes: replaying it from the beginning",
+		logRange, spanOf(h.r), logLSN, lsn, logCheckpoint, v.Continuation)
+	if err := p.leases.reset(ctx, &lease{ID: v.ID, Resets: v.Resets + 1, ReplayTo: lsn}); err != nil {
+		return false, err
+	}
+	return false, errLeaseLost // and taken again, from the beginning
+}

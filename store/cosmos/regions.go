@@ -1,0 +1,80 @@
+package cosmos
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+)
+
+// ErrMultiRegionWrites refuses an account that writes in several regions.
+var ErrMultiRegionWrites = errors.New("the account has multi-region writes: conditions, unique names and leases hold within one region only, and of conflicting writes one is lost. Use an account with a single write region")
+
+// properties are an account's, as far as they matter here ("Get database account").
+type properties struct {
+	MultipleWrites bool     `json:"enableMultipleWriteLocations"`
+	Readable       []region `json:"readableLocations"`
+}
+
+type region struct {
+	Name string `json:"name"`
+}
+
+// learnProperties is a policy, per call: azcosmos asks for the account's properties before its
+// first request and every few minutes, and this keeps what it is told.
+func (s *shared) learnProperties(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	if err != nil || !asksForProperties(req.Raw()) || resp.StatusCode != http.StatusOK {
+		return resp, err
+	}
+	body, err := runtime.Payload(resp) // which azcosmos can read again
+	if err != nil {
+		return nil, err
+	}
+	var p properties
+	if err := json.Unmarshal(body, &p); err != nil {
+		return nil, err
+	}
+	s.properties.Store(&p)
+	return resp, nil
+}
+
+// asksForProperties reports whether a request is for the account's properties.
+func asksForProperties(r *http.Request) bool { return strings.Trim(r.URL.Path, "/") == "" }
+
+// checkRegions returns ErrMultiRegionWrites for such an account, and warns of regions in
+// Options.Regions that it does not have. A request must have been made.
+func (s *shared) checkRegions() error {
+	p := s.properties.Load()
+	if p == nil {
+		return nil
+	}
+	if p.MultipleWrites {
+		return ErrMultiRegionWrites
+	}
+	var readable []string
+	for _, r := range p.Readable {
+		readable = append(readable, r.Name)
+	}
+	for _, name := range s.regions {
+		if !slices.ContainsFunc(readable, func(have string) bool { return plainRegion(have) == plainRegion(name) }) {
+			s.log.Warn("the account cannot be read in a preferred region", "region", name, "readable", readable)
+		}
+	}
+	return nil
+}
+
+// plainRegion returns a region's name as azcosmos compares it: "West US" is "westus".
+func plainRegion(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+}

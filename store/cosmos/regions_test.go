@@ -1,0 +1,176 @@
+package cosmos
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+)
+
+// regions is an account with the regions West US, which writes, and East US, in front of one engine.
+type regions struct {
+	*cosmostest.Account
+	multipleWrites bool
+
+	mu     sync.Mutex
+	down   map[string]func(*http.Request) (*http.Response, error) // guarded by mu; by host: what it answers instead
+	served map[string]int                                         // guarded by mu; requests about items, by host
+}
+
+const (
+	west = "account-westus.localhost"
+	east = "account-eastus.localhost"
+)
+
+func newRegions(t *testing.T) *regions {
+	return &regions{Account: cosmostest.Open(t, emulator.Options{}), down: map[string]func(*http.Request) (*http.Response, error){}, served: map[string]int{}}
+}
+
+// Do implements policy.Transporter.
+func (g *regions) Do(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/" || r.URL.Path == "" {
+		location := func(name, host string) string {
+			return fmt.Sprintf(`{"name":%q,"databaseAccountEndpoint":"http://%s/"}`, name, host)
+		}
+		body := fmt.Sprintf(`{"writableLocations":[%s],"readableLocations":[%[1]s,%s],"enableMultipleWriteLocations":%t,"userConsistencyPolicy":{"defaultConsistencyLevel":"Session"}}`,
+			location("West US", west), location("East US", east), g.multipleWrites)
+		return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	}
+	g.mu.Lock()
+	down := g.down[r.URL.Host]
+	if down == nil && strings.Contains(r.URL.Path, "/docs") {
+		g.served[r.URL.Host]++
+	}
+	g.mu.Unlock()
+	if down != nil {
+		return down(r)
+	}
+	return g.Transport.Do(r)
+}
+
+func (g *regions) fail(host string, with func(*http.Request) (*http.Response, error)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.down[host] = with
+}
+
+// count returns how many requests about items a region has served since it was called last.
+func (g *regions) count(host string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.served[host]
+	g.served[host] = 0
+	return n
+}
+
+func (g *regions) open(t *testing.T, o Options) *Account {
+	t.Helper()
+	o.Endpoint, o.Key, o.Credential, o.Transport = g.Endpoint, g.Key, g.Credential, g
+	a, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}
+
+func unavailable(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable", Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+func unreachable(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+// TestRegions_Failover: reads go to the preferred region, and to the next one while that cannot serve;
+// writes go to the region that writes, and are not done elsewhere.
+func TestRegions_Failover(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it has two regions in front of one engine")
+	for name, down := range map[string]func(*http.Request) (*http.Response, error){"answers 503": unavailable, "cannot be reached": unreachable} {
+		t.Run(name, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
+				g := newRegions(t)
+				a := g.open(t, Options{Regions: []string{"eastus", "West US"}})
+				if err := a.Provision(t.Context(), g.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+					t.Fatal(err)
+				}
+				posts, err := a.Container(g.Database, "posts")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := posts.Create(t.Context(), "a", []byte(`{"id":"a","postId":"a"}`)); err != nil {
+					t.Fatal(err)
+				}
+				if n := g.count(west); n != 1 {
+					t.Errorf("the region that writes served %d writes, not 1", n)
+				}
+				read := func(a *Account) error {
+					t.Helper()
+					posts, err := a.Container(g.Database, "posts")
+					if err != nil {
+						t.Fatal(err)
+					}
+					item, err := posts.Read(t.Context(), Key{"a", "a"})
+					if err == nil && item.Value == nil {
+						t.Error("there is no item")
+					}
+					return err
+				}
+				if err := read(a); err != nil || g.count(east) != 1 || g.count(west) != 0 {
+					t.Errorf("the read was not served by the preferred region: %v", err)
+				}
+				g.fail(east, down)
+				for name, a := range map[string]*Account{"requests": a, "background": a.Background()} {
+					if err := read(a); err != nil || g.count(west) != 1 {
+						t.Errorf("%s: the read was not served by the other region: %v", name, err)
+					}
+				}
+				g.fail(east, nil)
+				g.fail(west, down)
+				if err := read(a); err != nil {
+					t.Errorf("the read was not served by the region that is left: %v", err)
+				}
+				g.count(east)
+				if err := posts.Create(t.Context(), "b", []byte(`{"id":"b","postId":"b"}`)); !ErrorOf(err).Unavailable() || g.count(east) != 0 {
+					t.Errorf("the write ended with %v", err)
+				}
+				if err := read(g.open(t, Options{})); err == nil {
+					t.Error("without preferred regions the read was served: this test shows nothing")
+				}
+			})
+		})
+	}
+}
+
+// TestRegions_MultipleWrites: an account that writes in several regions is refused.
+func TestRegions_MultipleWrites(t *testing.T) {
+	g := newRegions(t)
+	g.multipleWrites = true
+	err := g.open(t, Options{}).Provision(t.Context(), g.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"})
+	if !errors.Is(err, ErrMultiRegionWrites) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestRegions_Unknown: a region that the account does not have is a warning, for it may be gone for a while.
+func TestRegions_Unknown(t *testing.T) {
+	g := newRegions(t)
+	var logs bytes.Buffer
+	a := g.open(t, Options{Regions: []string{"East US", "North Pole", "westus"}, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+	if err := a.Provision(t.Context(), g.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(logs.String(), "level=WARN"); n != 1 || !strings.Contains(logs.String(), `region="North Pole"`) {
+		t.Errorf("%d warnings:\n%s", n, &logs)
+	}
+}
