@@ -217,6 +217,80 @@ func TestCache_Sessions(t *testing.T) {
 	})
 }
 
+// While the change feed is throttled, what was just read is not read again.
+func TestCache_ServesWhileTailIsThrottled(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		engine, a, _, ada, post := newCachedBlog(t)
+		untilTrue(t, "everything is read again", func() bool {
+			a.reads(t, t.Context(), ada.ID, post.ID)
+			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+		})
+		var reads, polls atomic.Int64
+		engine.Inject(func(o emulator.Operation) emulator.Fault {
+			switch {
+			case o.Kind == emulator.ChangeFeed:
+				polls.Add(1)
+				return emulator.Fault{Status: http.StatusTooManyRequests}
+			case o.Kind == emulator.Read && o.Container == "posts":
+				reads.Add(1)
+			}
+			return emulator.Fault{}
+		})
+		const n = 40
+		for range n {
+			if p, err := a.Post(t.Context(), post.ID); p == nil || err != nil {
+				t.Fatalf("%v %v", p, err)
+			}
+			time.Sleep(100 * time.Millisecond) // of the bubble
+		}
+		if got := reads.Load(); got < 2 || got > 5 || polls.Load() == 0 { // one in two polls and a second
+			t.Errorf("%d of %d reads are requests, after %d polls", got, n, polls.Load())
+		}
+	})
+}
+
+// What keeps the caches valid is not throttled before the requests that they save.
+func TestCache_TailsHaveThePriorityOfRequests(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, "its requests are watched")
+		engine, err := emulator.Open("", emulator.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer engine.Close()
+		wire := &storetest.Wire{To: engine}
+		account := enginetest.Account(t, engine, cosmos.Options{Transport: wire, CacheBytes: 1 << 20})
+		defer account.Close()
+		s, err := store.New(account, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		polls := map[string]bool{} // by container, those that are not of low priority
+		wire.Intercept(func(r *http.Request) error {
+			if r.Header.Get("A-IM") != "" && r.Header.Get("X-Ms-Cosmos-Priority-Level") != "Low" {
+				mu.Lock()
+				defer mu.Unlock()
+				polls[strings.Split(r.URL.Path, "/")[4]] = true
+			}
+			return nil
+		})
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if err := s.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"users", "posts", "feed"} {
+			if !polls[name] {
+				t.Errorf("the tail of %s has low priority", name)
+			}
+		}
+	})
+}
+
 // While Cosmos DB throttles, what is still good is returned, and nothing else is.
 func TestCache_Throttled(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {

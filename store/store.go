@@ -116,21 +116,13 @@ func (s *Store) background(name string) (*cosmos.Container, error) {
 // Run maintains the views, and serves the streams and caches, until ctx ends. See
 // projection.Views.Run. It returns nil when ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	users, err := s.background(blog.UsersContainer)
-	if err != nil {
-		return err
-	}
-	feed, err := s.background(blog.FeedContainer)
-	if err != nil {
-		return err
-	}
 	s.events.listenSince(s.o.Clock()) // by now, responses have corrected the clock
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.runEvents(ctx) })
-	if s.users.Caches() {
-		g.Go(func() error { return s.tail("cache-users", users, "userId", nil).Run(ctx) })
-		g.Go(func() error { return s.tail("cache-feed", feed, "type", nil).Run(ctx) })
+	if s.users.Caches() { // at request priority: without them every read is a request
+		g.Go(func() error { return s.tail("cache-users", s.users, "userId", nil).Run(ctx) })
+		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil).Run(ctx) })
 	}
 	return blog.CosmosError("run store", g.Wait())
 }

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// followedFor is how long what the change feed has told counts, beside two polls:
-	// without news for longer, the cache may be behind, and is not asked.
+	// followedFor is how long what was read, or what the change feed has told since, counts,
+	// beside two polls: without news for longer, the cache may be behind, and is not asked.
 	followedFor = time.Second
 
 	// throttledFor is how old something may be that is returned because Cosmos DB
@@ -57,7 +57,7 @@ type itemCache struct {
 // following is how a container's changes come to be known.
 type following struct {
 	since, until atomic.Int64 // all changes between are known; Unix nanoseconds, 0 if none are
-	poll         atomic.Int64 // how often they are asked for, in nanoseconds
+	poll         atomic.Int64 // how often they are asked for, in nanoseconds; 0: they are not
 
 	mu     sync.Mutex
 	ranges []followedRange // guarded by mu; by MinInclusive
@@ -206,7 +206,7 @@ func (c *itemCache) look(session *Session, f *following, p place) (known cached,
 	known, found := c.entries.GetIfPresent(p)
 	age := time.Since(known.began)
 	found = found && age < cachedFor && known.as.holds() && session.admits(p.container, known.token)
-	return known, found && f.follows(known.began), found && age < throttledFor
+	return known, found && f.confirms(known.began), found && age < throttledFor
 }
 
 // Caches reports whether what is read of the container may be cached.
@@ -349,10 +349,22 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(apart)
 }
 
-// follows reports whether all changes since a moment are known.
-func (f *following) follows(since time.Time) bool {
+// current returns until when something read at a moment is known to have been current, unless it is
+// known to have changed.
+func (f *following) current(read time.Time) time.Time {
 	from, until := f.since.Load(), f.until.Load()
-	return from != 0 && from <= since.UnixNano() && time.Now().UnixNano()-until < 2*f.poll.Load()+int64(followedFor)
+	if from == 0 || from > read.UnixNano() || until < read.UnixNano() {
+		return read
+	}
+	return time.Unix(0, until)
+}
+
+// confirms reports whether something read at a moment is as good as read now. While the changes
+// cannot be read, because Cosmos DB throttles, that is as long since it was read as it may take to
+// learn of a change otherwise.
+func (f *following) confirms(read time.Time) bool {
+	poll := time.Duration(f.poll.Load())
+	return poll != 0 && time.Since(f.current(read)) < 2*poll+followedFor
 }
 
 // observe notes what a Tail has handled. As long as more is to be read, what has changed is
@@ -396,4 +408,5 @@ func (f *following) reset() {
 	defer f.mu.Unlock()
 	f.ranges = nil
 	f.since.Store(0)
+	f.poll.Store(0)
 }

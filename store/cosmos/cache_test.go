@@ -31,6 +31,7 @@ func newCached(t testing.TB) *Container {
 func TestLook(t *testing.T) {
 	posts := newCached(t)
 	c, f, p := posts.cache, posts.following, place{posts.path, "p", "post"}
+	f.poll.Store(int64(time.Second))
 	for _, tt := range []struct {
 		name         string
 		age, since   time.Duration // ago: it was read, and all changes are known
@@ -40,8 +41,11 @@ func TestLook(t *testing.T) {
 		{"read just now", 0, time.Minute, 0, true, true},
 		{"old", 29 * time.Second, time.Minute, 0, true, false},
 		{"too old", 31 * time.Second, time.Minute, 0, false, false},
-		{"no news for too long", 2 * time.Second, time.Minute, 2 * time.Second, false, true},
-		{"read before anything was known", 2 * time.Second, time.Second, 0, false, true},
+		{"no news for a while", 5 * time.Second, time.Minute, 2 * time.Second, true, true},
+		{"no news for too long", 5 * time.Second, time.Minute, 4 * time.Second, false, true},
+		{"no news for too long, but read since", 2 * time.Second, time.Minute, 4 * time.Second, true, true},
+		{"read before anything was known", 5 * time.Second, time.Second, 0, false, true},
+		{"read before anything was known, just now", 2 * time.Second, time.Second, 0, true, true},
 		{"too old for what is not followed", 11 * time.Second, time.Second, 0, false, false},
 	} {
 		now := time.Now()

@@ -90,7 +90,7 @@ func (r *ReadSet) Valid(session *Session) bool {
 	last, until := r.span()
 	for i := range r.reads {
 		read := &r.reads[i]
-		if time.Since(read.began) > cachedFor || !read.as.holds() || !read.container.following.follows(read.began) || !session.admits(read.container.path, read.token) {
+		if time.Since(read.began) > cachedFor || !read.as.holds() || !read.container.following.confirms(read.began) || !session.admits(read.container.path, read.token) {
 			return false
 		}
 	}
@@ -127,9 +127,9 @@ func (r *ReadSet) Age() time.Duration {
 	now, oldest := time.Now(), time.Duration(0)
 	for i := range r.reads {
 		read := &r.reads[i]
-		known, f := read.began, read.container.following
-		if until := time.Unix(0, f.until.Load()); read.as.holds() && f.follows(read.began) && until.After(known) {
-			known = until
+		known := read.began
+		if read.as.holds() {
+			known = read.container.following.current(read.began)
 		}
 		oldest = max(oldest, now.Sub(known))
 	}
