@@ -21,23 +21,22 @@ const (
 	sessionExtension = "session"
 )
 
-// openSession resumes the session of the header, or opens a new one.
+// openSession resumes the session of the header, or opens a new one if that is not genuine.
 func openSession(h http.Header, s *store.Store) (*cosmos.Session, error) {
 	values := h.Values(sessionHeader)
 	if len(values) > 1 {
 		return nil, refusal.Input(sessionHeader, "there must be at most one %s header", sessionHeader)
 	}
-	session, err := s.NewSession(h.Get(sessionHeader))
-	if err != nil {
-		return nil, refusal.Input(sessionHeader, "%s must be the unchanged value of an earlier response", sessionHeader)
-	}
-	return session, nil
+	return s.NewSession(h.Get(sessionHeader)), nil
 }
 
 // inSession executes operations in the session of their request, and records their read set.
 type inSession struct{}
 
-var _ graphql.OperationInterceptor = inSession{}
+var _ interface {
+	graphql.OperationInterceptor
+	graphql.ResponseInterceptor
+} = inSession{}
 
 func (inSession) ExtensionName() string                   { return "InSession" }
 func (inSession) Validate(graphql.ExecutableSchema) error { return nil }
@@ -48,6 +47,14 @@ func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationH
 		ctx = cosmos.WithReadSet(ctx, r.readSet)
 	}
 	return next(cosmos.WithSession(ctx, r.session))
+}
+
+// InterceptResponse gives each event of a subscription a wait of its own.
+func (inSession) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	if graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
+		ctx = cosmos.WithSession(ctx, requestFrom(ctx).session)
+	}
+	return next(ctx)
 }
 
 // addSession adds the session token to the response of a mutation.

@@ -473,10 +473,7 @@ func TestImport_LongText(t *testing.T) {
 func TestCache_LongText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
-		session, err := a.NewSession("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		session := a.NewSession("")
 		ctx := cosmos.WithSession(t.Context(), session)
 		p, err := a.CreatePost(ctx, store.NewPost{AuthorID: ada.ID, Title: "long", Content: longText(5000)})
 		if err != nil {

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"errors"
 	"time"
 
-	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -12,27 +10,18 @@ import (
 // projections take, unless they are stopped.
 const renameLag = time.Hour
 
-// NewSession returns the session of a token, or a new one if the token is "". See
-// cosmos.NewSession. Invalid if the token is malformed.
-func (s *Store) NewSession(token string) (*cosmos.Session, error) {
-	session, err := cosmos.NewSession(token, s.users, s.posts, s.feed) // tokens depend on the order
-	if err == nil {
-		if user, _ := session.Note(); user != "" && !blog.ValidID(user) {
-			err = errors.New("malformed user id")
-		}
-	}
-	if err != nil {
-		return nil, &blog.Error{Code: blog.Invalid, Op: "read session", Message: "invalid session token", Err: err}
-	}
+// NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
+// cosmos.NewSession.
+func (s *Store) NewSession(token string) *cosmos.Session {
+	session := cosmos.NewSession(token, s.users, s.posts, s.feed) // tokens depend on the order
 	if s.Renamed(session) == "" {
 		session.SetNote("", time.Time{}) // later tokens need not carry it
 	}
-	return session, nil
+	return session
 }
 
 // Renamed returns the id of the user whom a session has given another name so recently
-// that copies may lag behind, "" if the session renamed nobody. It comes from the client: the user
-// need not exist.
+// that copies may lag behind, "" if the session renamed nobody. The user may have been deleted since.
 func (s *Store) Renamed(session *cosmos.Session) string {
 	user, at := session.Note()
 	if user == "" || s.o.Clock().Sub(at).Abs() > renameLag { // clocks may differ

@@ -88,6 +88,21 @@ func CheckEndpoint(endpoint string) error {
 // the machine.
 func cosmosKey() secret.Text { return secret.Text(os.Getenv("COSMOS_KEY")) }
 
+// minSessionKey is the length of the shortest BYLINE_SESSION_KEY, in bytes.
+const minSessionKey = 32
+
+// sessionKey is the key that authenticates sessions, nil without one. Like cosmosKey it is not a flag.
+func sessionKey() ([]byte, error) {
+	key := os.Getenv("BYLINE_SESSION_KEY")
+	switch {
+	case key == "":
+		return nil, nil
+	case len(key) < minSessionKey:
+		return nil, fmt.Errorf("BYLINE_SESSION_KEY has less than %d characters", minSessionKey)
+	}
+	return []byte(key), nil
+}
+
 // Embedded reports whether the data is in the embedded engine.
 func (c Flags) Embedded() bool { return c.CosmosEndpoint == "" }
 
@@ -129,6 +144,10 @@ func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account,
 	metrics := prometheus.NewRegistry()
 	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error { return nil }, close: func() error { return nil }}
 	options := cosmos.Options{Endpoint: c.CosmosEndpoint, Regions: c.CosmosRegions, CacheBytes: o.Cache, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
+	var err error
+	if options.SessionKey, err = sessionKey(); err != nil {
+		return nil, err
+	}
 	if c.Embedded() {
 		o.Engine.Logger = log
 		engine, err := emulator.Open(c.Data, o.Engine)
@@ -144,7 +163,6 @@ func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account,
 	} else if err := c.signIn(&options); err != nil {
 		return nil, err
 	}
-	var err error
 	if a.Account, err = cosmos.Open(options); err != nil {
 		if options.Key != "" {
 			err = fmt.Errorf("COSMOS_KEY: %w", err)

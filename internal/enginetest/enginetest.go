@@ -2,7 +2,10 @@
 package enginetest
 
 import (
+	"net/http"
 	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"byline/internal/secrettest"
 	"byline/store/cosmos"
@@ -23,16 +26,31 @@ func Open(t testing.TB, engine emulator.Options, o cosmos.Options) *cosmos.Accou
 }
 
 // Account returns an account on an engine. It sets the endpoint, the key and, unless the options have
-// one, the transport.
+// one, the transport. Responses are Undated.
 func Account(t testing.TB, engine *emulator.Engine, o cosmos.Options) *cosmos.Account {
 	t.Helper()
 	o.Endpoint, o.Key = engine.Endpoint(), secrettest.Secret(emulator.WellKnownKey)
 	if o.Transport == nil {
 		o.Transport = engine
 	}
+	o.Transport = Undated(o.Transport)
 	account, err := cosmos.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return account
+}
+
+// Undated removes the Date of responses, which accounts correct their clocks by: tests set the clocks
+// of stores and engines apart.
+func Undated(t policy.Transporter) policy.Transporter { return undated{t} }
+
+type undated struct{ policy.Transporter }
+
+func (u undated) Do(r *http.Request) (*http.Response, error) {
+	resp, err := u.Transporter.Do(r)
+	if err == nil {
+		resp.Header.Del("Date")
+	}
+	return resp, err
 }

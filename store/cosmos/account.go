@@ -28,6 +28,10 @@ type Options struct {
 	// next one is asked. Default: the first region of the account, and no other.
 	Regions []string
 
+	// SessionKey authenticates the tokens of Sessions: accounts that share it take each other's.
+	// Default: derived from Key, or a random one if there is no Key.
+	SessionKey []byte
+
 	// Transport sends the requests; the embedded engine is one. Default: HTTPS.
 	Transport policy.Transporter
 
@@ -103,6 +107,8 @@ type shared struct {
 	meter                *meter
 	clock                *clock
 	cache                *itemCache // nil: nothing is cached
+	sessions             *sessions
+	sessionKey           []byte
 
 	mu       sync.Mutex
 	followed map[string]*following // guarded by mu; by the container's path
@@ -111,7 +117,7 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}}
+	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: sessionKeyOf(o)}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
@@ -127,19 +133,20 @@ func Open(o Options) (*Account, error) {
 	calls = append(calls, meterCalls{})
 	// The order counts. A write that is repeated goes through the sessions again; the caller's
 	// policies see requests with their tokens; the meter and the clock are last and see what is sent.
-	sessions, tries := &sessions{}, []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
+	s.sessions = &sessions{meter: s.meter}
+	tries := []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Clone(calls)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{throttled{}, retryWrites{}, sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{throttled{}, retryWrites{}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
 	patient, low := waitWhileThrottled, azcosmos.PriorityLevelLow
 	patient.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{sessions}, tries...)})
+	s.background, err = open(&low, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{s.sessions}, tries...)})
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ type cached struct {
 	value any
 	bytes int
 	as    change // what was known of the partition when the read began
-	token string // of the session, with which Cosmos DB answered
+	at    answered
 	began time.Time
 	ended time.Time
 }
@@ -144,10 +144,9 @@ func (c *itemCache) Do(req *policy.Request) (*http.Response, error) {
 
 // reading is what the policy sees of a read.
 type reading struct {
-	mu        sync.Mutex
-	responses int    // guarded by mu
-	token     string // guarded by mu; of the session, which all responses have reached; "" if there is none
-	bytes     int    // guarded by mu
+	mu    sync.Mutex
+	at    []answered // guarded by mu; of each response
+	bytes int        // guarded by mu
 }
 
 func (r *reading) saw(resp *http.Response) {
@@ -158,12 +157,8 @@ func (r *reading) saw(resp *http.Response) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	token := resp.Header.Get(sessionHeader)
-	if r.responses++; r.responses == 1 || reaches(r.token, token) {
-		r.token = token
-	} else if !reaches(token, r.token) {
-		r.token = ""
-	}
+	at, known := parseRange(resp.Header.Get(sessionHeader))
+	r.at = append(r.at, answered{at, known})
 	r.bytes += n
 }
 
@@ -186,12 +181,37 @@ func (a *Account) CachedBytes() int {
 	return int(a.cache.entries.WeightedSize())
 }
 
-// entry is what is cached of a value that was read with so many others: their bytes are
-// shared alike.
-func (r *reading) entry(value any, others int, as change, began time.Time) cached {
+// entry is what is cached of a value that was read of a partition with so many others: their bytes
+// are shared alike.
+func (r *reading) entry(of *Container, partition string, value any, others int, as change, began time.Time) cached {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return cached{value: value, bytes: r.bytes / (1 + others), as: as, token: r.token, began: began, ended: time.Now()}
+	c := cached{value: value, bytes: r.bytes / (1 + others), as: as, began: began, ended: time.Now()}
+	if mine := of.sessions.known.keys(of.path).holding(effectiveKey(partition)); mine != nil {
+		c.at = oldest(r.at, mine.is)
+	} else if len(r.at) > 0 {
+		first := r.at[0].id // if all are of one range, it is the partition's
+		if !slices.ContainsFunc(r.at, func(a answered) bool { return a.id != first }) {
+			c.at = oldest(r.at, func(uint64) bool { return true })
+		}
+	}
+	return c
+}
+
+// oldest returns the oldest of the responses of a range, the zero value if it cannot tell.
+func oldest(all []answered, is func(id uint64) bool) (o answered) {
+	for _, a := range all {
+		switch {
+		case !is(a.id):
+		case !a.known:
+			return answered{}
+		case !o.known || o.covers(a.progress):
+			o = a
+		case !a.covers(o.progress):
+			return answered{}
+		}
+	}
+	return o
 }
 
 type readingKey struct{}
@@ -202,11 +222,11 @@ type place struct{ container, partition, what string }
 
 // look returns what is cached at a place, if nothing is known to have changed since: fresh if
 // it may be returned instead of reading, stale if only because reading fails.
-func (c *itemCache) look(session *Session, f *following, p place) (known cached, fresh, stale bool) {
+func (c *itemCache) look(session *Session, of *Container, p place) (known cached, fresh, stale bool) {
 	known, found := c.entries.GetIfPresent(p)
 	age := time.Since(known.began)
-	found = found && age < cachedFor && known.as.holds() && session.admits(p.container, known.token)
-	return known, found && f.confirms(known.began), found && age < throttledFor
+	found = found && age < cachedFor && known.as.holds() && session.admits(of, p.partition, known.at)
+	return known, found && of.following.confirms(known.began), found && age < throttledFor
 }
 
 // Caches reports whether what is read of the container may be cached.
@@ -221,9 +241,9 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 	}
 	session := SessionFrom(ctx)
 	at := place{of.path, partition, what}
-	if known, fresh, _ := c.look(session, of.following, at); fresh {
+	if known, fresh, _ := c.look(session, of, at); fresh {
 		c.meter.hit(ctx, of.Name(), partition)
-		noteReads(ctx, of, known)
+		noteReads(ctx, of, []string{partition}, known)
 		return known.value.(T), nil
 	}
 	began, as := time.Now(), c.changes.now(of.path, partition)
@@ -241,7 +261,7 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 		defer cancel()
 		r := &reading{}
 		value, err := read(context.WithValue(ctx, readingKey{}, r))
-		known := r.entry(value, 0, as, began)
+		known := r.entry(of, partition, value, 0, as, began)
 		if err == nil {
 			c.entries.Set(at, known)
 		}
@@ -255,23 +275,23 @@ func Get[T any](ctx context.Context, of *Container, partition, what string, read
 		got, err := landed.Val.(cached), landed.Err
 		switch {
 		case HasStatus(err, http.StatusTooManyRequests):
-			known, _, stale := c.look(session, of.following, at) // it may have changed, or grown too old, since
+			known, _, stale := c.look(session, of, at) // it may have changed, or grown too old, since
 			if !stale {
 				return none, err
 			}
 			c.meter.hit(ctx, of.Name(), partition)
-			noteReads(ctx, of, known)
+			noteReads(ctx, of, []string{partition}, known)
 			return known.value.(T), nil
 		case err != nil && !mine && ctx.Err() == nil && isCanceled(err): // its time was that of the caller who began it
 			return read(ctx)
 		case err != nil:
 			return none, err
-		case !session.admits(of.path, got.token): // it was for all
+		case !session.admits(of, partition, got.at): // it was for all
 			return read(ctx)
 		case !mine:
 			c.meter.hit(ctx, of.Name(), partition)
 		}
-		noteReads(ctx, of, got)
+		noteReads(ctx, of, []string{partition}, got)
 		return got.value.(T), nil
 	}
 }
@@ -287,7 +307,7 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 	all := make([]cached, len(partitions))
 	var missing []int // of all
 	for i, partition := range partitions {
-		known, fresh, _ := c.look(session, of.following, place{of.path, partition, what(partition)})
+		known, fresh, _ := c.look(session, of, place{of.path, partition, what(partition)})
 		if all[i] = known; !fresh {
 			missing = append(missing, i)
 		}
@@ -310,21 +330,21 @@ func GetMany[T any](ctx context.Context, of *Container, partitions []string, wha
 		if err != nil {
 			for _, i := range missing {
 				var stale bool
-				if all[i], _, stale = c.look(session, of.following, place{of.path, partitions[i], what(partitions[i])}); !stale {
+				if all[i], _, stale = c.look(session, of, place{of.path, partitions[i], what(partitions[i])}); !stale {
 					return nil, err
 				}
 			}
 			missing = nil
 		}
 		for j, i := range missing {
-			all[i] = r.entry(values[j], len(missing)-1, as[j], began)
+			all[i] = r.entry(of, partitions[i], values[j], len(missing)-1, as[j], began)
 			c.entries.Set(place{of.path, partitions[i], what(partitions[i])}, all[i])
 		}
 	}
 	if len(missing) == 0 && len(partitions) > 0 {
 		c.meter.hit(ctx, of.Name(), partitions[0])
 	}
-	noteReads(ctx, of, all...)
+	noteReads(ctx, of, partitions, all...)
 	values := make([]T, len(all))
 	for i, known := range all {
 		values[i] = known.value.(T)
@@ -339,10 +359,7 @@ func isCanceled(err error) bool {
 // detached is a context that lasts as long as ctx may, but does not end with it. It
 // belongs to no session.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	apart := context.WithoutCancel(ctx)
-	if ctx.Value(sessionKey{}) != nil {
-		apart = WithSession(apart, nil)
-	}
+	apart := withoutSession(context.WithoutCancel(ctx))
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(apart, deadline)
 	}

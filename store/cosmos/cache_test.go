@@ -52,7 +52,7 @@ func TestLook(t *testing.T) {
 		f.since.Store(now.Add(-tt.since).UnixNano())
 		f.until.Store(now.Add(-tt.until).UnixNano())
 		c.entries.Set(p, cached{as: c.changes.now(p.container, p.partition), began: now.Add(-tt.age)})
-		if _, fresh, stale := c.look(nil, f, p); fresh != tt.fresh || stale != tt.stale {
+		if _, fresh, stale := c.look(nil, posts, p); fresh != tt.fresh || stale != tt.stale {
 			t.Errorf("%s: fresh %t, stale %t", tt.name, fresh, stale)
 		}
 	}
@@ -82,14 +82,27 @@ func TestReadEndsInTime(t *testing.T) {
 	}
 }
 
-// What was read of several ranges is as new as a session asks for by no one's token.
-func TestTokenOfSeveralAnswers(t *testing.T) {
+// What was read of several ranges is as new as the range of its partition was, if that is known.
+func TestProgressOfSeveralAnswers(t *testing.T) {
+	posts := newCached(t)
 	var r reading
-	for n, want := range []string{"1:-1#7", ""} {
-		r.saw(&http.Response{Header: http.Header{sessionHeader: {fmt.Sprintf("%d:-1#7", n+1)}}})
-		if got := r.entry(nil, 0, change{}, time.Time{}).token; got != want {
-			t.Errorf("%q of %d answers, not %q", got, n+1, want)
-		}
+	answer := func(token string) { r.saw(&http.Response{Header: http.Header{sessionHeader: {token}}}) }
+	progress := func() string {
+		at := r.entry(posts, "ada", nil, 0, change{}, time.Time{}).at
+		return fmt.Sprintf("%t %s", at.known, at.appendTo(nil))
+	}
+	answer("1:-1#7")
+	if got := progress(); got != "true 1:-1#7" {
+		t.Error("of one answer", got)
+	}
+	answer("2:-1#7")
+	answer("2:-1#8")
+	if got := progress(); got != "false 0:0#0" {
+		t.Error("of unknown ranges", got)
+	}
+	posts.sessions.known.change(posts.path, func(t *tokens) { t.keys = t.keys.with(keyRange{id: 2, max: "FF"}) })
+	if got := progress(); got != "true 2:-1#7" {
+		t.Error("of known ranges", got)
 	}
 }
 

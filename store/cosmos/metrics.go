@@ -53,6 +53,7 @@ type Operation struct {
 type meter struct {
 	begun, hits, requests, ru, errors, throttles, ranges, refusals *prometheus.CounterVec
 	seconds                                                        *prometheus.HistogramVec
+	invalid, unreached                                             prometheus.Counter // sessions; reads
 
 	mu       sync.Mutex                                  // of changes
 	patterns atomic.Pointer[map[Pattern]*patternMetrics] // never changed, but replaced
@@ -82,6 +83,8 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "byline_cosmos_request_seconds", Help: "How long requests to Cosmos DB took.",
 			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5}}, []string{"pattern"}),
 	}
+	m.invalid = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_invalid_total", Help: "Sessions that were ignored because this account has not made them."})
+	m.unreached = prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_session_unreached_total", Help: "Reads that were answered with older data than asked for, because no replica had newer."})
 	m.patterns.Store(&map[Pattern]*patternMetrics{})
 	err := r.Register(m)
 	if there := (prometheus.AlreadyRegisteredError{}); errors.As(err, &there) {
@@ -97,7 +100,7 @@ func newMeter(r prometheus.Registerer) (*meter, error) {
 }
 
 func (m *meter) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.begun, m.hits, m.requests, m.ru, m.errors, m.throttles, m.ranges, m.refusals, m.seconds}
+	return []prometheus.Collector{m.begun, m.hits, m.requests, m.ru, m.errors, m.throttles, m.ranges, m.refusals, m.seconds, m.invalid, m.unreached}
 }
 
 // Describe implements prometheus.Collector.

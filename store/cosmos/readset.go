@@ -22,8 +22,9 @@ type ReadSet struct {
 
 type readSetRead struct {
 	container *Container
+	partition string
 	as        change
-	token     string
+	at        answered
 	began     time.Time
 	ended     time.Time
 }
@@ -44,8 +45,8 @@ func noteBegun(ctx context.Context, account *shared, p Pattern) {
 	}
 }
 
-// noteReads records what has been read of a container at once.
-func noteReads(ctx context.Context, c *Container, reads ...cached) {
+// noteReads records what has been read of a container at once, one of each partition.
+func noteReads(ctx context.Context, c *Container, partitions []string, reads ...cached) {
 	r, ok := ctx.Value(readSetKey{}).(*ReadSet)
 	if !ok {
 		return
@@ -53,8 +54,8 @@ func noteReads(ctx context.Context, c *Container, reads ...cached) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.account, r.hits = c.shared, append(r.hits, scopeOf(ctx).pattern)
-	for _, read := range reads {
-		r.reads = append(r.reads, readSetRead{c, read.as, read.token, read.began, read.ended})
+	for i, read := range reads {
+		r.reads = append(r.reads, readSetRead{c, partitions[i], read.as, read.at, read.began, read.ended})
 	}
 }
 
@@ -90,7 +91,7 @@ func (r *ReadSet) Valid(session *Session) bool {
 	last, until := r.span()
 	for i := range r.reads {
 		read := &r.reads[i]
-		if time.Since(read.began) > cachedFor || !read.as.holds() || !read.container.following.confirms(read.began) || !session.admits(read.container.path, read.token) {
+		if time.Since(read.began) > cachedFor || !read.as.holds() || !read.container.following.confirms(read.began) || !session.admits(read.container, read.partition, read.at) {
 			return false
 		}
 	}

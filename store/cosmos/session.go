@@ -2,10 +2,11 @@ package cosmos
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
-	"hash/crc32"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -34,60 +35,90 @@ const maxNote = 255
 
 type sessionKey struct{}
 
-// WithSession returns a context whose requests belong to a session.
+type inSession struct {
+	session  *Session
+	patience *patience
+}
+
+// WithSession returns a context for one operation of a session, which may be nil: its requests
+// see what the session has written, and wait for that together, for a second at most. Then they
+// see what there is.
 func WithSession(ctx context.Context, s *Session) context.Context {
-	return context.WithValue(ctx, sessionKey{}, s)
+	return context.WithValue(ctx, sessionKey{}, &inSession{s, newPatience()})
+}
+
+// withoutSession returns a context of the same operation, but of no session.
+func withoutSession(ctx context.Context) context.Context {
+	in, ok := ctx.Value(sessionKey{}).(*inSession)
+	if !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, sessionKey{}, &inSession{nil, in.patience})
 }
 
 // SessionFrom returns the session of a context, nil if it has none.
 func SessionFrom(ctx context.Context) *Session {
-	s, _ := ctx.Value(sessionKey{}).(*Session)
-	return s
+	if in, ok := ctx.Value(sessionKey{}).(*inSession); ok {
+		return in.session
+	}
+	return nil
 }
 
 // sessionFormat begins every token of a session. It changes with the format.
-const sessionFormat = 2
+const sessionFormat = 3
 
 // sessionNote is in the place of a container's number and precedes a note.
 const sessionNote = 0xff
 
-// maxSessionToken is the length of the longest token that is looked at.
-const maxSessionToken = 8 << 10
-
-var errSession = errors.New("malformed")
+const (
+	maxSessionToken = 8 << 10 // length of the longest token that is looked at
+	sessionMAC      = 16      // bytes at the end of a token
+)
 
 // pathOf returns the path of a container.
 func pathOf(database, name string) string {
 	return "/dbs/" + url.PathEscape(database) + "/colls/" + url.PathEscape(name)
 }
 
-// sessionRealm tells the tokens of an account and database from those of others.
-func sessionRealm(host, database string) uint32 {
+// sessionKeyOf returns the key that authenticates sessions.
+func sessionKeyOf(o Options) []byte {
+	if len(o.SessionKey) > 0 {
+		return o.SessionKey
+	}
+	if o.Key == "" {
+		key := make([]byte, sha256.Size)
+		_, _ = rand.Read(key) // it never fails
+		return key
+	}
+	h := hmac.New(sha256.New, []byte(o.Key))
+	h.Write([]byte("byline session"))
+	return h.Sum(nil)
+}
+
+// mac authenticates a token. That of another account or database differs, however the host of the
+// account is written.
+func (s *Session) mac(token []byte) []byte {
+	c := s.containers[0]
+	host := c.requests.Endpoint()
 	if u, err := url.Parse(host); err == nil {
 		host = u.Host
 	}
-	return crc32.ChecksumIEEE([]byte(strings.ToLower(host) + "\x00" + database))
-}
-
-// realm is that of the containers, which are of one database.
-func (s *Session) realm() uint32 {
-	c := s.containers[0]
-	return sessionRealm(c.requests.Endpoint(), c.database)
+	h := hmac.New(sha256.New, c.sessionKey)
+	h.Write([]byte(strings.ToLower(host) + "\x00" + c.database + "\x00"))
+	h.Write(token)
+	return h.Sum(nil)[:sessionMAC]
 }
 
 // NewSession returns the session that resumes one whose Token is given, or a new one if that
 // is "". Its tokens cover the containers, which are of one database; their order is part of
-// the tokens. A token of another account or database, or of a container that was recreated,
-// asks for nothing. It is an error if the token is malformed.
-func NewSession(token string, containers ...*Container) (*Session, error) {
+// the tokens. A token that was not made with the SessionKey of this account, for this database,
+// is ignored and counted; one of a container that was recreated asks for nothing.
+func NewSession(token string, containers ...*Container) *Session {
 	session := &Session{containers: containers}
-	if token == "" {
-		return session, nil
+	if token != "" && !session.resume(token) {
+		containers[0].meter.invalid.Inc()
 	}
-	if err := session.decode(token); err != nil {
-		return nil, err
-	}
-	return session, nil
+	return session
 }
 
 // Token returns the token with which other instances see what the session has
@@ -96,7 +127,7 @@ func (s *Session) Token() string {
 	if s == nil || !s.wrote.Load() {
 		return ""
 	}
-	b := binary.BigEndian.AppendUint32([]byte{sessionFormat}, s.realm())
+	b := []byte{sessionFormat}
 	s.known.mu.Lock()
 	defer s.known.mu.Unlock()
 	for i, c := range s.containers {
@@ -118,22 +149,27 @@ func (s *Session) Token() string {
 		b = binary.BigEndian.AppendUint32(append(b, sessionNote), n.at)
 		b = append(append(b, byte(len(n.text))), n.text...)
 	}
-	return base64.RawURLEncoding.EncodeToString(b)
+	return base64.RawURLEncoding.EncodeToString(append(b, s.mac(b)...))
 }
 
-// decode reads a token.
-func (s *Session) decode(token string) error {
+// resume takes over the session of a token, if it is genuine.
+func (s *Session) resume(token string) bool {
 	if len(token) > maxSessionToken {
-		return errSession
+		return false
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(b) < 5 || b[0] != sessionFormat {
-		return errSession
+	if err != nil || len(b) < 1+sessionMAC || b[0] != sessionFormat {
+		return false
 	}
-	foreign := binary.BigEndian.Uint32(b[1:]) != s.realm()
+	end := len(b) - sessionMAC
+	return hmac.Equal(b[end:], s.mac(b[:end])) && s.decode(b[1:end])
+}
+
+// decode reads what a token says.
+func (s *Session) decode(token []byte) bool {
 	known := map[string]*tokens{}
 	var noted *note
-	r := tokenReader{rest: b[5:]}
+	r := tokenReader{rest: token}
 	for len(r.rest) > 0 && !r.bad {
 		i := int(r.byte())
 		if i == sessionNote {
@@ -151,22 +187,19 @@ func (s *Session) decode(token string) error {
 			t.raise(id, p, sessionRanges)
 		}
 		if i >= len(s.containers) {
-			return errSession
+			return false
 		}
 		known[s.containers[i].path] = t
 	}
 	if r.bad {
-		return errSession
+		return false
 	}
-	if !foreign {
-		s.known.containers = known
-		s.note.Store(noted)
-	}
-	return nil
+	s.known.containers = known
+	s.note.Store(noted)
+	return true
 }
 
-// Note returns what SetNote has set, on any instance, to the second; "" if nothing. It comes
-// from the client, who may have forged it.
+// Note returns what SetNote has set, on any instance, to the second; "" if nothing.
 func (s *Session) Note() (text string, at time.Time) {
 	if s == nil {
 		return "", time.Time{}
@@ -241,30 +274,32 @@ func (r *tokenReader) count(most uint64) int {
 	return int(n)
 }
 
-// Admits reports whether what was read of a container, when Cosmos DB answered with a session
-// token, is new enough for the session. Of a range that may have come out of a split of the
-// one that was read, it cannot tell more than by its LSN.
-func (s *Session) Admits(of *Container, token string) bool { return s.admits(of.path, token) }
-
-func (s *Session) admits(path, token string) bool {
-	if s == nil {
+// admits reports whether what was read of a container's partition is as new as the session asks,
+// if the range that answered had come so far. Of a range that nothing is known of, and that may have
+// come out of a split of the one that was read, it cannot tell more than by its LSN.
+func (s *Session) admits(of *Container, partition string, read answered) bool {
+	if s == nil || !s.known.has(of.path) {
 		return true
 	}
-	asked := s.known.of(path)
-	if asked == nil {
-		return true
-	}
-	id, read, ok := parseRange(token)
-	if !ok {
-		return false
-	}
-	for _, r := range asked.ranges {
+	keys := of.sessions.known.keys(of.path)
+	r := keys.holding(effectiveKey(partition))
+	for _, asked := range s.known.about(of.path, r, keys).ranges {
 		switch {
-		case r.id == id && !read.covers(r.progress):
+		case !read.known:
 			return false
-		case r.id > id && r.lsn > read.lsn: // children have higher ids than their parents
+		case asked.id == read.id || r != nil && asked.id == r.id && r.is(read.id):
+			if !read.covers(asked.progress) {
+				return false
+			}
+		case asked.id > read.id && asked.lsn > read.lsn: // children have higher ids than their parents
 			return false
 		}
 	}
 	return true
+}
+
+// answered is which range has answered, and how far it had come.
+type answered struct {
+	rangeProgress
+	known bool
 }

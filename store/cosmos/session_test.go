@@ -2,10 +2,12 @@ package cosmos
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // inBlog returns a container, for sessions that read nothing of it.
@@ -22,11 +24,16 @@ func inBlog(t testing.TB) *Container {
 	return posts
 }
 
+// sign makes a token of what it says.
+func sign(of *Container, rest string) string {
+	b := append([]byte{sessionFormat}, rest...)
+	return base64.RawURLEncoding.EncodeToString(append(b, NewSession("", of).mac(b)...))
+}
+
 func TestSessionNote(t *testing.T) {
 	posts, at := inBlog(t), time.Unix(1_700_000_000, 0)
-	head := binary.BigEndian.AppendUint32([]byte{sessionFormat}, sessionRealm("https://blog.example", "blog"))
 	note := func(text string) string { return "\xff\x65\x53\xf1\x00" + string(rune(len(text))) + text }
-	token := func(rest string) string { return base64.RawURLEncoding.EncodeToString(append(head[:5:5], rest...)) }
+	token := func(rest string) string { return sign(posts, rest) }
 	for name, tt := range map[string]struct {
 		rest string // of the token's bytes
 		want string // the note
@@ -44,12 +51,10 @@ func TestSessionNote(t *testing.T) {
 		"other tag -> malformed":        {"\xfe" + note("ada")[1:], "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := NewSession(token(tt.rest), posts)
-			if err != nil || tt.bad {
-				if (err != nil) != tt.bad {
-					t.Error(err)
-				}
-				return
+			before := testutil.ToFloat64(posts.meter.invalid)
+			s := NewSession(token(tt.rest), posts)
+			if bad := testutil.ToFloat64(posts.meter.invalid) > before; bad != tt.bad {
+				t.Errorf("ignored: %t", bad)
 			}
 			if got, when := s.Note(); got != tt.want || got != "" && !when.Equal(at) {
 				t.Errorf("%q at %v", got, when)
@@ -57,7 +62,7 @@ func TestSessionNote(t *testing.T) {
 		})
 	}
 	t.Run("written as it is read", func(t *testing.T) {
-		s, _ := NewSession("", posts)
+		s := NewSession("", posts)
 		s.SetNote("ada", at.Add(999*time.Millisecond))
 		if got := s.Token(); got != "" {
 			t.Errorf("%s, although nothing was written", got)
@@ -71,15 +76,6 @@ func TestSessionNote(t *testing.T) {
 			t.Errorf("without a note: %s, not %s", got, want)
 		}
 	})
-	t.Run("of another account", func(t *testing.T) {
-		s, err := NewSession(base64.RawURLEncoding.EncodeToString([]byte("\x02\x00\x00\x00\x00"+note("ada"))), posts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := s.Note(); got != "" {
-			t.Errorf("%q", got)
-		}
-	})
 	t.Run("of no session", func(t *testing.T) {
 		var s *Session
 		s.SetNote("ada", at)
@@ -88,4 +84,115 @@ func TestSessionNote(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// FuzzSession: whatever a genuine token says, also one of another version of this program, a session
+// comes of it.
+func FuzzSession(f *testing.F) {
+	for _, seed := range []string{"", "\x00\x00\x00\x00\x01\x01\x00\x01\x0c\x00", "\x07\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\xff\xff\xff\xff\x7f",
+		"\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\xff\x65\x53\xf1\x00\x03ada"} {
+		f.Add(seed)
+	}
+	posts := inBlog(f)
+	f.Fuzz(func(t *testing.T, rest string) {
+		s := NewSession(sign(posts, rest), posts)
+		s.NoteWrite()
+		again := NewSession(s.Token(), posts)
+		again.NoteWrite()
+		if got, want := again.Token(), s.Token(); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	})
+}
+
+// Who shares a key, given or that of the account, takes each other's sessions, however the host is
+// written; others do not.
+func TestSessionKey(t *testing.T) {
+	container := func(o Options, database string) *Container {
+		account, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := account.Container(database, "posts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const host = "https://Blog.example:443/"
+	shared := []byte("shared")
+	for name, tt := range map[string]struct {
+		one, two Options
+		database string
+		want     bool
+	}{
+		"same account key":            {Options{Endpoint: host, Key: "a2V5"}, Options{Endpoint: "https://blog.EXAMPLE:443", Key: "a2V5"}, "blog", true},
+		"another account key":         {Options{Endpoint: host, Key: "a2V5"}, Options{Endpoint: host, Key: "b3RoZXI="}, "blog", false},
+		"session key shared":          {Options{Endpoint: host, Key: "a2V5", SessionKey: shared}, Options{Endpoint: host, Key: "b3RoZXI=", SessionKey: shared}, "blog", true},
+		"session key of one":          {Options{Endpoint: host, Key: "a2V5", SessionKey: shared}, Options{Endpoint: host, Key: "a2V5"}, "blog", false},
+		"another account, shared key": {Options{Endpoint: host, Key: "a2V5", SessionKey: shared}, Options{Endpoint: "https://other.example:443/", Key: "a2V5", SessionKey: shared}, "blog", false},
+		"another database":            {Options{Endpoint: host, Key: "a2V5"}, Options{Endpoint: host, Key: "a2V5"}, "other", false},
+		"credentials":                 {Options{Endpoint: host, Credential: noCredential{}}, Options{Endpoint: host, Credential: noCredential{}}, "blog", false},
+		"credentials, shared key":     {Options{Endpoint: host, Credential: noCredential{}, SessionKey: shared}, Options{Endpoint: host, Credential: noCredential{}, SessionKey: shared}, "blog", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewSession("", container(tt.one, "blog"))
+			s.SetNote("ada", time.Unix(1_700_000_000, 0))
+			s.NoteWrite()
+			if got, _ := NewSession(s.Token(), container(tt.two, tt.database)).Note(); (got == "ada") != tt.want {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// noCredential signs nobody in.
+type noCredential struct{ azcore.TokenCredential }
+
+// What is cached is new enough for a session if the partition's range had come so far.
+func TestSessionAdmits(t *testing.T) {
+	posts := inBlog(t)
+	const partition = "ada"
+	key := effectiveKey(partition)
+	ranges := func(mine keyRange) keyRanges {
+		mine.min, mine.max = key[:4], key[:4]+"FF"
+		return keyRanges{}.with(keyRange{id: 1, min: "", max: key[:4]}, mine, keyRange{id: 9, min: key[:4] + "FF", max: "FF"})
+	}
+	whole, split := ranges(keyRange{id: 5}), ranges(keyRange{id: 7, parents: []uint64{0, 5}})
+	for name, tt := range map[string]struct {
+		keys    keyRanges
+		session string
+		read    string
+		want    bool
+	}{
+		"as far":                                {whole, "5:-1#7", "5:-1#7", true},
+		"behind":                                {whole, "5:-1#7", "5:-1#6", false},
+		"behind another range":                  {whole, "1:-1#99,5:-1#7,9:-1#99", "5:-1#7", true},
+		"behind a range that may be a child":    {whole, "12:-1#99", "5:-1#7", false},
+		"as far as one that may be a child":     {whole, "12:-1#7", "5:-1#7", true},
+		"of unknown progress":                   {whole, "5:-1#7", "", false},
+		"of unknown progress, and not asked":    {whole, "9:-1#99", "", true},
+		"a child, session from before":          {split, "5:-1#7", "7:-1#8", true},
+		"a parent, session from after":          {split, "7:-1#8", "5:-1#7", false},
+		"a parent, both from before":            {split, "5:-1#7", "5:-1#7", true},
+		"a parent, behind":                      {split, "5:-1#7", "5:-1#6", false},
+		"a grandparent, as far":                 {split, "5:-1#7", "0:-1#7", true},
+		"a new child, session from before":      {whole, "5:-1#7", "12:-1#8", true},
+		"ranges unknown":                        {keyRanges{}, "2:-1#7", "3:-1#1", true},
+		"ranges unknown, behind a higher one":   {keyRanges{}, "2:-1#7", "1:-1#6", false},
+		"ranges unknown, as far as higher ones": {keyRanges{}, "2:-1#7", "0:-1#7", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewSession("", posts)
+			s.known.learn(posts.path, 1, tt.session, sessionRanges)
+			posts.sessions.known.change(posts.path, func(t *tokens) { t.keys = tt.keys })
+			at, known := parseRange(tt.read)
+			if got := s.admits(posts, partition, answered{at, known}); got != tt.want {
+				t.Error(got)
+			}
+		})
+	}
+	if s := (*Session)(nil); !s.admits(posts, partition, answered{}) || !NewSession("", posts).admits(posts, partition, answered{}) {
+		t.Error("no session, or an empty one, refuses")
+	}
 }

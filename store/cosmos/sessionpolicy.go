@@ -1,22 +1,26 @@
 package cosmos
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
 const (
 	instanceRanges = 256 // of a container, whose tokens an instance keeps
-	sessionRanges  = 64  // of a container, that a session's token has room for
+	sessionRanges  = 16  // of a container, that a session's token has room for
 
 	// A read that no replica can serve yet is repeated, after a pause that doubles.
 	sessionPause    = 5 * time.Millisecond
-	sessionPatience = time.Second // for all the pauses of an attempt
+	sessionPatience = time.Second // for all the pauses of an operation
 )
 
 const (
@@ -24,13 +28,20 @@ const (
 	contentPathHeader = "X-Ms-Content-Path" // the container's resource id
 	substatusHeader   = "X-Ms-Substatus"
 	partitionHeader   = "X-Ms-Documentdb-Partitionkey"
+	rangeHeader       = "X-Ms-Documentdb-Partitionkeyrangeid"
 )
 
 // sessions is a policy, per try, that keeps what azcosmos does not: the newest session token
-// of each container and partition key range that it has seen. It sends them with every read,
-// so that callers who wrote through the account read what they wrote, and none sees time go
-// backwards. It also serves the Session of a request's context.
-type sessions struct{ known sessionState }
+// of each container and partition key range that it has seen. It sends that of the range that a
+// read is about, so that callers who wrote through the account read what they wrote, and none
+// sees time go backwards. It also serves the Session of a request's context.
+//
+// Which range a partition key is in it learns from the answers that azcosmos gets for change
+// feeds and ReadMany. Before that it sends the tokens of all ranges, as many as maxTokens allows.
+type sessions struct {
+	known sessionState
+	meter *meter
+}
 
 // sessionState is how far containers have come.
 type sessionState struct {
@@ -38,7 +49,8 @@ type sessionState struct {
 	containers map[string]*tokens // guarded by mu; by path
 }
 
-func (s *sessionState) learn(container string, rid uint32, header string, most int) {
+// change calls f with what is known of a container.
+func (s *sessionState) change(container string, f func(*tokens)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.containers[container]
@@ -49,106 +61,188 @@ func (s *sessionState) learn(container string, rid uint32, header string, most i
 		t = &tokens{}
 		s.containers[strings.Clone(container)] = t
 	}
-	t.learn(rid, header, most)
+	f(t)
 }
 
-// of returns a copy of what is known of a container, nil if that is nothing.
-func (s *sessionState) of(container string) *tokens {
+func (s *sessionState) learn(container string, rid uint32, header string, most int) {
+	s.change(container, func(t *tokens) { t.learn(rid, header, most) })
+}
+
+// about returns what is known of a container's range. See tokens.about.
+func (s *sessionState) about(container string, r *keyRange, keys keyRanges) *tokens {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.containers[container]
-	if t == nil {
+	if t := s.containers[container]; t != nil {
+		return t.about(r, keys)
+	}
+	return &tokens{}
+}
+
+// has reports whether anything is known of a container.
+func (s *sessionState) has(container string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.containers[container] != nil
+}
+
+// keys returns what is known of a container's ranges.
+func (s *sessionState) keys(container string) keyRanges {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.containers[container]; t != nil {
+		return t.keys
+	}
+	return keyRanges{}
+}
+
+// reach is the part of a container that a request is about.
+type reach struct {
+	container string // path
+	key       string // effective partition key; "" for none
+	id        string // of the partition key range; "" for none
+}
+
+func reachOf(container string, h http.Header) reach {
+	at := reach{container: container, id: h.Get(rangeHeader)}
+	var partition []string
+	if json.Unmarshal([]byte(h.Get(partitionHeader)), &partition) == nil && len(partition) == 1 {
+		at.key = effectiveKey(partition[0])
+	}
+	return at
+}
+
+// rangeOf returns the range of a reach, nil if it is not known or there are several.
+func (at reach) rangeOf(keys keyRanges) *keyRange {
+	if id, err := strconv.ParseUint(at.id, 10, 64); err == nil {
+		return keys.find(id)
+	}
+	if at.key == "" {
 		return nil
 	}
-	return &tokens{rid: t.rid, ranges: slices.Clone(t.ranges), clock: t.clock}
+	return keys.holding(at.key)
 }
 
-// header is what a request to a container sends, which may be nothing.
-func (s *sessionState) header(container string, session *Session) string {
-	var asked *tokens
-	if session != nil {
-		asked = session.known.of(container)
+// header returns what a request asks for, which may be nothing, and whether that is more than it
+// would ask for without a session.
+func (s *sessions) header(at reach, session *Session) (header string, more bool) {
+	keys := s.known.keys(at.container)
+	r := at.rangeOf(keys)
+	asked := s.known.about(at.container, r, keys)
+	header = asked.header()
+	if session == nil {
+		return header, false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.containers[container]
-	switch {
-	case t == nil && asked == nil:
-		return ""
-	case t == nil:
-		return asked.header()
-	case asked == nil:
-		return t.header()
-	}
-	return t.with(asked).header()
+	asked.add(session.known.about(at.container, r, keys))
+	all := asked.header()
+	return all, all != header
 }
 
 // Do implements policy.Policy.
 func (s *sessions) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
-	container := containerPath(r.URL.EscapedPath())
-	if container == "" {
+	container, what := partOf(r.URL.EscapedPath())
+	switch what {
+	case "docs":
+	case "pkranges":
+		resp, err := req.Next()
+		if err == nil && resp.StatusCode == http.StatusOK {
+			s.learnRanges(container, resp)
+		}
+		return resp, err
+	default:
 		return req.Next()
 	}
-	session := SessionFrom(r.Context())
+	a := &asking{sessions: s, req: req, session: SessionFrom(r.Context()), at: reachOf(container, r.Header)}
 	write := isWrite(r)
 	if write {
-		session.NoteWrite()
+		a.session.NoteWrite()
 	}
-	asks := !write || r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" // which may be a batch of reads
-	pause, waited := sessionPause, time.Duration(0)
-	for {
-		r.Header.Del(sessionHeader)
-		if asks {
-			if token := s.known.header(container, session); token != "" {
-				r.Header.Set(sessionHeader, token)
-			}
-		}
-		resp, err := req.Next()
-		if err != nil {
-			return nil, err
-		}
-		if resp.StatusCode != http.StatusNotFound || resp.Header.Get(substatusHeader) != substatusReadSession {
-			s.learn(resp, container, session)
-			return resp, nil
-		}
-		s.known.learn(container, hashRID(resp.Header.Get(contentPathHeader)), "", instanceRanges) // it may be a new container
-		if waited+pause > sessionPatience {
-			s.giveUp(req, container, session)
-			return resp, nil
-		}
-		if !sleep(r.Context(), pause) {
-			return resp, nil
-		}
-		waited, pause = waited+pause, 2*pause
-		if err := req.RewindBody(); err != nil {
-			return nil, err
-		}
+	if write && r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") == "" { // a batch may be one of reads
+		return a.send("")
 	}
+	return a.read()
 }
 
-// sessionTried marks a request that no replica of a region could serve.
+// asking is a request that asks for what was seen.
+type asking struct {
+	*sessions
+	req     *policy.Request
+	session *Session
+	at      reach
+	sent    bool
+}
+
+// send sends the request with a session token, unless that is "".
+func (a *asking) send(token string) (*http.Response, error) {
+	if a.sent {
+		if err := a.req.RewindBody(); err != nil {
+			return nil, err
+		}
+	}
+	a.sent = true
+	h := a.req.Raw().Header
+	h.Del(sessionHeader)
+	if token != "" {
+		h.Set(sessionHeader, token)
+	}
+	resp, err := a.req.Next()
+	if err != nil {
+		return nil, err
+	}
+	if isBehind(resp) {
+		a.known.learn(a.at.container, hashRID(resp.Header.Get(contentPathHeader)), "", instanceRanges) // it may be a new container
+	} else {
+		a.learn(resp, a.at, a.session)
+	}
+	return resp, nil
+}
+
+// isBehind reports whether no replica has come as far as a request asks.
+func isBehind(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusNotFound && resp.Header.Get(substatusHeader) == substatusReadSession
+}
+
+// sessionTried marks a request that no replica of a region could serve, which azcosmos repeats at
+// the region that writes.
 type sessionTried struct{}
 
-// giveUp forgets how far a container had come if nobody knows of it, the region that
-// writes included, which azcosmos asks last: then it has lost writes, and would never
-// be asked for anything it has. What a client asks for makes nobody forget.
-func (s *sessions) giveUp(req *policy.Request, container string, session *Session) {
-	if session != nil && session.known.of(container) != nil {
-		return
+// read sends the request with its tokens, and waits for replicas to come as far. If they do not, in
+// the region that writes either, it reads what there is.
+func (a *asking) read() (*http.Response, error) {
+	wait := patienceOf(a.req.Raw().Context())
+	token, more := a.header(a.at, a.session)
+	if wait.unreached(a.at, token) {
+		return a.send("")
+	}
+	resp, err := a.send(token)
+	if err != nil || token == "" || !isBehind(resp) {
+		return resp, err
 	}
 	var tried sessionTried
-	if !req.OperationValue(&tried) {
-		req.SetOperationValue(sessionTried{})
-		return
+	if !a.req.OperationValue(&tried) {
+		resp, err = wait.until(a.req.Raw().Context(), resp, func() (*http.Response, error) {
+			token, _ := a.header(a.at, a.session)
+			return a.send(token)
+		})
+		a.req.SetOperationValue(sessionTried{})
+		return resp, err
 	}
-	s.known.mu.Lock()
-	defer s.known.mu.Unlock()
-	delete(s.known.containers, container)
+	wait.giveUp(a.at, token)
+	if !more {
+		a.forget(a.at.container)
+	}
+	a.meter.unreached.Inc()
+	return a.send("")
+}
+
+// forget forgets how far a container had come when nobody knows of it any more: it has lost
+// writes, and would never be asked for anything it has.
+func (s *sessions) forget(container string) {
+	s.known.change(container, func(t *tokens) { t.ranges = nil })
 }
 
 // learn keeps how far the range of an answer had come.
-func (s *sessions) learn(resp *http.Response, container string, session *Session) {
+func (s *sessions) learn(resp *http.Response, at reach, session *Session) {
 	switch {
 	case resp.StatusCode < http.StatusBadRequest:
 	case slices.Contains([]int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}, resp.StatusCode): // they rest on what is there
@@ -160,29 +254,142 @@ func (s *sessions) learn(resp *http.Response, container string, session *Session
 		return
 	}
 	rid := hashRID(resp.Header.Get(contentPathHeader))
-	s.known.learn(container, rid, header, instanceRanges)
+	s.known.change(at.container, func(t *tokens) {
+		t.learn(rid, header, instanceRanges)
+		// The ranges that are known are not those of the container if another than that of the
+		// key has answered: it was split, or has another version of the hash.
+		if r := at.rangeOf(t.keys); r != nil && at.id == "" {
+			if answered, ok := parseRange(header); ok && answered.id != r.id {
+				t.keys = keyRanges{}
+			}
+		}
+	})
 	if session != nil && session.wrote.Load() {
-		session.known.learn(container, rid, header, sessionRanges)
+		session.known.learn(at.container, rid, header, sessionRanges)
 	}
+}
+
+// learnRanges keeps which ranges a container has: an answer says all, or what has changed.
+func (s *sessions) learnRanges(container string, resp *http.Response) {
+	body, err := runtime.Payload(resp) // who reads it gets the error, too
+	if err != nil {
+		return
+	}
+	rid, ranges, err := parseKeyRanges(body)
+	if err != nil {
+		return
+	}
+	s.known.change(container, func(t *tokens) {
+		t.belong(hashRID(rid))
+		t.keys = t.keys.with(ranges...)
+	})
+}
+
+// patience is how long the reads of an operation wait, all together, for replicas to come as far
+// as their session tokens ask. One of them waits and asks again; the others wait for it.
+type patience struct {
+	turn chan struct{}
+
+	left, pause time.Duration // whose turn it is may use them
+
+	mu   sync.Mutex
+	gone map[reachToken]bool // guarded by mu; what nobody has come as far as
+}
+
+type reachToken struct{ container, token string }
+
+func newPatience() *patience {
+	return &patience{turn: make(chan struct{}, 1), left: sessionPatience, pause: sessionPause}
+}
+
+// patienceOf returns the patience of an operation, or that of one request.
+func patienceOf(ctx context.Context) *patience {
+	if in, ok := ctx.Value(sessionKey{}).(*inSession); ok {
+		return in.patience
+	}
+	return newPatience()
+}
+
+// take waits for the turn. It reports false if ctx ends first.
+func (p *patience) take(ctx context.Context) bool {
+	select {
+	case p.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// until sends a request again until a replica has come as far as it asks, or patience ends.
+func (p *patience) until(ctx context.Context, resp *http.Response, send func() (*http.Response, error)) (*http.Response, error) {
+	select {
+	case p.turn <- struct{}{}:
+	default: // another waits, perhaps for the same
+		if !p.take(ctx) {
+			return resp, nil
+		}
+		over := p.left < p.pause
+		<-p.turn
+		if over {
+			return resp, nil
+		}
+		if again, err := send(); err != nil || !isBehind(again) {
+			return again, err
+		}
+		if !p.take(ctx) {
+			return resp, nil
+		}
+	}
+	defer func() { <-p.turn }()
+	for p.left >= p.pause && sleep(ctx, p.pause) {
+		p.left, p.pause = p.left-p.pause, 2*p.pause
+		if again, err := send(); err != nil || !isBehind(again) {
+			return again, err
+		}
+	}
+	return resp, nil
+}
+
+// giveUp has unreached tell of what nobody has come as far as.
+func (p *patience) giveUp(at reach, token string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone == nil {
+		p.gone = map[reachToken]bool{}
+	}
+	p.gone[reachToken{at.container, token}] = true
+}
+
+func (p *patience) unreached(at reach, token string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone[reachToken{at.container, token}]
 }
 
 // containerPath returns the path of the container whose items a request is about, ""
 // if it is about something else.
 func containerPath(path string) string {
+	if container, what := partOf(path); what == "docs" {
+		return container
+	}
+	return ""
+}
+
+// partOf returns the path of the container that a request is about, and what of it, such as "docs"
+// for its items; "" if it is about something else.
+func partOf(path string) (container, what string) {
 	start := strings.Index(path, "/dbs/") // an account may have a path of its own
 	if start < 0 {
-		return ""
+		return "", ""
 	}
 	end := start
 	for range 4 { // /dbs/<name>/colls/<name>
 		next := strings.IndexByte(path[end+1:], '/')
 		if next < 0 {
-			return ""
+			return "", ""
 		}
 		end += 1 + next
 	}
-	if name, _, _ := strings.Cut(path[end+1:], "/"); name != "docs" {
-		return ""
-	}
-	return path[start:end]
+	what, _, _ = strings.Cut(path[end+1:], "/")
+	return path[start:end], what
 }

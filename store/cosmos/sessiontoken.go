@@ -120,14 +120,11 @@ type rangeProgress struct {
 // tokens is how far the ranges of a container have come, of which it keeps at
 // most some: beyond that it forgets those that have not moved for longest, which
 // replicas have had the longest time to reach.
-//
-// A range that was split stays: Cosmos DB takes a parent's token for a child's, whose
-// LSNs go on where the parent's ended.
 type tokens struct {
 	rid    uint32          // of the container's resource id; 0 if that is not known
 	ranges []rangeProgress // sorted by id
 	clock  uint64
-	text   string // of ranges; "" if it has to be made
+	keys   keyRanges // as far as they are known; none in a Session
 }
 
 // hashRID makes a short number, not 0, of a resource id.
@@ -138,38 +135,37 @@ func hashRID(rid string) uint32 {
 	return max(1, crc32.ChecksumIEEE([]byte(rid)))
 }
 
-// learn takes in the header of an answer. A container with another resource id is
-// another container, of which nothing is known yet.
+// learn takes in the header of an answer.
 func (t *tokens) learn(rid uint32, header string, most int) {
-	if rid != 0 && rid != t.rid {
-		if t.rid != 0 {
-			t.ranges, t.text = nil, ""
-		}
-		t.rid = rid
-	}
+	t.belong(rid)
 	for one := range strings.SplitSeq(header, ",") {
-		if id, p, ok := parseRange(one); ok {
-			t.raise(id, p, most)
+		if r, ok := parseRange(one); ok {
+			t.raise(r.id, r.progress, most)
 		}
 	}
+}
+
+// belong notes the container's resource id. A container with another one is another container, of
+// which nothing is known yet.
+func (t *tokens) belong(rid uint32) {
+	if rid == 0 || rid == t.rid {
+		return
+	}
+	if t.rid != 0 {
+		t.ranges, t.keys = nil, keyRanges{}
+	}
+	t.rid = rid
 }
 
 // parseRange reads range:progress.
-func parseRange(text string) (id uint64, p progress, ok bool) {
+func parseRange(text string) (r rangeProgress, ok bool) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(text), ":")
-	id, err := strconv.ParseUint(name, 10, 64)
-	if err != nil {
-		return 0, p, false
+	var err error
+	if r.id, err = strconv.ParseUint(name, 10, 64); err != nil {
+		return r, false
 	}
-	p, ok = parseProgress(rest)
-	return id, p, ok
-}
-
-// reaches reports whether the token of one range is as far as another of the same range.
-func reaches(token, other string) bool {
-	id, p, ok := parseRange(token)
-	otherID, o, otherOK := parseRange(other)
-	return ok && otherOK && id == otherID && p.covers(o)
+	r.progress, ok = parseProgress(rest)
+	return r, ok
 }
 
 // raise moves a range on.
@@ -179,7 +175,6 @@ func (t *tokens) raise(id uint64, p progress, most int) {
 		return
 	}
 	t.clock++
-	t.text = ""
 	if found {
 		t.ranges[i].progress, t.ranges[i].raised = t.ranges[i].merge(p), t.clock
 		return
@@ -196,29 +191,69 @@ func (t *tokens) raise(id uint64, p progress, most int) {
 	}
 }
 
-// with returns these tokens and others of the same container.
-func (t *tokens) with(o *tokens) *tokens {
-	if t.rid != 0 && o.rid != 0 && t.rid != o.rid {
-		return t
+// about returns what is known of a range, under its id, and of those that keys lacks, which may
+// have come out of it by a split. Of no range it returns everything.
+func (t *tokens) about(r *keyRange, keys keyRanges) *tokens {
+	if r == nil {
+		return &tokens{rid: t.rid, ranges: slices.Clone(t.ranges), clock: t.clock}
 	}
-	both := &tokens{rid: max(t.rid, o.rid), ranges: slices.Clone(t.ranges), clock: t.clock}
-	for _, r := range o.ranges {
-		both.raise(r.id, r.progress, len(t.ranges)+len(o.ranges))
+	some := &tokens{rid: t.rid, clock: t.clock}
+	of := rangeProgress{id: r.id, progress: progress{version: -1, lsn: -1}}
+	for _, have := range t.ranges {
+		switch {
+		case r.is(have.id):
+			of.progress, of.raised = of.merge(have.progress), max(of.raised, have.raised)
+		case !keys.known[have.id]:
+			some.ranges = append(some.ranges, have)
+		}
 	}
-	return both
+	if of.raised > 0 {
+		some.ranges = append(some.ranges, of)
+		slices.SortFunc(some.ranges, func(a, b rangeProgress) int { return cmp.Compare(a.id, b.id) })
+	}
+	return some
 }
 
-// header is what a request sends: range:progress of every range.
-func (t *tokens) header() string {
-	if t.text == "" && len(t.ranges) > 0 {
-		var b []byte
-		for i, r := range t.ranges {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = r.progress.append(append(strconv.AppendUint(b, r.id, 10), ':'))
-		}
-		t.text = string(b)
+// add takes in others of the same container.
+func (t *tokens) add(o *tokens) {
+	if t.rid != 0 && o.rid != 0 && t.rid != o.rid {
+		return
 	}
-	return t.text
+	t.rid = max(t.rid, o.rid)
+	most := len(t.ranges) + len(o.ranges)
+	for _, r := range o.ranges {
+		t.raise(r.id, r.progress, most)
+	}
+}
+
+// maxTokens is the length of the longest header that is sent. Cosmos DB refuses requests whose
+// headers are too long.
+const maxTokens = 4 << 10
+
+// header is what a request sends: range:progress of every range or, if that is too long, of those
+// that have moved last.
+func (t *tokens) header() string {
+	var b []byte
+	for _, r := range t.ranges {
+		b = r.appendTo(b)
+	}
+	if len(b) > maxTokens {
+		b = b[:0]
+		for _, r := range slices.SortedFunc(slices.Values(t.ranges), func(a, b rangeProgress) int { return cmp.Compare(b.raised, a.raised) }) {
+			end := len(b)
+			if b = r.appendTo(b); len(b) > maxTokens {
+				b = b[:end]
+				break
+			}
+		}
+	}
+	return string(b)
+}
+
+// appendTo appends range:progress to a list.
+func (r rangeProgress) appendTo(dst []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return r.progress.append(append(strconv.AppendUint(dst, r.id, 10), ':'))
 }

@@ -50,20 +50,22 @@ func TestTokensAreBounded(t *testing.T) {
 	}
 }
 
-// What asks for both asks for the newer of each, and neither is changed by it.
-func TestTokensWith(t *testing.T) {
+// What asks for both asks for the newer of each.
+func TestTokensAdd(t *testing.T) {
 	var a, b, other tokens
 	a.learn(1, "0:-1#5,1:1#3#4=8", 8)
 	b.learn(0, "0:-1#4,1:1#4#4=7,2:-1#1", 8)
 	other.learn(2, "0:-1#99", 8)
-	if got, want := a.with(&b).header(), "0:-1#5,1:1#4#4=8,2:-1#1"; got != want {
+	both := a.about(nil, keyRanges{})
+	both.add(&b)
+	if got, want := both.header(), "0:-1#5,1:1#4#4=8,2:-1#1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := a.header() + " " + b.header(); got != "0:-1#5,1:1#3#4=8 0:-1#4,1:1#4#4=7,2:-1#1" {
 		t.Errorf("changed: %s", got)
 	}
-	if got := a.with(&other).header(); got != a.header() {
-		t.Errorf("with those of another container: %s", got)
+	if a.add(&other); a.header() != "0:-1#5,1:1#3#4=8" {
+		t.Errorf("with those of another container: %s", a.header())
 	}
 }
 
@@ -72,33 +74,36 @@ func TestSessionsLearn(t *testing.T) {
 	for status, learns := range map[int]bool{200: true, 201: true, 204: true, 207: true, 304: true, 404: true, 409: true, 412: true,
 		400: false, 401: false, 408: false, 410: false, 429: false, 449: false, 500: false, 503: false} {
 		var s sessions
-		s.learn(&http.Response{StatusCode: status, Header: http.Header{sessionHeader: {"0:-1#7"}}}, "c", nil)
-		if got := s.known.of("c") != nil; got != learns {
+		s.learn(&http.Response{StatusCode: status, Header: http.Header{sessionHeader: {"0:-1#7"}}}, reach{container: "c"}, nil)
+		if got := s.known.has("c"); got != learns {
 			t.Errorf("of %d: %t", status, got)
 		}
 	}
 }
 
-// A range that may have come out of a split of the one that was read asks by its LSN.
-func TestSessionAdmitsAfterASplit(t *testing.T) {
-	s, posts := &Session{}, pathOf("blog", "posts")
-	s.known.learn(posts, 1, "2:-1#7", sessionRanges)
-	for token, want := range map[string]bool{"0:-1#7": true, "0:-1#6": false, "1:-1#6": false, "3:-1#1": true} {
-		if got := s.admits(posts, token); got != want {
-			t.Errorf("%s: %t", token, got)
+// A request asks for its range's token, its parents' included, and for those of ranges that are not
+// known yet.
+func TestTokensAbout(t *testing.T) {
+	var have tokens
+	have.learn(1, "0:-1#5,1:-1#7,2:-1#8,3:-1#1,9:-1#1", 8)
+	keys := keyRanges{}.with(keyRange{id: 1, max: "80", parents: []uint64{0}}, keyRange{id: 2, min: "80", max: "C0", parents: []uint64{0}},
+		keyRange{id: 4, min: "C0", max: "FF", parents: []uint64{0, 3}})
+	for key, want := range map[string]string{"00": "1:-1#7,9:-1#1", "7F": "1:-1#7,9:-1#1", "80": "2:-1#8,9:-1#1", "C1": "4:-1#5,9:-1#1", "FF": "0:-1#5,1:-1#7,2:-1#8,3:-1#1,9:-1#1"} {
+		if got := have.about(keys.holding(key), keys).header(); got != want {
+			t.Errorf("of %s: %s, want %s", key, got, want)
 		}
 	}
 }
 
-// Instances that write the host of an account in other letters take each other's tokens.
-func TestSessionRealm(t *testing.T) {
-	realm := sessionRealm("https://Blog.example:443/", "blog")
-	for host, want := range map[string]bool{"https://blog.EXAMPLE:443": true, "https://other.example:443/": false} {
-		if got := sessionRealm(host, "blog") == realm; got != want {
-			t.Errorf("%s: %t", host, got)
-		}
+// A header that would be too long has the ranges that moved last.
+func TestTokensHeader_IsBounded(t *testing.T) {
+	var have tokens
+	for id := range 256 {
+		have.learn(1, fmt.Sprintf("%d:1234567#1234567890#1=-1#2=1234567890#3=1234567890#4=1234567890#5=1234567890", id), 256)
 	}
-	if sessionRealm("https://blog.example:443/", "other") == realm {
-		t.Error("another database takes them, too")
+	have.learn(1, "7:1234567#1234567891", 256)
+	got := have.header()
+	if len(got) > maxTokens || len(got) < maxTokens-200 || !strings.Contains(got, "7:1234567#1234567891#") || !strings.Contains(got, ",255:") || strings.Contains(got, ",8:") {
+		t.Errorf("%d bytes: %.200s", len(got), got)
 	}
 }

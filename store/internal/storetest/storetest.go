@@ -86,6 +86,9 @@ func newWorld(t testing.TB, o store.Options) *World {
 	}
 	w := &World{T: t, Engine: a.Engine, Transport: a.Transport, Database: a.Database, Clock: clock, open: func(o cosmos.Options) *cosmos.Account {
 		o.Endpoint, o.Key, o.Credential = a.Endpoint, a.Key, a.Credential
+		if a.Engine != nil {
+			o.Transport = enginetest.Undated(o.Transport)
+		}
 		return openAccount(t, o)
 	}}
 	w.Wire = &Wire{To: w.Transport}

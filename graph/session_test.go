@@ -1,0 +1,91 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sessionOfTheFuture returns the session of a response that wrote, when Cosmos DB has lost since what
+// was written.
+func sessionOfTheFuture(t testing.TB, b *testBlog) string {
+	t.Helper()
+	b.wire.mu.Lock()
+	b.wire.fail = func(r *http.Request) (*http.Response, error) {
+		response, err := b.wire.engine.Do(r)
+		if err == nil && r.Method == http.MethodPost {
+			response.Header.Set("X-Ms-Session-Token", fmt.Sprintf("0:-1#%d", 1<<60))
+		}
+		return response, err
+	}
+	b.wire.mu.Unlock()
+	session := post(t, b, "demo:eve", `mutation { createUser(input: {username: "eve"}) { user { id } } }`, nil).header.Get(sessionHeader)
+	b.wire.mu.Lock()
+	b.wire.fail = nil
+	b.wire.mu.Unlock()
+	if session == "" {
+		t.Fatal("no session")
+	}
+	return session
+}
+
+// nobodies is an operation that reads as often.
+func nobodies(n int) string {
+	var q strings.Builder
+	for i := range n {
+		fmt.Fprintf(&q, " a%d: userByUsername(username: \"nobody%d\") { id }", i, i)
+	}
+	return "{" + q.String() + " }"
+}
+
+// A crafted session does not make an operation cost more, nor last longer; one that Cosmos DB has lost
+// has all reads of the operation wait together.
+func TestSession_CostOf100Aliases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlog(t, Options{})
+		lost := sessionOfTheFuture(t, b)
+		// What the instance has seen itself is forgotten by the first read.
+		inSessionOf(t, b, "", "", nobodies(1))
+		raw, err := base64.RawURLEncoding.DecodeString(lost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw[bytes.LastIndex(raw, []byte{0x80, 0x80, 0x80, 0x80})]++ // another number
+		const n = 100
+		for name, edge := range edges(t, b) {
+			cost := func(session string) (requests int, ru float64, took time.Duration) {
+				b.wire.reset()
+				began := time.Now()
+				if a := inSessionOf(t, edge, "", session, nobodies(n)); a.status != http.StatusOK || len(a.Errors) > 0 {
+					t.Errorf("%s: %d %.300s", name, a.status, a.body)
+				}
+				return len(b.wire.seen()), b.wire.charged(), time.Since(began)
+			}
+			requests, ru, took := cost("")
+			for what, crafted := range map[string]string{"crafted": base64.RawURLEncoding.EncodeToString(raw), "malformed": "rubbish!", "cut": lost[:len(lost)-4]} {
+				if r, u, d := cost(crafted); r != requests || u != ru || d != took {
+					t.Errorf("%s, %s: %d requests, %g RU in %v, not %d, %g and %v", name, what, r, u, d, requests, ru, took)
+				}
+			}
+			r, u, d := cost(lost)
+			if r <= requests || r > 3*requests+15 || d > time.Second {
+				t.Errorf("%s, lost: %d requests, %g RU in %v", name, r, u, d)
+			}
+			t.Logf("%s: %d requests, %.0f RU; lost: %d, %.0f in %v", name, requests, ru, r, u, d)
+		}
+	})
+}
+
+// Two sessions are a mistake of the client.
+func TestSession_TwoHeaders(t *testing.T) {
+	b := newBlog(t, Options{})
+	h := http.Header{sessionHeader: {"a", "b"}}
+	if _, err := openSession(h, b.store); err == nil {
+		t.Error("both are taken")
+	}
+}

@@ -1,0 +1,109 @@
+package cosmos
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spaolacci/murmur3"
+)
+
+// keyRange is a partition key range of a container.
+type keyRange struct {
+	id       uint64
+	min, max string   // effective partition keys, from and up to
+	parents  []uint64 // which it came out of by splits, all generations
+}
+
+// keyRanges are those of a container. They are never changed, but replaced. The zero value has none.
+type keyRanges struct {
+	sorted []keyRange      // without overlaps; there may be gaps
+	known  map[uint64]bool // their ids, and those of their parents
+}
+
+// holding returns the range of an effective partition key, nil if that is not known.
+func (k keyRanges) holding(key string) *keyRange {
+	i, found := slices.BinarySearchFunc(k.sorted, key, func(r keyRange, key string) int { return cmp.Compare(r.min, key) })
+	if !found {
+		i--
+	}
+	if i < 0 || key >= k.sorted[i].max {
+		return nil
+	}
+	return &k.sorted[i]
+}
+
+// find returns the range with an id, nil if that is not known.
+func (k keyRanges) find(id uint64) *keyRange {
+	i := slices.IndexFunc(k.sorted, func(r keyRange) bool { return r.id == id })
+	if i < 0 {
+		return nil
+	}
+	return &k.sorted[i]
+}
+
+// with returns these ranges and newer ones, in place of those that they overlap.
+func (k keyRanges) with(newer ...keyRange) keyRanges {
+	all := keyRanges{slices.Clone(k.sorted), map[uint64]bool{}}
+	for _, r := range newer {
+		all.sorted = slices.DeleteFunc(all.sorted, func(o keyRange) bool { return o.min < r.max && r.min < o.max })
+		all.sorted = append(all.sorted, r)
+	}
+	slices.SortFunc(all.sorted, func(a, b keyRange) int { return cmp.Compare(a.min, b.min) })
+	for _, r := range all.sorted {
+		all.known[r.id] = true
+		for _, id := range r.parents {
+			all.known[id] = true
+		}
+	}
+	return all
+}
+
+// is reports whether a range is this one or one of its parents, whose session tokens are good for
+// it: its LSNs go on where theirs ended.
+func (r *keyRange) is(id uint64) bool { return r.id == id || slices.Contains(r.parents, id) }
+
+// parseKeyRanges reads a page of a container's partition key ranges, and its resource id.
+func parseKeyRanges(body []byte) (rid string, ranges []keyRange, err error) {
+	var page struct {
+		RID    string `json:"_rid"`
+		Ranges []struct {
+			ID      string   `json:"id"`
+			Min     string   `json:"minInclusive"`
+			Max     string   `json:"maxExclusive"`
+			Parents []string `json:"parents"`
+		} `json:"PartitionKeyRanges"`
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		return "", nil, err
+	}
+	for _, of := range page.Ranges {
+		r := keyRange{min: of.Min, max: of.Max}
+		if r.id, err = strconv.ParseUint(of.ID, 10, 64); err != nil {
+			return "", nil, err
+		}
+		for _, parent := range of.Parents {
+			id, err := strconv.ParseUint(parent, 10, 64)
+			if err != nil {
+				return "", nil, err
+			}
+			r.parents = append(r.parents, id)
+		}
+		ranges = append(ranges, r)
+	}
+	return page.RID, ranges, nil
+}
+
+// effectiveKey returns where Cosmos DB puts a partition whose key is a text, in a container with
+// version 2 of the hash.
+func effectiveKey(partition string) string {
+	var b strings.Builder
+	b.WriteByte(8) // a text
+	b.WriteString(partition)
+	b.WriteByte(0xFF)
+	low, high := murmur3.Sum128([]byte(b.String()))
+	return fmt.Sprintf("%016X%016X", high&(1<<62-1), low)
+}
