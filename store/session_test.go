@@ -505,6 +505,14 @@ func TestSession_AfterASplit(t *testing.T) {
 		if _, err := one.CreateUser(ctx, store.NewUser{ID: id, Username: "ada"}); err != nil {
 			t.Fatal(err)
 		}
+		// Which ranges there are one knows before the split, and again at the end.
+		learn := func() {
+			t.Helper()
+			if _, err := one.Users(t.Context(), []string{"a", "b"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		learn()
 		if err := a.Engine.Split("blog", "users", "0"); err != nil {
 			t.Fatal(err)
 		}
@@ -512,8 +520,15 @@ func TestSession_AfterASplit(t *testing.T) {
 		if _, err := one.RenameUser(ctx, id, "countess"); err != nil {
 			t.Fatal(err)
 		}
-		if u, err := one.User(t.Context(), id); err != nil || u.Username != "countess" {
-			t.Errorf("on the same instance: %v %v", u, err)
+		for _, ranges := range []string{"are forgotten", "are known again"} {
+			if u, err := one.User(t.Context(), id); err != nil || u.Username != "countess" {
+				t.Errorf("on the same instance, when the ranges %s: %v %v", ranges, u, err)
+			}
+			ctx, _ := one.within(t, before.Token())
+			if u, err := one.User(ctx, id); err != nil || u.Username != "countess" {
+				t.Errorf("with the token from before, when the ranges %s: %v %v", ranges, u, err)
+			}
+			learn()
 		}
 		ctx, _ = two.within(t, before.Token())
 		if u, err := two.User(ctx, id); err != nil || u.Username != "ada" {
