@@ -97,8 +97,12 @@ type Options struct {
 // Handler is the edge.
 type Handler struct {
 	http.Handler
-	sockets sync.WaitGroup
+	sockets   sync.WaitGroup
+	admission *limit.Admission // nil: all is admitted
 }
+
+// Overloaded reports whether operations have been refused for lack of capacity for some time.
+func (h *Handler) Overloaded() bool { return h.admission.Overloaded() }
 
 // Wait waits until all WebSockets are closed, which outlive their requests. It is called when
 // Options.Streams has ended.
@@ -120,10 +124,10 @@ func NewHandler(o Options) (*Handler, error) {
 		o.Streams = context.Background()
 	}
 	h := &Handler{}
-	var admission *limit.Admission
 	if o.ShedLoad {
-		admission = limit.NewAdmission(o.Capacity, o.Logger)
+		h.admission = limit.NewAdmission(o.Capacity, o.Logger)
 	}
+	admission := h.admission
 	if err := checkOrigins(o.Origins); err != nil {
 		return nil, err
 	}

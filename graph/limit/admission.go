@@ -27,6 +27,10 @@ const (
 	maxWait = 2 * time.Second
 
 	logInterval = 10 * time.Second
+
+	// overloadedAfter is how long operations are refused, with pauses of refusalPause at most, until
+	// Overloaded reports it: other servers have the capacity that this one lacks for so long.
+	overloadedAfter, refusalPause = 10 * time.Second, time.Second
 )
 
 // Admission refuses operations while the server is overloaded, and bounds how many execute
@@ -51,6 +55,8 @@ type Admission struct {
 	shedAt    time.Time // when it last refused an operation
 	refused   int       // since the last log line; if not 0, a line is due
 	loggedAt  time.Time // when that line was written
+	refusing  time.Time // since when operations are refused
+	refusedAt time.Time // when the last one was
 }
 
 // NewAdmission returns the admission control of a server, which logs how many operations it
@@ -116,10 +122,25 @@ func (a *Admission) overloaded(now time.Time) bool {
 func (a *Admission) refuse() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	now := time.Now()
+	if now.Sub(a.refusedAt) > refusalPause {
+		a.refusing = now
+	}
+	a.refusedAt = now
 	if a.refused++; a.refused == 1 {
 		time.AfterFunc(time.Until(a.loggedAt.Add(logInterval)), a.logRefused)
 	}
 	return ErrOverloaded
+}
+
+// Overloaded reports whether operations have been refused for ten seconds, and still are.
+func (a *Admission) Overloaded() bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return time.Since(a.refusedAt) <= refusalPause && a.refusedAt.Sub(a.refusing) >= overloadedAfter
 }
 
 func (a *Admission) logRefused() {

@@ -278,3 +278,27 @@ func TestOverload_OldSamplesDoNotCount(t *testing.T) {
 		t.Error("what stands for long is not refused")
 	}
 }
+
+func TestAdmission_OverloadedWhenItRefusesForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAdmission(Capacity{Executing: 1, Waiting: 1}, slog.New(slog.DiscardHandler))
+		refuse := func(d time.Duration) {
+			for began := time.Now(); time.Since(began) <= d; waittest.Advance(500 * time.Millisecond) {
+				_ = a.refuse()
+			}
+		}
+		refuse(5 * time.Second)
+		if a.Overloaded() {
+			t.Error("after 5 s")
+		}
+		refuse(6 * time.Second)
+		if !a.Overloaded() {
+			t.Error("not after 11 s")
+		}
+		waittest.Advance(2 * time.Second)
+		refuse(time.Second)
+		if a.Overloaded() {
+			t.Error("after a pause")
+		}
+	})
+}

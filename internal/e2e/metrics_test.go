@@ -97,7 +97,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("responses report %.2f RU, the metric of the patterns %.2f", told, ru)
 	}
 	for _, name := range []string{"byline_access_total", "byline_cosmos_requests_total", "byline_cosmos_errors_total", "byline_cosmos_throttles_total",
-		"byline_cosmos_request_seconds_bucket", "byline_cosmos_range_request_units_total", "byline_projection_lag_transactions",
+		"byline_cosmos_request_seconds_bucket", "byline_cosmos_range_request_units_total", "byline_projection_lag_transactions", "byline_projection_stalled_seconds",
 		"byline_projection_changes_total", "byline_projection_failures_total", "byline_projection_skipped_total",
 		"byline_subscribers", "byline_graphql_seconds_bucket", "byline_graphql_predicted_request_units_total", "go_goroutines", "process_cpu_seconds_total"} {
 		if _, there := total(all, name, nil); !there {
@@ -138,7 +138,7 @@ func TestMetrics(t *testing.T) {
 	}
 	closed := map[string]string{
 		"pattern": `\w+`, "range": `\d*`, "container": `|users|posts|feed|leases`, "projection": `projections-posts|projections-users|usernames|events|cache-users|cache-feed`,
-		"type": `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`, "status": `449|40[34]/\d{4}`, "check": `cosmos|leases|lag`, "le": `.*`,
+		"type": `query|mutation|subscription|none`, "code": `OK|[A-Z_]+`, "budget": `request|viewer`, "status": `449|40[34]/\d{4}`, "check": `cosmos|overload`, "le": `.*`,
 	}
 	for _, s := range all {
 		for label, value := range s.labels {

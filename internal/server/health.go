@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,22 +12,20 @@ import (
 
 	"byline/store"
 	"byline/store/blog"
-	"byline/store/projection"
 )
 
 const (
-	readyTimeout   = 2 * time.Second  // of a probe, all checks together
-	checkTTL       = time.Second      // how long a result is cached
-	projectionsTTL = 10 * time.Second // of the projections while they are OK: their status costs more to read
-	leaseAlive     = time.Minute      // after its last renewal; four times the longest expiry of a lease
-	maxLag         = 5 * time.Minute  // of the projections
+	readyTimeout = 2 * time.Second // of a probe, all checks together
+	checkTTL     = time.Second     // how long the result about Cosmos DB is cached
 )
 
-// health is the handler of /readyz. It checks when it is probed and caches the results: any number
-// of probes cost about 1 RU a second, and a few more every ten seconds.
+// health is the handler of /readyz. Its checks are about this instance alone: what concerns all of
+// them, such as the lag of the projections, is for alerts, since to take instances out of service would
+// not help. It checks when it is probed, and caches what makes a request: any number of probes cost
+// about 1 RU a second.
 type health struct {
-	checkers []*checker
-	metric   *prometheus.GaugeVec // by check
+	checks []func(context.Context) check
+	metric *prometheus.GaugeVec // by check
 
 	mu       sync.Mutex
 	stopping bool // guarded by mu
@@ -42,31 +38,22 @@ type check struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// checker runs a group of checks and caches their results.
-type checker struct {
-	ttl time.Duration // of results that are all OK; checkTTL of others
-	run func(context.Context) []check
-
-	mu      sync.Mutex
-	expires time.Time // guarded by mu
-	cached  []check   // guarded by mu
-}
-
-func (c *checker) results(ctx context.Context) []check {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Now().Before(c.expires) {
-		return c.cached
-	}
-	c.cached = c.run(ctx)
-	ttl := c.ttl
-	for _, one := range c.cached {
-		if !one.OK {
-			ttl = checkTTL
+// cached returns a check whose result is cached for checkTTL.
+func cached(run func(context.Context) check) func(context.Context) check {
+	var (
+		mu      sync.Mutex
+		expires time.Time
+		last    check
+	)
+	return func(ctx context.Context) check {
+		mu.Lock()
+		defer mu.Unlock()
+		if !time.Now().Before(expires) {
+			last = run(ctx)
+			expires = time.Now().Add(checkTTL)
 		}
+		return last
 	}
-	c.expires = time.Now().Add(ttl)
-	return c.cached
 }
 
 // newHealth returns the health of an instance that serves a blog. The results of the last probe
@@ -75,18 +62,8 @@ func newHealth(blog *store.Store, r prometheus.Registerer) *health {
 	metric := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "byline_ready",
 		Help: "1 if a check of /readyz was OK in the last probe, 0 if not."}, []string{"check"})
 	r.MustRegister(metric)
-	return &health{metric: metric, checkers: []*checker{
-		{ttl: checkTTL, run: func(ctx context.Context) []check { return []check{checkCosmos(blog.Ready(ctx))} }},
-		{ttl: projectionsTTL, run: func(ctx context.Context) []check {
-			status, err := blog.Views().Status(ctx)
-			if err != nil {
-				// Reading the status waits while throttled.
-				ok := checkCosmos(err).OK || errors.Is(err, context.DeadlineExceeded)
-				return []check{{"leases", ok, "unknown"}, {"lag", ok, "unknown"}}
-			}
-			status = slices.DeleteFunc(status, func(s projection.Status) bool { return s.Processor == "usernames" }) // the sweep of usernames delays no reader
-			return []check{checkLeases(status, time.Now()), checkLag(status, time.Now())}
-		}},
+	return &health{metric: metric, checks: []func(context.Context) check{
+		cached(func(ctx context.Context) check { return checkCosmos(blog.Ready(ctx)) }),
 	}}
 }
 
@@ -107,40 +84,19 @@ func checkCosmos(err error) check {
 	return c
 }
 
-// checkLeases is OK if every feed range has an owner that renews its lease.
-func checkLeases(status []projection.Status, now time.Time) check {
-	held := 0
-	for _, r := range status {
-		if r.Owner != "" && now.Sub(r.Renewed) < leaseAlive {
-			held++
-		}
-	}
-	if len(status) == 0 {
-		return check{Name: "leases", Detail: "no instance has applied changes to the projections yet"}
-	}
-	return check{Name: "leases", OK: held == len(status), Detail: fmt.Sprintf("%d of %d feed ranges have an instance that applies their changes to the projections", held, len(status))}
-}
-
-// checkLag is OK if no projection lags by more than maxLag. The replay of a rebuild does not count: it
-// delays no new change.
-func checkLag(status []projection.Status, now time.Time) check {
-	worst, rebuilding := time.Duration(0), false
-	for _, r := range status {
-		rebuilding = rebuilding || r.Replay > 0
-		if r.Replay == 0 && !r.Since.IsZero() {
-			worst = max(worst, now.Sub(r.Since))
-		}
-	}
-	c := check{Name: "lag", OK: worst <= maxLag, Detail: fmt.Sprintf("projections are %d seconds behind", int(worst.Seconds()))}
-	if rebuilding {
-		c.Detail += "; a rebuild is in progress"
+// checkOverload is OK unless the instance has refused operations for some time, which others may have
+// the capacity for.
+func checkOverload(overloaded bool) check {
+	c := check{Name: "overload", OK: !overloaded}
+	if overloaded {
+		c.Detail = "operations are being refused for lack of capacity"
 	}
 	return c
 }
 
 // add adds a check that makes no request.
 func (h *health) add(run func() check) {
-	h.checkers = append(h.checkers, &checker{run: func(context.Context) []check { return []check{run()} }})
+	h.checks = append(h.checks, func(context.Context) check { return run() })
 }
 
 // stop makes every later probe unready.
@@ -165,8 +121,8 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if stopping {
 		response.Checks = []check{{Name: "process", Detail: "stopping"}}
 	} else {
-		for _, c := range h.checkers {
-			response.Checks = append(response.Checks, c.results(ctx)...)
+		for _, run := range h.checks {
+			response.Checks = append(response.Checks, run(ctx))
 		}
 	}
 	status := http.StatusOK

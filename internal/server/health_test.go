@@ -3,10 +3,8 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,10 +19,9 @@ import (
 	"byline/internal/secrettest"
 	"byline/internal/waittest"
 	"byline/store"
-	"byline/store/changefeed"
+	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
-	"byline/store/projection"
 )
 
 // readiness is a response of /readyz.
@@ -62,58 +59,76 @@ func probeReady(t testing.TB, h http.Handler) readiness {
 	return r
 }
 
-// counting forwards requests to an engine and counts them.
-type counting struct {
+// interceptor forwards requests to an engine, counts them, and answers some itself.
+type interceptor struct {
 	policy.Transporter
-	n atomic.Int64
+	n      atomic.Int64
+	answer atomic.Pointer[func(*http.Request) (status int, substatus string)] // status 0: the engine answers
 }
 
-func (c *counting) Do(r *http.Request) (*http.Response, error) {
-	c.n.Add(1)
-	return c.Transporter.Do(r)
+func (i *interceptor) Do(r *http.Request) (*http.Response, error) {
+	i.n.Add(1)
+	if answer := i.answer.Load(); answer != nil {
+		if status, substatus := (*answer)(r); status != 0 {
+			return &http.Response{StatusCode: status, Request: r, Body: http.NoBody,
+				Header: http.Header{"X-Ms-Substatus": {substatus}, "X-Ms-Retry-After-Ms": {"1000"}}}, nil
+		}
+	}
+	return i.Transporter.Do(r)
+}
+
+// probed is a blog whose readiness is probed.
+type probed struct {
+	*store.Store
+	engine *emulator.Engine
+	wire   *interceptor
+}
+
+func newProbed(t *testing.T) probed {
+	engine, err := emulator.Open("", emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	wire := &interceptor{Transporter: engine}
+	account := enginetest.Account(t, engine, cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
+	blog, err := store.New(account, store.Options{Logger: secrettest.Logger(), PollInterval: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return probed{blog, engine, wire}
+}
+
+// run runs the projections until the test ends.
+func (p probed) run(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := emulator.Open("", emulator.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer engine.Close()
-		wire := &counting{Transporter: engine}
-		account := enginetest.Account(t, engine, cosmos.Options{Transport: wire, Retry: policy.RetryOptions{MaxRetries: -1}})
-		blog, err := store.New(account, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		without := func(want map[string]string) {
+		p := newProbed(t)
+		fails := func(want map[string]string) {
 			t.Helper()
-			if got := probeReady(t, newHealth(blog, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
+			if got := probeReady(t, newHealth(p.Store, prometheus.NewRegistry())).failing(); !cmp.Equal(got, want) {
 				t.Error(cmp.Diff(want, got))
 			}
 		}
-
-		without(map[string]string{"cosmos": "the containers do not exist", "leases": "unknown", "lag": "unknown"})
-		if err := blog.Provision(t.Context()); err != nil {
+		fails(map[string]string{"cosmos": "the containers do not exist"})
+		if err := p.Provision(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		without(map[string]string{"leases": "no instance has applied changes to the projections yet"})
+		fails(map[string]string{})
 
-		running, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- blog.Run(running) }()
-		h := newHealth(blog, prometheus.NewRegistry())
-		waittest.Until(t, func() error {
-			r := probeReady(t, h)
-			if r.code == http.StatusOK && slices.ContainsFunc(r.Checks, func(c check) bool { return strings.HasPrefix(c.Detail, "2 of 2 feed ranges") }) {
-				return nil
-			}
-			return fmt.Errorf("not ready: %+v", r)
-		})
-		if r := probeReady(t, h); len(r.Checks) != 3 {
-			t.Errorf("%+v", r.Checks)
-		}
-		demo := &demoBlog{blog: blog, log: secrettest.Logger()}
+		h := newHealth(p.Store, prometheus.NewRegistry())
+		demo := &demoBlog{blog: p.Store, log: secrettest.Logger()}
 		h.add(demo.check)
 		if got, want := probeReady(t, h).failing(), map[string]string{"demo": "loading the demo blog"}; !cmp.Equal(got, want) {
 			t.Error(cmp.Diff(want, got))
@@ -122,31 +137,30 @@ func TestReadiness(t *testing.T) {
 		if c := demo.check(); !c.OK {
 			t.Errorf("after the load: %+v", c)
 		}
-		h.checkers = h.checkers[:len(h.checkers)-1]
-		stop()
-		if err := <-done; err != nil {
-			t.Fatal(err)
+		overloaded := true
+		h.add(func() check { return checkOverload(overloaded) })
+		if got, want := probeReady(t, h).failing(), map[string]string{"overload": "operations are being refused for lack of capacity"}; !cmp.Equal(got, want) {
+			t.Error(cmp.Diff(want, got))
+		}
+		overloaded = false
+		if r := probeReady(t, h); r.code != http.StatusOK || len(r.Checks) != 3 {
+			t.Errorf("%+v", r)
 		}
 
 		// Probes share cached results.
-		before := wire.n.Load()
+		before := p.wire.n.Load()
 		for range 1000 {
 			probeReady(t, h)
 			waittest.Advance(time.Millisecond)
 		}
-		if sent := wire.n.Load() - before; sent > 100 {
-			t.Errorf("1000 probes made %d requests", sent)
+		if sent := p.wire.n.Load() - before; sent > 2 {
+			t.Errorf("1000 probes in a second made %d requests", sent)
 		}
-		without(map[string]string{"leases": "0 of 2 feed ranges have an instance that applies their changes to the projections"})
 
-		engine.Inject(func(emulator.Operation) emulator.Fault {
-			return emulator.Fault{Status: http.StatusTooManyRequests}
-		})
-		without(map[string]string{})
-		engine.Inject(func(emulator.Operation) emulator.Fault {
-			return emulator.Fault{Status: http.StatusServiceUnavailable}
-		})
-		without(map[string]string{"cosmos": "Cosmos DB does not answer", "leases": "unknown", "lag": "unknown"})
+		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
+		fails(map[string]string{})
+		p.engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusServiceUnavailable} })
+		fails(map[string]string{"cosmos": "Cosmos DB does not answer"})
 		h.stop()
 		if got := probeReady(t, h).failing(); got["process"] != "stopping" {
 			t.Error(got)
@@ -154,32 +168,55 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
-func TestHealth_ProjectionsLagOrHaveNoOwner(t *testing.T) {
-	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	one := func(owner string, renewed, since time.Time, replay int64) projection.Status {
-		return projection.Status{Container: "posts", RangeStatus: changefeed.RangeStatus{
-			Lease: changefeed.Lease{Owner: owner}, Renewed: renewed, Since: since, Replay: replay}}
-	}
-	well := one("a", ago(time.Second), time.Time{}, 0)
-	for name, tt := range map[string]struct {
-		status      []projection.Status
-		leases, lag bool
-	}{
-		"all healthy -> ok":         {[]projection.Status{well, well}, true, true},
-		"no owner -> leases":        {[]projection.Status{well, one("", ago(time.Second), time.Time{}, 0)}, false, true},
-		"expired lease -> leases":   {[]projection.Status{well, one("b", ago(2*time.Minute), time.Time{}, 0)}, false, true},
-		"clock behind -> ok":        {[]projection.Status{one("a", ago(-time.Minute), ago(-time.Minute), 0)}, true, true},
-		"a minute behind -> ok":     {[]projection.Status{well, one("b", now, ago(time.Minute), 0)}, true, true},
-		"ten minutes behind -> lag": {[]projection.Status{well, one("b", now, ago(10*time.Minute), 0)}, true, false},
-		"rebuilding -> ok":          {[]projection.Status{well, one("b", now, ago(100*time.Hour), 7)}, true, true},
-		"no leases -> leases":       {nil, false, true},
+// What is wrong with the account for all instances alike, or with one author's data, takes none out of
+// service.
+func TestReadiness_IsOfThisInstance(t *testing.T) {
+	const stalled = 6 * time.Minute
+	partition := func(r *http.Request) string { return r.Header.Get("X-Ms-Documentdb-Partitionkey") }
+	for name, answer := range map[string]func(r *http.Request, author string) (int, string){
+		"leases throttled": func(r *http.Request, _ string) (int, string) {
+			if strings.Contains(r.URL.Path, "/colls/leases/") {
+				return http.StatusTooManyRequests, "3200"
+			}
+			return 0, ""
+		},
+		"an author's partition throttled": func(r *http.Request, author string) (int, string) {
+			if strings.Contains(partition(r), author) {
+				return http.StatusTooManyRequests, "3200"
+			}
+			return 0, ""
+		},
+		"an author's partition full": func(r *http.Request, author string) (int, string) {
+			if r.Method != http.MethodGet && strings.Contains(partition(r), author) {
+				return http.StatusForbidden, "1014"
+			}
+			return 0, ""
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			leases, lag := checkLeases(tt.status, now), checkLag(tt.status, now)
-			if leases.OK != tt.leases || lag.OK != tt.lag {
-				t.Errorf("%+v %+v", leases, lag)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				p := newProbed(t)
+				if err := p.Provision(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				author, err := p.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				h := newHealth(p.Store, prometheus.NewRegistry())
+				fault := func(r *http.Request) (int, string) { return answer(r, author.ID) }
+				p.wire.answer.Store(&fault)
+				_, _ = p.CreatePost(t.Context(), store.NewPost{AuthorID: author.ID, Title: "t", Content: "c"}) // its summary may be refused
+				p.run(t)
+				before := p.wire.n.Load()
+				waittest.Advance(stalled)
+				if p.wire.n.Load() == before {
+					t.Fatal("the projections do not run")
+				}
+				if r := probeReady(t, h); r.code != http.StatusOK {
+					t.Errorf("%d %v", r.code, r.failing())
+				}
+			})
 		})
 	}
 }

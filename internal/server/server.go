@@ -178,6 +178,7 @@ func (g *gateway) provision(ctx context.Context) error {
 // waits for, and the refresh of the identity provider's keys.
 func (g *gateway) start(ctx context.Context) error {
 	g.health = newHealth(g.blog, g.account.Metrics)
+	g.health.add(func() check { return checkOverload(g.handler.Overloaded()) })
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
 	g.onClose(func() {

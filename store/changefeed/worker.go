@@ -15,6 +15,7 @@ type worker struct {
 	stop context.CancelCauseFunc // guarded by Processor.mu; nil until launched
 	done chan struct{}           // closed when the worker has ended
 	lag  atomic.Int64            // transactions left after the last page
+	page atomic.Int64            // when that page was handled, or the worker launched, in Unix nanoseconds
 
 	// Owned by the worker's goroutine until done:
 	resets  int64     // of the lease at launch
@@ -88,6 +89,19 @@ func (p *Processor) Held() (leases int, lag int64) {
 	return leases, lag
 }
 
+// Stalled returns how long ago a page was last handled, of the range that this process owns for which
+// it is longest; 0 if it owns none. A page without changes counts, too.
+func (p *Processor) Stalled() (longest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.workers {
+		if w.stop != nil {
+			longest = max(longest, p.o.Clock().Sub(time.Unix(0, w.page.Load())))
+		}
+	}
+	return longest
+}
+
 // reserve blocks a lease for a worker that is launched or dropped later.
 func (p *Processor) reserve(id string) (*worker, bool) {
 	p.mu.Lock()
@@ -117,6 +131,7 @@ func (p *Processor) work(ctx context.Context, v *lease) {
 // parts.
 func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	ctx, stop := context.WithCancelCause(run)
+	w.page.Store(p.o.Clock().UnixNano())
 	p.mu.Lock()
 	w.stop = stop
 	p.mu.Unlock()
@@ -241,6 +256,7 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 	}
 	w.at = done.at
 	w.lag.Store(done.Lag)
+	w.page.Store(p.o.Clock().UnixNano())
 	w.unsaved = w.unsaved || done.Items > 0
 	replayed := replayTo > 0 && (done.Items == 0 || reached(w.at, replayTo))
 	if replayed || w.unsaved && (!done.full || p.o.Clock().Sub(w.saved) >= checkpointEvery) {

@@ -52,6 +52,8 @@ var (
 	leasesHeld    = prometheus.NewDesc("byline_projection_leases", "Change feed ranges whose lease this instance owns.", projectionLabels, nil)
 	projectionLag = prometheus.NewDesc("byline_projection_lag_transactions",
 		"Transactions that the projections of this instance are behind, in the ranges it owns, as of the last page of each.", projectionLabels, nil)
+	projectionStall = prometheus.NewDesc("byline_projection_stalled_seconds",
+		"How long ago a page of the change feed was last handled, of the range this instance owns for which it is longest.", projectionLabels, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -61,6 +63,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	m.skipped.Describe(to)
 	to <- leasesHeld
 	to <- projectionLag
+	to <- projectionStall
 }
 
 // Collect implements prometheus.Collector. The gauges exist while Run runs.
@@ -76,5 +79,6 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		leases, lag := p.Held()
 		to <- prometheus.MustNewConstMetric(leasesHeld, prometheus.GaugeValue, float64(leases), name)
 		to <- prometheus.MustNewConstMetric(projectionLag, prometheus.GaugeValue, float64(lag), name)
+		to <- prometheus.MustNewConstMetric(projectionStall, prometheus.GaugeValue, p.Stalled().Seconds(), name)
 	}
 }
