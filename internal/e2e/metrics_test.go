@@ -163,7 +163,7 @@ func probeReadiness(t testing.TB, root string) {
 func TestMetricsListen(t *testing.T) {
 	for name, listen := range map[string]string{"beyond loopback": "0.0.0.0:0", "behind a proxy on this machine": "localhost:0"} {
 		t.Run(name, func(t *testing.T) {
-			i := start(t, "--listen", listen, "--behind-proxy", "127.0.0.1/32", "--auth-issuer", "https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
+			i := start(t, "--listen", listen, "--drain", "0s", "--behind-proxy", "127.0.0.1/32", "--auth-issuer", "https://example.com", "--auth-audience", "byline", "--data", t.TempDir(), "--no-demo")
 			if all, err := scrape(i.Root); err == nil || !strings.Contains(err.Error(), "404") {
 				t.Errorf("%d series, %v", len(all), err)
 			}

@@ -4,12 +4,13 @@
 //
 // When its context ends, Run
 //
-//  1. makes /readyz respond 503 and ends subscriptions,
-//  2. accepts no more connections and waits up to ten seconds for active requests,
-//  3. stops /metrics,
-//  4. stops the projections, which release their leases, and the load of the demo blog,
-//  5. closes the account, and with it the embedded engine,
-//  6. sends the last traces.
+//  1. makes /readyz respond 503, and goes on serving for the time of --drain,
+//  2. ends subscriptions,
+//  3. accepts no more connections and waits up to ten seconds for active requests,
+//  4. stops /metrics,
+//  5. stops the projections, which release their leases, and the load of the demo blog,
+//  6. closes the account, and with it the embedded engine,
+//  7. sends the last traces.
 //
 // Package byline/internal/account opens the account, byline/graph executes operations.
 // ShutDown and Address are for other servers of the program. Instances of Run are independent of

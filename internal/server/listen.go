@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"byline/graph"
 	"byline/internal/account"
@@ -22,7 +23,12 @@ type listenFlags struct {
 	RequestsPerViewer  *int `env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of a viewer; 0 for no limit. Default: 50, and no limit with demo tokens."`
 	RequestsPerAddress *int `env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address other than loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
 	MaxConnections     int  `default:"20000" env:"BYLINE_MAX_CONNECTIONS" help:"Concurrent connections."`
+
+	Drain *time.Duration `env:"BYLINE_DRAIN" placeholder:"DURATION" help:"How long to go on serving after SIGTERM while /readyz answers 503, so that load balancers send no more requests. Default: 5s, and 0s on loopback."`
 }
+
+// drain is the default of --drain beyond loopback: some probes of a load balancer.
+const drain = 5 * time.Second
 
 // Defaults without demo tokens, in requests a second.
 const (
@@ -64,6 +70,8 @@ func (c listenFlags) checkListen() error {
 			"--listen must be on loopback, or --behind-proxy name the proxies that terminate TLS")
 	case c.MaxConnections < 1:
 		return errors.New("--max-connections must be at least 1")
+	case c.Drain != nil && *c.Drain < 0:
+		return errors.New("--drain cannot be negative")
 	}
 	for _, rate := range []*int{c.RequestsPerViewer, c.RequestsPerAddress} {
 		if rate != nil && *rate < 0 {
@@ -87,6 +95,17 @@ func (c listenFlags) limit(o *graph.Options, public bool) {
 	if c.RequestsPerAddress != nil {
 		o.RequestsPerAddress = *c.RequestsPerAddress
 	}
+}
+
+// drainTime returns how long to go on serving when the server is to stop.
+func (c listenFlags) drainTime() time.Duration {
+	switch {
+	case c.Drain != nil:
+		return *c.Drain
+	case account.Loopback(c.Listen):
+		return 0
+	}
+	return drain
 }
 
 func (c listenFlags) proxies() (all []netip.Prefix) {

@@ -24,6 +24,7 @@ import (
 // Names of log attributes.
 const (
 	logAddress  = "address"
+	logDrain    = "drain"
 	logError    = "error"
 	logExpires  = "expires"
 	logTook     = "took"
@@ -225,9 +226,14 @@ func (g *gateway) serve(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	g.log.Info("stopping")
+	g.log.Info("stopping", logDrain, g.drainTime())
 	g.health.stop()
-	g.endStreams()
+	select {
+	case err := <-served:
+		return err
+	case <-time.After(g.drainTime()):
+	}
+	g.endStreams() // now that clients who connect again get to another instance
 	err := ShutDown(ctx, g.log, server)
 	endRequests() // of aborted requests
 	g.handler.Wait()
