@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"byline/graph/cost"
-	"byline/graph/limit"
 )
 
 // accounting records what each response has cost, charges the budget of its payer, and reports
@@ -53,7 +52,7 @@ func (a accounting) InterceptResponse(ctx context.Context, next graphql.Response
 	kind = cmp.Or(kind, typeNone)
 	a.budgets.Settle(ctx, t, c)
 	a.metrics.spend(kind, c)
-	if len(response.Data) >= limit.SmallResponse { // there may be no memory to send it
+	if len(response.Data) > 0 { // there may be no memory to send it
 		r.record = func() { a.metrics.observe(kind, time.Since(r.began), c, response) }
 	} else {
 		a.metrics.observe(kind, time.Since(r.began), c, response)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,8 +65,8 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	// Others execute and this goroutine writes, which may also have to say that nothing
 	// happens. It does not return before they are done.
 	type event struct {
-		data  []byte
-		taken func()
+		response *graphql.Response
+		taken    func()
 	}
 	events := make(chan event)
 	ended := make(chan bool)
@@ -76,7 +77,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 				r = dispatchError(ctx, exec, full)
 			}
 			select {
-			case events <- event{appendResponse(nil, r), taken}:
+			case events <- event{r, taken}:
 				return full
 			case <-ctx.Done():
 				taken()
@@ -105,14 +106,14 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	for {
 		select {
 		case e := <-events:
-			err = out.event("next", e.data)
+			err = out.event("next", pieces(e.response)...)
 			e.taken()
 			silence.Reset(eventsKeepAlive)
 		case <-silence.C:
 			err = out.comment()
 		case <-ended:
 			if ctx.Err() == nil {
-				_ = out.event("complete", nil) // the client may be gone
+				_ = out.event("complete") // the client may be gone
 			}
 			return
 		}
@@ -139,24 +140,24 @@ func newEventWriter(w http.ResponseWriter) (*eventWriter, error) {
 		return nil, err
 	}
 	w.WriteHeader(http.StatusOK)
-	return e, e.write(nil)
+	return e, e.write()
 }
 
-// event writes an event. data is JSON, and so has no line break.
-func (e *eventWriter) event(name string, data []byte) error {
-	b := append(make([]byte, 0, len(data)+32), "event: "...)
-	b = append(append(b, name...), "\ndata: "...)
-	return e.write(append(append(b, data...), "\n\n"...))
+// event writes an event. data is JSON, in pieces, and so has no line break.
+func (e *eventWriter) event(name string, data ...[]byte) error {
+	return e.write(joined(slices.Concat([][]byte{[]byte("event: " + name + "\ndata: ")}, data, [][]byte{[]byte("\n\n")})...)...)
 }
 
 func (e *eventWriter) comment() error { return e.write([]byte(":\n\n")) }
 
-func (e *eventWriter) write(b []byte) error {
+func (e *eventWriter) write(pieces ...[]byte) error {
 	if err := supported(e.control.SetWriteDeadline(time.Now().Add(writeTimeout))); err != nil {
 		return err
 	}
-	if _, err := e.w.Write(b); err != nil {
-		return err
+	for _, b := range pieces {
+		if _, err := e.w.Write(b); err != nil {
+			return err
+		}
 	}
 	if err := e.control.Flush(); err != nil {
 		return err

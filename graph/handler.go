@@ -189,7 +189,7 @@ func newEndpoint(o Options, sockets *sync.WaitGroup, admission *limit.Admission,
 		loaders.tracer = traced.tracer
 	}
 	plans := planned{ExecutableSchema: served, resolver: resolver, documents: documents, tracing: traced}
-	exec := executor.New(plans)
+	exec := executor.New(sharedEvents{ExecutableSchema: plans, store: o.Store, cache: newEventCache()})
 	answers := newResponseCache(o, metrics, traced)
 	e := &endpoint{exec: exec, metrics: metrics}
 	e.sockets = webSocketTransport{store: o.Store, verifier: o.Verifier, streams: o.Streams, open: sockets, requests: requests, memory: memory, admission: admission, origins: origins}

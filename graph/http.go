@@ -65,6 +65,7 @@ func (t httpTransport) Do(w http.ResponseWriter, r *http.Request, exec graphql.G
 	}
 	defer in.release()
 	if a := t.cache.get(r, in); a != nil {
+		requestFrom(r.Context()).shared = &a.held
 		if taken, ok := t.hold(w, r, exec, media, len(a.body), false); ok {
 			defer taken()
 			t.cache.observe(r, a)

@@ -227,7 +227,7 @@ func (r reluctant) Write(p []byte) (int, error) {
 // but for those of mutations, and small ones are given all the while.
 func TestLargeResponses(t *testing.T) {
 	const length = 200_000 // bytes
-	b, server := live(t, Options{Capacity: limit.Capacity{LargeResponses: length * 3 / 2}})
+	b, server := live(t, Options{Capacity: limit.Capacity{Responses: length * 3 / 2}})
 	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
 	large := b.fill(`{ post(id: "<post:long>") { content } }`)
 	write := b.fill(`mutation { likePost(input: {postId: "<post:long>"}) { post { content } } }`)
@@ -315,7 +315,7 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 // and not as a cache hit.
 func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 	const length = 200_000 // bytes
-	b := newBlogOf(t, Options{ResponseCacheBytes: 1 << 20, Capacity: limit.Capacity{LargeResponses: length * 3 / 2}}, store.Options{}, 1<<20)
+	b := newBlogOf(t, Options{ResponseCacheBytes: 4 << 20, Capacity: limit.Capacity{Responses: length * 3 / 2}}, store.Options{}, 1<<20)
 	running, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
 	background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone
@@ -323,24 +323,35 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 	defer stop()
 	b.user(t, "ada")
 	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
-	ask := func(w http.ResponseWriter) {
-		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(`{ post(id: "<post:long>") { content } }`))))
+	ask := func(w http.ResponseWriter, field string) {
+		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(`{ post(id: "<post:long>") { `+field+` } }`))))
 		r.Header.Set("Content-Type", mediaJSON)
 		b.ServeHTTP(w, r)
 	}
 	kept := func() float64 { return metricOf(t, b.metrics, "byline_graphql_kept_responses_total") }
-	waittest.For(t, func() bool { ask(httptest.NewRecorder()); return kept() > 0 })
+	waittest.For(t, func() bool { // both, one after the other, once nothing changes any more
+		before := kept()
+		for range 10 {
+			ask(httptest.NewRecorder(), "content")
+			ask(httptest.NewRecorder(), "text: content")
+		}
+		return kept() == before+20
+	})
 
 	client := reluctant{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ask(client)
+		ask(client, "content")
 	}()
 	<-client.asked
-	again, all := kept(), metricOf(t, b.metrics, "byline_graphql_responses_total")
 	w := httptest.NewRecorder()
-	ask(w)
+	if ask(w, "content"); w.Code != http.StatusOK { // the same response, in the same memory
+		t.Errorf("the same response again: %d %.300s", w.Code, w.Body)
+	}
+	again, all := kept(), metricOf(t, b.metrics, "byline_graphql_responses_total")
+	w = httptest.NewRecorder()
+	ask(w, "text: content")
 	if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || kept() != again {
 		t.Errorf("%d, counted %.0f times, %.0f of them as from the cache", w.Code, n, kept()-again)
 	}

@@ -31,6 +31,7 @@ type request struct {
 	readSet   *cosmos.ReadSet // of the response to a query over HTTP; nil for other operations
 	operation string          // the name of such a query
 	record    func()          // records the response in metrics, once there is memory to send it; nil: recorded
+	shared    *limit.Shared   // the memory of the response, if others share it; nil: it is its own
 	registers bool            // it registers its document by hash
 	size      int             // bytes of the body or message
 	moderator bool            // the viewer is a moderator
@@ -126,7 +127,12 @@ var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // hold takes memory for a response of so many bytes, until release is called, and records the
 // response if there is enough.
 func (r *request) hold(memory *limit.Memory, size int, mutation bool) (release func(), err error) {
-	release, err = memory.HoldResponse(size, mutation)
+	if r.shared != nil {
+		release, err = memory.HoldShared(r.shared, size)
+	} else {
+		release, err = memory.HoldResponse(size, mutation)
+	}
+	r.shared = nil
 	if r.record != nil && err == nil {
 		r.record()
 	}

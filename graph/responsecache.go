@@ -10,6 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 
 	"byline/graph/cost"
+	"byline/graph/limit"
 	"byline/store"
 	"byline/store/cosmos"
 )
@@ -42,6 +43,8 @@ type cachedResponse struct {
 	tag       string  // its ETag, if HTTP caches may have it; else ""
 	operation string  // its name
 	predicted float64 // RU
+
+	held limit.Shared // the memory of body, while it is being sent
 }
 
 const (

@@ -275,8 +275,7 @@ func (r *queryResolver) Feed(ctx context.Context, first *int32, after *string) (
 }
 
 func (r *subscriptionResolver) PostPublished(ctx context.Context) (<-chan *blog.Post, error) {
-	stream, err := r.store.PublishedPosts(ctx)
-	return streamEvents(ctx, stream, err)
+	return streamEvents(ctx, func() (*store.Stream[*blog.Post], error) { return r.store.PublishedPosts(ctx) })
 }
 
 func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-chan *blog.Post, error) {
@@ -284,8 +283,7 @@ func (r *subscriptionResolver) PostChanged(ctx context.Context, id string) (<-ch
 	if err != nil {
 		return nil, err
 	}
-	stream, err := r.store.PostChanges(ctx, postID)
-	return streamEvents(ctx, stream, err)
+	return streamEvents(ctx, func() (*store.Stream[*blog.Post], error) { return r.store.PostChanges(ctx, postID) })
 }
 
 func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) (<-chan *blog.Comment, error) {
@@ -293,8 +291,7 @@ func (r *subscriptionResolver) CommentAdded(ctx context.Context, postID string) 
 	if err != nil {
 		return nil, err
 	}
-	stream, err := r.store.NewComments(ctx, postID)
-	return streamEvents(ctx, stream, err)
+	return streamEvents(ctx, func() (*store.Stream[*blog.Comment], error) { return r.store.NewComments(ctx, postID) })
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *names.User) (string, error) {

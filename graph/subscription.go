@@ -17,6 +17,10 @@ import (
 type subscription struct {
 	mu     sync.Mutex
 	stream stream // guarded by mu; nil for what has none
+
+	// receive returns the next event, or false if there are no more or ctx has ended. It is set
+	// with stream.
+	receive func(ctx context.Context) (event any, ok bool)
 }
 
 // stream is a *store.Stream of whatever.
@@ -27,8 +31,15 @@ type stream interface {
 
 type subscriptionKey struct{}
 
-// streamEvents hands the events of a stream to the executor.
-func streamEvents[T any](ctx context.Context, events *store.Stream[T], err error) (<-chan T, error) {
+// streamEvents opens the stream of a subscription. Called again for one of its events, it hands the
+// executor that event alone.
+func streamEvents[T any](ctx context.Context, open func() (*store.Stream[T], error)) (<-chan T, error) {
+	if event, ok := ctx.Value(eventContextKey{}).(T); ok {
+		one := make(chan T, 1)
+		one <- event
+		return one, nil
+	}
+	events, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +48,14 @@ func streamEvents[T any](ctx context.Context, events *store.Stream[T], err error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stream = events
+	s.receive = func(ctx context.Context) (any, bool) {
+		select {
+		case event, ok := <-events.Events():
+			return event, ok
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
 	return events.Events(), nil
 }
 

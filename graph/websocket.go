@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -344,7 +345,7 @@ func (s *socket) init(m message) bool {
 	if !who.expires.IsZero() {
 		s.expiry = time.AfterFunc(time.Until(who.expires), func() { s.close(closeForbidden, messageExpired) })
 	}
-	return s.write("connection_ack", "", nil) == nil
+	return s.write("connection_ack", "") == nil
 }
 
 // subscribe starts an operation.
@@ -403,10 +404,11 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		if refused = r.Data == nil; refused {
 			forget()
 		}
+		taken, err := requestFrom(responses.ctx).hold(s.memory, len(r.Data), responses.kind == ast.Mutation)
 		if responses.ctx.Err() != nil {
+			taken()
 			return nil // the client has ended it, and may use the id for another
 		}
-		taken, err := requestFrom(responses.ctx).hold(s.memory, len(r.Data), responses.kind == ast.Mutation)
 		if err != nil {
 			_ = dispatchError(responses.ctx, s.exec, err) // logs it
 			s.close(closeTooSlow, limit.ErrTooManyResponses.Message)
@@ -427,7 +429,7 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 		case err != nil:
 			s.conn.CloseNow()
 		case !done && !refused:
-			_ = s.write("complete", id, nil) // the client may be gone
+			_ = s.write("complete", id) // the client may be gone
 		}
 	})
 }
@@ -436,7 +438,7 @@ func (s *socket) run(responses *responses, op *operation, id string) {
 func (s *socket) answer(id string, r *graphql.Response) error {
 	switch {
 	case r.Data != nil:
-		return s.write(s.dialect.next, id, appendResponse(nil, r))
+		return s.write(s.dialect.next, id, pieces(r)...)
 	case s.dialect.next == "data": // has room for one error
 		return s.write("error", id, appendJSON(nil, r.Errors[0]))
 	}
@@ -445,17 +447,31 @@ func (s *socket) answer(id string, r *graphql.Response) error {
 
 var errNotWritten = errors.New("the message was not written in time")
 
-// write sends a message. id and payload may be missing.
-func (s *socket) write(kind, id string, payload []byte) error {
-	b := append(make([]byte, 0, len(payload)+128), `{"type":"`...)
+// write sends a message. id and payload, which may be in pieces, may be missing. A long message is a
+// frame for each piece, so that nothing is copied.
+func (s *socket) write(kind, id string, payload ...[]byte) error {
+	b := append(make([]byte, 0, 128), `{"type":"`...)
 	b = append(append(b, kind...), '"')
 	if id != "" {
 		b = appendJSON(append(b, `,"id":`...), id)
 	}
-	if payload != nil {
-		b = append(append(b, `,"payload":`...), payload...)
+	if slices.ContainsFunc(payload, func(p []byte) bool { return p != nil }) {
+		b = append(b, `,"payload":`...)
 	}
 	ctx, cancel := context.WithTimeoutCause(s.ctx, writeTimeout, errNotWritten)
 	defer cancel()
-	return s.conn.Write(ctx, websocket.MessageText, append(b, '}'))
+	all := joined(slices.Concat([][]byte{b}, payload, [][]byte{[]byte("}")})...)
+	if len(all) == 1 {
+		return s.conn.Write(ctx, websocket.MessageText, all[0])
+	}
+	w, err := s.conn.Writer(ctx, websocket.MessageText)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if _, err := w.Write(p); err != nil {
+			return errors.Join(err, w.Close())
+		}
+	}
+	return w.Close()
 }

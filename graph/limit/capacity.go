@@ -10,8 +10,8 @@ type Capacity struct {
 	Subscriptions     int // of all clients; default 20,000
 	SubscriptionsEach int // of a viewer, or of the anonymous clients of an address; default 500
 
-	LargeBodies    int64 // bytes of large request bodies and messages together; default 64 MiB
-	LargeResponses int64 // bytes of large responses together; default 256 MiB
+	LargeBodies int64 // bytes of large request bodies and messages together; default 64 MiB
+	Responses   int64 // bytes of responses together; default 256 MiB
 
 	// Runnable counts the goroutines that wait for a processor. Default: asks the runtime.
 	Runnable func() int
@@ -25,7 +25,7 @@ func (c Capacity) withDefaults() Capacity {
 	setDefault(&c.Subscriptions, 20_000)
 	setDefault(&c.SubscriptionsEach, 500)
 	setDefault(&c.LargeBodies, 64<<20)
-	setDefault(&c.LargeResponses, 256<<20)
+	setDefault(&c.Responses, 256<<20)
 	setDefault(&c.processors, runtime.GOMAXPROCS(0))
 	if c.Runnable == nil {
 		c.Runnable = countRunnable

@@ -3,6 +3,8 @@ package limit
 import (
 	"bytes"
 	"io"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 
@@ -13,39 +15,72 @@ const (
 	MaxBody   = 1 << 20  // bytes of a request body or message
 	SmallBody = 16 << 10 // bytes; smaller ones are not limited in number
 
-	SmallResponse = 128 << 10 // bytes; likewise: pages of the usual length are small
+	// smallResponse is the length in bytes of responses that may take all memory of responses.
+	// Larger ones may take three quarters: pages of the usual length are small.
+	smallResponse = 128 << 10
 )
 
 // Memory bounds the memory of request bodies and messages that have not arrived in full or
-// are being parsed, and of responses that clients have not yet taken: connections are many,
-// and a slow client holds either for long.
-type Memory struct{ bodies, responses *semaphore.Weighted }
+// are being parsed, and of responses and events that clients have not yet taken: connections
+// are many, and a slow client holds either for long.
+type Memory struct {
+	bodies       *semaphore.Weighted
+	responses    atomic.Int64 // bytes
+	maxResponses int64
+}
 
 // NewMemory returns a Memory of which nothing is taken.
 func NewMemory(c Capacity) *Memory {
 	c = c.withDefaults()
-	return &Memory{semaphore.NewWeighted(c.LargeBodies), semaphore.NewWeighted(c.LargeResponses)}
+	return &Memory{bodies: semaphore.NewWeighted(c.LargeBodies), maxResponses: c.Responses}
 }
 
 // Errors of requests that there is no memory for.
 var (
 	ErrTooManyBodies    = &refusal.Error{Code: refusal.Unavailable, Message: "too many large requests in progress; try again later", RetryAfter: refusal.DefaultRetryAfter}
-	ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable, Message: "too many large responses in progress; request less data, or try again later", RetryAfter: refusal.DefaultRetryAfter}
+	ErrTooManyResponses = &refusal.Error{Code: refusal.Unavailable, Message: "too many responses in progress; request less data, or try again later", RetryAfter: refusal.DefaultRetryAfter}
 )
 
 // HoldResponse takes memory for a response of so many bytes, until release is called. It
 // returns ErrTooManyResponses if there is not enough, but not for a mutation, which has been
 // executed.
 func (m *Memory) HoldResponse(size int, mutation bool) (release func(), err error) {
-	n := int64(size)
-	switch {
-	case n < SmallResponse:
-	case m.responses.TryAcquire(n):
-		return func() { m.responses.Release(n) }, nil
-	case !mutation:
+	n, most := int64(size), m.maxResponses
+	if n >= smallResponse {
+		most -= most / 4
+	}
+	if m.responses.Add(n) > most && !mutation {
+		m.responses.Add(-n)
 		return func() {}, ErrTooManyResponses
 	}
-	return func() {}, nil
+	return func() { m.responses.Add(-n) }, nil
+}
+
+// Shared is the memory of a response that several clients are sent, which counts once. The zero value
+// is held by none.
+type Shared struct {
+	mu      sync.Mutex
+	holders int    // guarded by mu
+	release func() // guarded by mu
+}
+
+// HoldShared is HoldResponse for one of the clients that share a response.
+func (m *Memory) HoldShared(s *Shared, size int) (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holders == 0 {
+		if s.release, err = m.HoldResponse(size, false); err != nil {
+			return s.release, err
+		}
+	}
+	s.holders++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.holders--; s.holders == 0 {
+			s.release()
+		}
+	}, nil
 }
 
 // ReadAll reads what has size bytes, -1 if that is unknown. release is to be called when they

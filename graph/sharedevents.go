@@ -1,0 +1,181 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"byline/graph/limit"
+	"byline/store"
+	"byline/store/cosmos"
+)
+
+// sharedEvents executes subscriptions. An event that many subscribers with the same selection get is
+// executed and encoded once, and they share the bytes, unless a field asked who the viewer is, there
+// was an error, or what was read does not suffice for the session of another.
+type sharedEvents struct {
+	graphql.ExecutableSchema
+	store *store.Store
+	cache *eventCache
+}
+
+// Exec implements graphql.ExecutableSchema.
+func (s sharedEvents) Exec(ctx context.Context) graphql.ResponseHandler {
+	op := graphql.GetOperationContext(ctx)
+	if op.Operation.Operation != ast.Subscription {
+		return s.ExecutableSchema.Exec(ctx)
+	}
+	refused := s.ExecutableSchema.Exec(ctx) // opens the stream
+	if !hasStream(ctx) {
+		return refused
+	}
+	receive := ctx.Value(subscriptionKey{}).(*subscription).receive
+	variables, err := json.Marshal(op.Variables)
+	selection := selection{op.RawQuery, op.OperationName, string(variables)}
+	shares := err == nil && op.RawQuery != ""
+	return func(ctx context.Context) *graphql.Response {
+		event, ok := receive(ctx)
+		if !ok {
+			return nil
+		}
+		if caller := requestFrom(ctx); !shares || s.store.Renamed(caller.session) != "" { // it may have the old name
+			return s.execute(ctx, event)
+		}
+		return s.respond(ctx, eventKey{event, selection})
+	}
+}
+
+// respond returns the response to an event, which it executes unless another subscriber has.
+func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response {
+	caller := requestFrom(ctx)
+	e, first := s.cache.get(k)
+	if !first {
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			return nil
+		}
+		if e.data == nil || !e.readSet.Valid(caller.session) {
+			return s.execute(ctx, k.event)
+		}
+		caller.shared = &e.held
+		return &graphql.Response{Data: e.data}
+	}
+	defer func() { s.cache.executed(k, e) }()
+	caller.personal.Store(false)
+	response := s.execute(cosmos.WithReadSet(ctx, &e.readSet), k.event)
+	if response != nil && len(graphql.GetErrors(ctx)) == 0 && !caller.personal.Load() && ctx.Err() == nil {
+		e.data = bytes.Clone(response.Data) // without the spare room of a buffer
+		response.Data, caller.shared = e.data, &e.held
+	}
+	return response
+}
+
+type eventContextKey struct{}
+
+// execute executes an event.
+func (s sharedEvents) execute(ctx context.Context, event any) *graphql.Response {
+	return s.ExecutableSchema.Exec(context.WithValue(ctx, eventContextKey{}, event))(ctx)
+}
+
+// selection is what a subscription selects.
+type selection struct{ document, operation, variables string }
+
+// eventKey identifies responses to the same event. Streams share their events.
+type eventKey struct {
+	event     any // a pointer
+	selection selection
+}
+
+// eventResponse is the response to an event.
+type eventResponse struct {
+	done    chan struct{} // closed when it has been executed
+	data    []byte        // nil: it cannot be shared
+	readSet cosmos.ReadSet
+	held    limit.Shared
+}
+
+// Bounds of the eventCache. An event is in it for as long as its subscribers take to wake up.
+const (
+	maxEventResponses     = 1 << 10
+	maxEventResponseBytes = 16 << 20
+)
+
+// eventCache holds the responses to the latest events.
+type eventCache struct {
+	mu      sync.Mutex
+	bytes   int                                      // guarded by mu; of data
+	entries *simplelru.LRU[eventKey, *eventResponse] // guarded by mu
+}
+
+func newEventCache() *eventCache {
+	c := &eventCache{} // NewLRU fails only for sizes below 1
+	c.entries, _ = simplelru.NewLRU(maxEventResponses, func(_ eventKey, e *eventResponse) {
+		select {
+		case <-e.done:
+			c.bytes -= len(e.data)
+		default: // not counted yet
+		}
+	})
+	return c
+}
+
+// get returns the response of a key. If first is true the caller has to execute it and to call executed.
+func (c *eventCache) get(k eventKey) (e *eventResponse, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.entries.Get(k); ok {
+		return e, false
+	}
+	e = &eventResponse{done: make(chan struct{})}
+	c.entries.Add(k, e)
+	return e, true
+}
+
+// executed records that the response has its data, if it can be shared.
+func (c *eventCache) executed(k eventKey, e *eventResponse) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() {
+		for c.bytes > maxEventResponseBytes {
+			c.entries.RemoveOldest()
+		}
+	}()
+	if there, ok := c.entries.Peek(k); ok && there == e {
+		if e.data == nil {
+			c.entries.Remove(k)
+		} else {
+			c.bytes += len(e.data)
+		}
+	}
+	close(e.done)
+}
+
+// pieces returns a response as JSON, in pieces so that data, which others may share, is not copied.
+func pieces(r *graphql.Response) [][]byte {
+	if r.Data == nil || len(r.Errors) > 0 || len(r.Extensions) > 0 {
+		return [][]byte{appendResponse(nil, r)}
+	}
+	return [][]byte{[]byte(`{"data":`), r.Data, []byte(`}`)}
+}
+
+// longMessage is the length in bytes of messages that are not copied to be one piece.
+const longMessage = 4 << 10
+
+// joined returns short pieces as one.
+func joined(all ...[]byte) [][]byte {
+	n := 0
+	for _, p := range all {
+		n += len(p)
+	}
+	if n >= longMessage {
+		return all
+	}
+	return [][]byte{slices.Concat(all...)}
+}

@@ -1,0 +1,104 @@
+package graph
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"byline/graph/limit"
+	"byline/internal/pipetest"
+	"byline/internal/waittest"
+)
+
+// Subscribers with the same selection share the memory of an event, while each of other selections takes
+// its own.
+func TestEvents_SharedEventCountsOnce(t *testing.T) {
+	const length, subscribers = 60_000, 50
+	b, server := liveOn(t, Options{Capacity: limit.Capacity{Responses: length * 7 / 2}}, smallBlog,
+		func(h http.Handler) *httptest.Server { return pipetest.NewServer(t, h, nil) }) // where writes wait for their readers
+	query := func(alias string) string {
+		return fmt.Sprintf(`subscription { %s: postPublished { title content author { username } } }`, alias)
+	}
+	peers := make([]*peer, subscribers)
+	for i := range peers {
+		peers[i] = dial(t, server, modern, nil).init()
+		peers[i].subscribe("subscribe", "1", query("news"))
+	}
+	stream := openEvents(t, server, http.MethodPost, mediaEvents, "", query("news"))
+	other := dial(t, server, modern, nil).init()
+	other.subscribe("subscribe", "1", query("other"))
+	opened(t, b, subscribers+2)
+	answered := func() float64 { return metricOf(t, b.metrics, "byline_graphql_responses_total") }
+	before := answered()
+	b.post(t, "ada", "long", strings.Repeat("x", length))
+	waittest.For(t, func() bool { return answered() == before+subscribers+2 })
+	data := func(alias string) string {
+		return `{"data":{"` + alias + `":{"title":"long","content":"` + strings.Repeat("x", length) + `","author":{"username":"ada"}}}}`
+	}
+	message := func(alias string) string { return `{"type":"next","id":"1","payload":` + data(alias) + `}` }
+	var reading sync.WaitGroup
+	for i, p := range append(peers, other) {
+		alias := "news"
+		if i == subscribers {
+			alias = "other"
+		}
+		reading.Go(func() {
+			if _, got, err := p.Read(t.Context()); err != nil || string(got) != message(alias) {
+				t.Errorf("subscriber %d: %.80s %v", i, got, err)
+			}
+		})
+	}
+	stream.expect(t, "next "+data("news"))
+	reading.Wait()
+}
+
+// What depends on the viewer is not shared.
+func TestEvents_OfTheViewerAreTheirOwn(t *testing.T) {
+	b, server := live(t, Options{})
+	b.like(t, "ada", b.postID(t, "notes"))
+	query := b.fill(`subscription { postChanged(id: "<post:notes>") { title viewerHasLiked } }`)
+	who := map[string]*peer{}
+	for i := range 6 {
+		name := []string{"ada", "grace"}[i%2]
+		p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:" + name}}).init()
+		p.subscribe("subscribe", "1", query)
+		who[fmt.Sprint(name, " ", i)] = p
+	}
+	opened(t, b, len(who))
+	b.comment(t, "grace", b.postID(t, "notes"), "changes it")
+	for name, p := range who {
+		// An event of the like may come first.
+		waittest.For(t, func() bool {
+			got := p.receive()
+			if want := fmt.Sprintf(`"viewerHasLiked":%t`, strings.HasPrefix(name, "ada")); !strings.Contains(got, want) {
+				t.Errorf("%s gets %s", name, got)
+			}
+			return true
+		})
+	}
+}
+
+// An event that cannot be shared does not stay in the cache, and the others are bounded.
+func TestEventCache_IsBounded(t *testing.T) {
+	c := newEventCache()
+	for n := range 3 * maxEventResponses {
+		k := eventKey{event: new(int)}
+		e, first := c.get(k)
+		if !first {
+			t.Fatal("there already")
+		}
+		if n%2 == 0 {
+			e.data = make([]byte, maxEventResponseBytes/64)
+		}
+		c.executed(k, e)
+		if _, again := c.get(k); again != (n%2 == 1) {
+			t.Errorf("response %d: executed again %t", n, again)
+		}
+	}
+	if c.bytes > maxEventResponseBytes || c.entries.Len() > maxEventResponses {
+		t.Errorf("%d bytes, %d responses", c.bytes, c.entries.Len())
+	}
+}
