@@ -103,9 +103,9 @@ func AddressKey(a netip.Addr) string {
 	return a.String()
 }
 
-// network returns the /48 network of the key of an IPv6 address, "" of another key. A site has up
+// Network returns the /48 network of the key of an IPv6 address, "" of another key. A site has up
 // to 65,536 networks of /64 in one.
-func network(key string) string {
+func Network(key string) string {
 	a, err := netip.ParseAddr(key)
 	if err != nil || a.Is4() {
 		return ""

@@ -4,7 +4,8 @@ import (
 	"byline/graph/refusal"
 )
 
-// PerNetwork is how many times the requests of an address its /48 network may send, of IPv6.
+// PerNetwork is how many times the requests and subscriptions of an address its /48 network may have,
+// of IPv6.
 const PerNetwork = 8
 
 // Requests limits the requests per second of viewers, of addresses, and of networks of addresses.
@@ -21,7 +22,7 @@ func (l Requests) AdmitAddress(key string) error {
 	if err := admit(l.addresses, key, "too many requests from this address; try again later"); err != nil {
 		return err
 	}
-	return admit(l.networks, network(key), "too many requests from this network; try again later")
+	return admit(l.networks, Network(key), "too many requests from this network; try again later")
 }
 
 // AdmitViewer counts a request of a viewer. "" is not limited.

@@ -28,9 +28,9 @@ func NewSubscriptions(c Capacity) *Subscriptions {
 }
 
 // Admit counts a subscription of so many bytes until ctx ends. key is its viewer or address;
-// "" is limited by the total only.
+// "" is limited by the total only. The addresses of an IPv6 network are limited together, too.
 func (l *Subscriptions) Admit(ctx context.Context, key string, bytes int) error {
-	n := 1 + bytes/SubscriptionBytes
+	n, network := 1+bytes/SubscriptionBytes, Network(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -38,15 +38,20 @@ func (l *Subscriptions) Admit(ctx context.Context, key string, bytes int) error 
 		return &refusal.Error{Code: refusal.Unavailable, Message: "the server has too many subscriptions; try again later", RetryAfter: refusal.DefaultRetryAfter}
 	case key != "" && l.byKey[key]+n > l.each:
 		return &refusal.Error{Code: refusal.Throttled, Message: fmt.Sprintf("too many subscriptions: at most %d at a time, and large ones count as several", l.each)}
+	case network != "" && l.byKey[network]+n > PerNetwork*l.each:
+		return &refusal.Error{Code: refusal.Throttled, Message: "too many subscriptions from this network; try again later"}
 	}
 	l.total += n
 	l.byKey[key] += n
+	l.byKey[network] += n
 	context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.total -= n
-		if l.byKey[key] -= n; l.byKey[key] == 0 {
-			delete(l.byKey, key)
+		for _, k := range []string{key, network} {
+			if l.byKey[k] -= n; l.byKey[k] == 0 {
+				delete(l.byKey, k)
+			}
 		}
 	})
 	return nil

@@ -71,6 +71,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"invalid origin", []string{"--cors-origins", "*", "--cosmos-endpoint", other.URL}, `"*" is not an origin`},
 		{"negative rate", []string{"--requests-per-viewer=-1"}, "cannot be negative"},
 		{"no connections", []string{"--max-connections", "0"}, "--max-connections must be at least 1"},
+		{"a negative drain", []string{"--drain=-1s"}, "--drain cannot be negative"},
 		{"issuer without an audience", []string{"--auth-issuer", "https://example.com", "--data", t.TempDir()}, "--auth-audience"},
 		{"missing manifest", []string{"--trusted-documents", file + "s", "--data", t.TempDir()}, "--trusted-documents: open " + file + "s"},
 		{"invalid manifest", []string{"--trusted-documents", file, "--data", t.TempDir()}, file + ": the manifest is not a JSON object"},

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// boundedListener limits the open connections: to all in total, and to each per address, loopback
-// and trusted proxies excepted. It closes a connection over a limit, over plain HTTP after a
+// boundedListener limits the open connections: to all in total, to each per address, loopback
+// and trusted proxies excepted, and to half of all per IPv6 /48 network. It closes a connection over a limit, over plain HTTP after a
 // response 503.
 type boundedListener struct {
 	net.Listener
@@ -60,11 +60,13 @@ func (l *boundedListener) key(a net.Addr) string {
 func (l *boundedListener) add(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open >= l.all || key != "" && l.by[key] >= l.each {
+	network := limit.Network(key)
+	if l.open >= l.all || key != "" && l.by[key] >= l.each || network != "" && l.by[network] >= l.all/2 {
 		return false
 	}
 	l.open++
 	l.by[key]++
+	l.by[network]++
 	return true
 }
 
@@ -72,8 +74,10 @@ func (l *boundedListener) remove(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open--
-	if l.by[key]--; l.by[key] == 0 {
-		delete(l.by, key)
+	for _, k := range []string{key, limit.Network(key)} {
+		if l.by[k]--; l.by[k] == 0 {
+			delete(l.by, k)
+		}
 	}
 }
 

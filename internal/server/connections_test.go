@@ -33,3 +33,23 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 		t.Error("refused after one is closed")
 	}
 }
+
+func TestConnectionsOfANetwork(t *testing.T) {
+	l := &boundedListener{all: 20, each: 2, by: map[string]int{}}
+	key := func(n int) string {
+		return l.key(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("[2001:db8:1:%x::1]:1", n))))
+	}
+	accepted := 0
+	for n := range 20 {
+		if l.add(key(n)) {
+			accepted++
+		}
+	}
+	if accepted != 10 {
+		t.Errorf("%d of 20 connections", accepted)
+	}
+	l.remove(key(0))
+	if !l.add(key(30)) {
+		t.Error("refused after one is closed")
+	}
+}
