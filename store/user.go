@@ -76,7 +76,34 @@ func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	if err != nil {
 		return nil, blog.CosmosError(op, err)
 	}
+	if lost, err := s.lost(ctx, op, n.ID, n.Username); err != nil {
+		return nil, err
+	} else if lost {
+		return nil, s.uncreate(ctx, op, &item.User)
+	}
 	return &item.User, nil
+}
+
+// uncreate deletes a user who has just been created and lost the name, and returns Conflict.
+func (s *Store) uncreate(ctx context.Context, op string, u *blog.User) error {
+	key := blog.Key(u.ID, u.ID)
+	r, err := s.users.Read(ctx, key)
+	if err != nil {
+		return blog.CosmosError(op, err)
+	}
+	if r.Value != nil {
+		have, malformed := blog.DecodeUser(op, r.Value)
+		if malformed != nil {
+			return malformed
+		}
+		if have != nil && have.Revision == u.Revision {
+			err = s.users.Delete(ctx, key, r.ETag)
+		}
+	}
+	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+		return blog.CosmosError(op, err)
+	}
+	return blog.ErrTaken(op)
 }
 
 // existingUser returns the user of an earlier attempt with the same idempotency key, nil if

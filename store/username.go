@@ -28,6 +28,12 @@ import (
 // ETags separate concurrent writers: reserving a name again changes the ETag, and a name is
 // released or deleted only at the ETag that the reservation had before its owner was seen with
 // another name.
+//
+// The age of a reservation is that of its _ts. A process that pauses for longer than the grace
+// period may still change its user, after somebody else has taken the name. So each side writes
+// first and then reads what the other writes: who has changed a user reads the reservation, and
+// goes back to the old name if it is lost; who has taken an abandoned reservation reads its
+// former owner, and gives it back if they have the name. Never do both keep it.
 
 // sagaTimeout bounds the steps of creating or renaming a user.
 const sagaTimeout = blog.ReservationGrace / 2
@@ -111,12 +117,44 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 			}
 		}
 		mine.Leaving = have.Leaving && have.OwnerID == ownerID // after a crash, it is released again
-		_, err = s.users.Replace(ctx, blog.Key(k, k), blog.Encode(mine), etag)
-		if !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		etag, err = s.users.Replace(ctx, blog.Key(k, k), blog.Encode(mine), etag)
+		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+			continue
+		}
+		if err != nil || have.OwnerID == ownerID {
 			return blog.CosmosError(op, err)
 		}
+		return s.giveBack(ctx, op, have, etag)
 	}
 	return blog.ErrTaken(op)
+}
+
+// giveBack gives a reservation that was abandoned, and is ours now, back to its former owner if
+// they have taken the name meanwhile, and then returns Conflict.
+func (s *Store) giveBack(ctx context.Context, op string, r *blog.Reservation, etag cosmos.ETag) error {
+	owner, err := blog.ReadUser(ctx, op, s.users, r.OwnerID)
+	if err != nil || owner == nil || blog.UsernameKey(owner.Username) != r.ID {
+		return err
+	}
+	theirs := blog.NewReservation(owner.ID, owner.Username, s.now())
+	if _, err := s.users.Replace(ctx, blog.Key(r.ID, r.ID), blog.Encode(theirs), etag); err != nil && !cosmos.HasStatus(err, http.StatusPreconditionFailed) {
+		return blog.CosmosError(op, err)
+	}
+	return blog.ErrTaken(op)
+}
+
+// lost reports whether another user has reserved the name that a user has just got. A
+// reservation that was swept meanwhile is made again.
+func (s *Store) lost(ctx context.Context, op, ownerID, name string) (bool, error) {
+	have, _, err := s.reservation(ctx, op, name)
+	if err == nil && (have == nil || have.OwnerID != ownerID || have.TTL > 0) {
+		err = s.reserveUsername(ctx, op, ownerID, name)
+	}
+	if blog.CodeOf(err) != blog.Conflict {
+		return false, err
+	}
+	have, _, err = s.reservation(ctx, op, name)
+	return have != nil && have.OwnerID != ownerID, err
 }
 
 // RenameUser gives a user another name: it reserves the name, changes the user, and releases
@@ -170,7 +208,8 @@ func (s *Store) renameWait(u *blog.UserItem) time.Duration {
 func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, u *blog.UserItem, username string) (*blog.User, error) {
 	var old *blog.Reservation
 	var etag cosmos.ETag
-	if blog.UsernameKey(u.Username) != blog.UsernameKey(username) {
+	sameName := blog.UsernameKey(u.Username) == blog.UsernameKey(username)
+	if !sameName {
 		if err := s.reserveUsername(ctx, op, u.ID, username); err != nil {
 			return nil, err
 		}
@@ -179,7 +218,7 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 			return nil, err
 		}
 		if old != nil && old.OwnerID == u.ID {
-			old.Leaving, old.CreatedAt = true, s.now()
+			old = old.Mark(s.now())
 			marked, err := s.users.Replace(ctx, blog.Key(old.ID, old.ID), blog.Encode(old), etag)
 			if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) || ambiguous(ctx, err) {
 				return nil, nil // try again
@@ -213,6 +252,18 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 	if err != nil {
 		return nil, blog.CosmosError(op, err)
 	}
+	if renamed == nil {
+		if renamed, err = blog.DecodeUser(op, r.Value); renamed == nil {
+			return nil, err
+		}
+	}
+	if !sameName {
+		if lost, err := s.lost(ctx, op, u.ID, username); err != nil {
+			return nil, err
+		} else if lost {
+			return nil, s.revert(ctx, op, u, renamed)
+		}
+	}
 	if old != nil && old.OwnerID == u.ID {
 		if _, err := old.Release(ctx, s.users, etag, s.o.Clock()); err != nil {
 			// The user has the new name; the sweep releases the old one.
@@ -224,10 +275,23 @@ func (s *Store) rename(ctx context.Context, op string, session *cosmos.Session, 
 			s.o.Logger.Warn("former username not freed", logUser, u.ID, logError, err)
 		}
 	}
-	if renamed != nil {
-		return renamed, nil
+	return renamed, nil
+}
+
+// revert gives a user who lost the new name the one before, and returns Conflict. The attempt is
+// not one of the user's renames.
+func (s *Store) revert(ctx context.Context, op string, before *blog.UserItem, renamed *blog.User) error {
+	var p cosmos.Patch
+	p.Condition = fmt.Sprintf("from c where c.revision = %d", renamed.Revision)
+	p.Set("/username", before.Username)
+	p.Set("/formerUsernames", append([]string{}, before.FormerUsernames...))
+	p.Set("/renames", append([]blog.Date{}, before.Renames...))
+	p.Increment("/revision", 1)
+	_, err := s.users.Patch(ctx, blog.Key(before.ID, before.ID), p)
+	if err != nil && !cosmos.HasStatus(err, http.StatusPreconditionFailed) { // renamed again
+		return blog.CosmosError(op, err)
 	}
-	return blog.DecodeUser(op, r.Value)
+	return blog.ErrTaken(op)
 }
 
 // formerUsernames returns the former names to keep for a user who takes another name, and

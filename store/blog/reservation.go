@@ -16,14 +16,22 @@ type Reservation struct {
 	ID        string `json:"id"`
 	Partition string `json:"userId"`
 	OwnerID   string `json:"ownerId"`
-	CreatedAt Date   `json:"creationDate"`      // or when it was last written
+	CreatedAt Date   `json:"creationDate"`      // or when it was last written, by the clock of the writer
 	Leaving   bool   `json:"leaving,omitempty"` // its owner is about to take another name, or has; stays if they come back
+	Written   int64  `json:"_ts,omitempty"`     // seconds, by the clock of Cosmos DB; 0 in what is to be written
+}
+
+// Mark returns the reservation of an owner who is about to take another name.
+func (r Reservation) Mark(date Date) *Reservation {
+	r.Leaving, r.CreatedAt, r.Written = true, date, 0
+	return &r
 }
 
 // releasing returns the reservation as it is once its owner has another name.
 func (r Reservation) releasing(date Date) *Reservation {
-	r.Leaving, r.CreatedAt, r.TTL = true, date, int(ReleasedFor/time.Second)
-	return &r
+	released := r.Mark(date)
+	released.TTL = int(ReleasedFor / time.Second)
+	return released
 }
 
 // NewReservation returns the reservation of a name.
@@ -58,9 +66,9 @@ func (r *Reservation) Held(ctx context.Context, users *cosmos.Container, now tim
 }
 
 // Kept reports whether a released name is kept for its former owner. The TTL does not suffice:
-// Cosmos DB counts it by its own clock, and not at all where a container has TTL disabled.
+// Cosmos DB does not count it where a container has TTL disabled.
 func (r *Reservation) Kept(now time.Time) bool {
-	return r.Leaving && r.CreatedAt > NewDate(now.Add(-ReleasedFor))
+	return r.Leaving && r.age(now) < ReleasedFor
 }
 
 // Release keeps the name of an owner with another name for ReleasedFor, or deletes the
@@ -80,7 +88,8 @@ func (r *Reservation) Release(ctx context.Context, users *cosmos.Container, etag
 }
 
 // Young reports whether the reservation is in its grace period.
-func (r *Reservation) Young(now time.Time) bool { return r.CreatedAt > GraceBegan(now) }
+func (r *Reservation) Young(now time.Time) bool { return r.age(now) < ReservationGrace }
 
-// GraceBegan returns the newest date of reservations that are not in their grace period.
-func GraceBegan(now time.Time) Date { return NewDate(now.Add(-ReservationGrace)) }
+// age is how long ago the reservation was written. The clock of the instance that wrote it does
+// not matter.
+func (r *Reservation) age(now time.Time) time.Duration { return now.Sub(time.Unix(r.Written, 0)) }

@@ -40,7 +40,7 @@ func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	g.SetLimit(workers)
 	for _, d := range all {
 		g.Go(func() error {
-			err := v.Repair(ctx, d)
+			err := v.repair(ctx, d)
 			if blog.CodeOf(err) == blog.Conflict {
 				v.o.Logger.Warn("not repaired", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError, err)
 				return nil

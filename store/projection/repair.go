@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,20 @@ import (
 
 // Repair fixes one difference that Verify has found, if it still exists. Every write is
 // conditional on the ETag or revision that was read, so Repair can run beside instances that
-// serve, and be interrupted. Conflict if it cannot be fixed: two users have the name, the text
-// of a post is lost, or the source is malformed.
+// serve, and be interrupted. If two users have one name, the one who owns the reservation keeps
+// it, and the other gets the name with four characters of their id appended. Conflict if a
+// difference cannot be fixed: a name is kept for another user, the text of a post is lost, or
+// the source is malformed.
 func (v *Views) Repair(ctx context.Context, d Difference) error {
+	err := v.repair(ctx, d)
+	if d.Kind == Username && d.addressable() && blog.CodeOf(err) == blog.Conflict {
+		return v.separate(ctx, d, err)
+	}
+	return err
+}
+
+// repair is Repair that renames nobody, for projections.
+func (v *Views) repair(ctx context.Context, d Difference) error {
 	const op = "repair"
 	ctx = v.account.Begin(ctx, Repair)
 	for range 10 {
@@ -214,4 +226,67 @@ func (v *Views) repairReservation(ctx context.Context, op string, u *blog.User, 
 	}
 	_, err := v.users.Replace(ctx, blog.Key(k, k), mine, etag)
 	return err
+}
+
+// separate renames the user of a difference if the name, which they could not be given, is one
+// that two users have. Otherwise it returns the conflict.
+func (v *Views) separate(ctx context.Context, d Difference, conflict error) error {
+	const op = "separate usernames"
+	ctx = v.account.Begin(ctx, Repair)
+	raw, err := blog.ReadItem(ctx, op, v.users, blog.Key(d.Partition, d.Partition))
+	if raw == nil || err != nil {
+		return cmp.Or(err, conflict)
+	}
+	r, _, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw)
+	if err != nil {
+		return conflict
+	}
+	users, err := blog.ReadUsers(ctx, v.users, []string{d.ID, r.OwnerID}, blog.DecodeUser)
+	if errors.Is(err, blog.ErrMalformed) {
+		return conflict
+	}
+	if err != nil {
+		return err
+	}
+	u, owner := users[0], users[1]
+	if u == nil || owner == nil || u.ID == owner.ID || blog.UsernameKey(u.Username) != r.ID || blog.UsernameKey(owner.Username) != r.ID {
+		return conflict
+	}
+	const digits, longest = 4, 30 // of the id, and of a username
+	for rest := u.ID; len(rest) >= digits; rest = rest[digits:] {
+		name := u.Username[:min(len(u.Username), longest-1-digits)] + "-" + rest[:digits]
+		mine, err := v.reserve(ctx, op, u.ID, name)
+		if err != nil {
+			return err
+		}
+		if !mine {
+			continue
+		}
+		var p cosmos.Patch
+		p.Condition = fmt.Sprintf("from c where c.revision = %d", u.Revision)
+		p.Set("/username", name)
+		p.Increment("/revision", 1)
+		if _, err := v.users.Patch(ctx, blog.Key(u.ID, u.ID), p); err != nil {
+			return blog.CosmosError(op, err)
+		}
+		v.o.Logger.Warn("two users had one username: renamed the one without the reservation", logUser, u.ID, logOld, u.Username, logNew, name)
+		return nil
+	}
+	return conflict
+}
+
+// reserve reserves a name for a user, and reports whether it is theirs, perhaps since an earlier
+// attempt.
+func (v *Views) reserve(ctx context.Context, op, userID, name string) (bool, error) {
+	k := blog.UsernameKey(name)
+	err := v.users.Create(ctx, k, blog.Encode(blog.NewReservation(userID, name, v.now())))
+	if !cosmos.HasStatus(err, http.StatusConflict) {
+		return err == nil, blog.CosmosError(op, err)
+	}
+	raw, err := blog.ReadItem(ctx, op, v.users, blog.Key(k, k))
+	if raw == nil || err != nil {
+		return false, err
+	}
+	r, _, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw)
+	return err == nil && r.OwnerID == userID && r.TTL == 0, err
 }

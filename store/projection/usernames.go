@@ -45,9 +45,9 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	if len(all) == 0 {
 		return nil
 	}
-	newest := slices.MaxFunc(all, func(a, b reservedName) int { return cmp.Compare(a.CreatedAt, b.CreatedAt) }).CreatedAt
-	// Dates may be wrong: a reservation that this process saw a grace period ago is old enough.
-	for seen := v.now(); newest > blog.GraceBegan(v.o.Clock()) && seen > blog.GraceBegan(v.o.Clock()); {
+	newest := slices.MaxFunc(all, func(a, b reservedName) int { return cmp.Compare(a.Written, b.Written) })
+	// This clock may be behind: a reservation that it saw a grace period ago is old enough.
+	for seen := v.o.Clock(); newest.Young(v.o.Clock()) && v.o.Clock().Sub(seen) < blog.ReservationGrace; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -57,6 +57,7 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	if unused, err = v.unused(ctx, all); err != nil {
 		return err
 	}
+	var released []Difference
 	for _, r := range unused {
 		done, err := r.Release(ctx, v.users, r.ETag, v.o.Clock())
 		if err != nil {
@@ -64,9 +65,10 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 		}
 		if done {
 			v.o.Logger.Info("left-over username released", logItem, r.ID, logUser, r.OwnerID)
+			released = append(released, Difference{Kind: Username, Partition: r.ID, ID: r.OwnerID})
 		}
 	}
-	return nil
+	return v.repairAll(ctx, released) // an owner may have taken the name meanwhile
 }
 
 // reservedName is a reservation with its ETag.

@@ -28,6 +28,8 @@ var patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Ve
 const (
 	logContainer = "container"
 	logItem      = "item"
+	logOld       = "old"
+	logNew       = "new"
 	logKind      = "kind"
 	logPartition = "partition"
 	logError     = "error"

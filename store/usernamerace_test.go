@@ -1,0 +1,204 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/internal/storetest"
+)
+
+// A reservation is as old as Cosmos DB says, whatever the clock of the instance that wrote it.
+func TestReservation_AgeIsJudgedByTheAccount(t *testing.T) {
+	for name, off := range map[string]time.Duration{"written by a clock behind": -10 * time.Minute, "written by a clock ahead": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldInTime(t)
+			ada := w.AddUser("ada")
+			wrong, err := store.New(w.Account, store.Options{Database: w.Database, Clock: func() time.Time { return w.Clock.Now().Add(off) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Wire.Intercept(func(r *http.Request) error {
+				if r.Method == http.MethodPatch { // a crash between reservation and user
+					return context.DeadlineExceeded
+				}
+				return nil
+			})
+			_, err = wrong.RenameUser(t.Context(), ada.ID, "wanted")
+			storetest.WantCode(t, err, blog.Unavailable, "")
+			w.Wire.Intercept(nil)
+			in := store.NewUser{ID: blog.UserID("test", "grace"), Username: "wanted"}
+			_, err = w.CreateUser(t.Context(), in)
+			storetest.WantCode(t, err, blog.Conflict, "username")
+			w.Clock.Millis.Add(61_000)
+			if _, err := w.CreateUser(t.Context(), in); err != nil {
+				t.Errorf("after the grace period: %v", err)
+			}
+		})
+	}
+}
+
+// A process pauses in the middle of a rename or a creation for longer than the grace period, and
+// meanwhile another user takes the name.
+func TestUsername_LostWhilePaused(t *testing.T) {
+	for _, what := range []string{"rename", "create"} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorldInTime(t)
+			ada, grace, id := w.AddUser("ada"), w.AddUser("grace"), blog.UserID("test", "new")
+			writes := 0
+			w.Wire.Intercept(func(r *http.Request) error {
+				if !changes(r) {
+					return nil
+				}
+				if writes++; r.Method != http.MethodPatch && (what == "rename" || writes < 2) {
+					return nil
+				}
+				w.Wire.Intercept(nil)
+				w.Clock.Millis.Add(61_000)
+				if _, err := w.RenameUser(t.Context(), grace.ID, "wanted"); err != nil {
+					t.Error(err)
+				}
+				return nil
+			})
+			var err error
+			if what == "rename" {
+				_, err = w.RenameUser(t.Context(), ada.ID, "Wanted")
+			} else {
+				_, err = w.CreateUser(t.Context(), store.NewUser{ID: id, Username: "Wanted"})
+			}
+			storetest.WantCode(t, err, blog.Conflict, "username")
+			for id, want := range map[string]string{ada.ID: "ada", grace.ID: "wanted", id: ""} {
+				have := ""
+				if u, err := w.User(t.Context(), id); err != nil {
+					t.Fatal(err)
+				} else if u != nil {
+					have = u.Username
+				}
+				if have != want {
+					t.Errorf("%q instead of %q", have, want)
+				}
+			}
+			if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil || u.ID != grace.ID {
+				t.Errorf("by name: %v, %v", u, err)
+			}
+			if u, err := w.UserByUsername(t.Context(), "ada"); err != nil || u == nil || u.ID != ada.ID {
+				t.Errorf("by the name before: %v, %v", u, err)
+			}
+			if what == "rename" { // the attempt does not count
+				for _, name := range []string{"one", "two", "three"} {
+					if _, err := w.RenameUser(t.Context(), ada.ID, name); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// actorKey is the key of the actor in the context of a request.
+type actorKey struct{}
+
+// race runs operations one request at a time, in a random order, with pauses longer than the
+// grace period in between.
+func race(w *world, random *rand.Rand, operations ...func(context.Context) error) []error {
+	type actor struct {
+		arrived chan bool // true: at a request, false: ended
+		next    chan struct{}
+	}
+	actors := make([]actor, len(operations))
+	errs := make([]error, len(operations))
+	w.Wire.Intercept(func(r *http.Request) error {
+		if a, ok := r.Context().Value(actorKey{}).(actor); ok {
+			a.arrived <- true
+			<-a.next
+		}
+		return nil
+	})
+	defer w.Wire.Intercept(nil)
+	var running []int
+	for i, op := range operations {
+		a := actor{make(chan bool), make(chan struct{})}
+		actors[i] = a
+		go func() {
+			errs[i] = op(context.WithValue(context.Background(), actorKey{}, a))
+			a.arrived <- false
+		}()
+		if <-a.arrived {
+			running = append(running, i)
+		}
+	}
+	for len(running) > 0 {
+		k := random.IntN(len(running))
+		if random.IntN(4) == 0 {
+			w.Clock.Millis.Add(61_000)
+		}
+		a := actors[running[k]]
+		a.next <- struct{}{}
+		if !<-a.arrived {
+			running = append(running[:k], running[k+1:]...)
+		}
+	}
+	return errs
+}
+
+// Two users who race for a name, while their reservations expire, never both keep it; and one
+// who is told that the name is theirs has it.
+func TestUsername_RaceForAName(t *testing.T) {
+	won := 0
+	for seed := range uint64(150) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		w := newWorldInTime(t)
+		var ids []string
+		var operations []func(context.Context) error
+		for i := range 2 {
+			id := blog.UserID("test", fmt.Sprint(i))
+			operation := func(ctx context.Context) error {
+				_, err := w.CreateUser(ctx, store.NewUser{ID: id, Username: "wanted"})
+				return err
+			}
+			if random.IntN(2) == 0 {
+				if _, err := w.CreateUser(t.Context(), store.NewUser{ID: id, Username: fmt.Sprint("user", i)}); err != nil {
+					t.Fatal(err)
+				}
+				operation = func(ctx context.Context) error {
+					_, err := w.RenameUser(ctx, id, "Wanted")
+					return err
+				}
+			}
+			ids, operations = append(ids, id), append(operations, operation)
+		}
+		errs := race(w, random, operations...)
+		var carriers []string
+		for i, id := range ids {
+			u, err := w.User(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			carries := u != nil && blog.UsernameKey(u.Username) == blog.UsernameKey("wanted")
+			if carries {
+				carriers = append(carriers, id)
+			}
+			if carries != (errs[i] == nil) {
+				t.Errorf("seed %d: user %d carries the name: %v, and was told %v", seed, i, carries, errs[i])
+			}
+			if errs[i] != nil && blog.CodeOf(errs[i]) != blog.Conflict {
+				t.Errorf("seed %d: %v", seed, errs[i])
+			}
+		}
+		if won += len(carriers); len(carriers) > 1 {
+			t.Errorf("seed %d: both carry the name: %v", seed, errs)
+		}
+		if owner := w.Reservations()["wanted"]; len(carriers) == 1 && owner != carriers[0] {
+			t.Errorf("seed %d: the name is reserved for %q", seed, owner)
+		}
+	}
+	t.Logf("150 races, %d won", won)
+	if won < 100 {
+		t.Errorf("only %d of 150 races were won", won)
+	}
+}
