@@ -737,3 +737,44 @@ func TestReleasedUsername_VerifyAndRepair(t *testing.T) {
 		t.Errorf("verify still finds %v", found)
 	}
 }
+
+// The sweep has seen a reservation unused, and is held up; meanwhile the owner gets the name, and
+// the sweep deletes the reservation. It looks again, and makes another.
+func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch { // a crash before the user is changed
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+		storetest.WantCode(t, err, blog.Unavailable, "")
+		w.Clock.Millis.Add(61_000)
+		var held, swept atomic.Bool
+		w.Wire.After(func(r *http.Response) {
+			if r.Request.Method == http.MethodDelete && strings.Contains(r.Request.URL.Path, "wanted") {
+				swept.Store(true)
+			}
+		})
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && held.CompareAndSwap(false, true) {
+				w.Corrupt("users", ada.ID, ada.ID, "/username", "wanted") // the change that was on its way
+				storetest.Pass(time.Second)                               // projected, while the name is reserved
+			}
+			return nil
+		})
+		defer w.Start()()
+		waittest.Until(t, func() error {
+			if !swept.Load() || w.CaughtUp() != nil {
+				return errors.New("not swept")
+			}
+			if got := w.Reservations()["wanted"]; got != ada.ID {
+				return fmt.Errorf("the name is reserved for %q", got)
+			}
+			return nil
+		})
+	})
+}
