@@ -30,8 +30,8 @@ type Options struct {
 	// Default: a random name.
 	Instance string
 
-	// PollInterval is the interval between polls of a change feed with nothing new. Default
-	// 100 ms.
+	// PollInterval is the shortest interval between polls of a change feed. While nothing
+	// changes, it grows up to projection.IdleInterval. Default 100 ms.
 	PollInterval time.Duration
 
 	// FeedPartitions is the number of partitions that each hold the whole feed, at most
@@ -121,16 +121,18 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.runEvents(ctx) })
 	if s.users.Caches() { // at request priority: without them every read is a request
-		g.Go(func() error { return s.tail("cache-users", s.users, "userId", nil).Run(ctx) })
-		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil).Run(ctx) })
+		onDemand := func() bool { return true } // what wants to use the cache wakes them
+		g.Go(func() error { return s.tail("cache-users", s.users, "userId", nil, onDemand).Run(ctx) })
+		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, onDemand).Run(ctx) })
 	}
 	return blog.CosmosError("run store", g.Wait())
 }
 
 // tail follows the changes of a container and hands them to handle, unless that is nil.
-// partition is the property of the partition key.
-func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler) *cosmos.Tail {
-	return source.Tail(partition, handle, changefeed.Options{PollInterval: s.o.PollInterval, Logger: s.o.Logger, Observe: s.views.Observer(name)})
+// partition is the property of the partition key; for onDemand see changefeed.Options.
+func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, onDemand func() bool) *cosmos.Tail {
+	return source.Tail(partition, handle, changefeed.Options{PollInterval: s.o.PollInterval, IdleInterval: projection.IdleInterval(s.o.PollInterval),
+		OnDemand: onDemand, Logger: s.o.Logger, Observe: s.views.Observer(name)})
 }
 
 // Ready returns nil if Cosmos DB can serve. It costs about 1 RU.

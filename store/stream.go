@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/projection"
 )
 
 const (
@@ -162,6 +165,7 @@ type events struct {
 	comments  topics[*blog.Comment] // by post
 
 	wanted chan struct{} // signals a new listener
+	tail   atomic.Pointer[cosmos.Tail]
 
 	mu      sync.Mutex
 	ready   chan struct{} // guarded by mu; closed while the tail runs
@@ -254,7 +258,8 @@ func (e *events) open() (opened func()) {
 }
 
 // PublishedPosts streams the posts that are created. An event comes at most one
-// PollInterval after the write, as do those of the other streams.
+// PollInterval after the write, or 20 (2 s at most) after the write of another process
+// if nothing has changed for a while, as do those of the other streams.
 func (s *Store) PublishedPosts(ctx context.Context) (*Stream[*blog.Post], error) {
 	return openStream(ctx, s, &s.events.published, "")
 }
@@ -301,19 +306,28 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 }
 
 // awaitEvents waits for the tail to start, as it does soon after Run or after the first
-// listener.
+// listener, and for the changes that it has not polled for while nobody listened.
 func (s *Store) awaitEvents(ctx context.Context) error {
 	const op = "follow changes"
 	timeout := time.NewTimer(streamPatience)
 	defer timeout.Stop()
 	select {
 	case <-s.events.placeKnown():
+		if tail := s.events.tail.Load(); s.posts.Caches() && tail != nil {
+			return s.catchUp(ctx, tail)
+		}
 		return nil
 	case <-ctx.Done():
 		return &blog.Error{Code: blog.Canceled, Op: op, Err: context.Cause(ctx)}
 	case <-timeout.C:
 		return &blog.Error{Code: blog.Unavailable, Op: op, Err: errors.New("the change feed is not being followed")}
 	}
+}
+
+func (s *Store) catchUp(ctx context.Context, tail *cosmos.Tail) error {
+	ctx, cancel := context.WithTimeout(ctx, streamPatience)
+	defer cancel()
+	return blog.CosmosError("follow changes", tail.CatchUp(ctx, projection.IdleInterval(s.o.PollInterval)))
 }
 
 // runEvents follows the change feed of posts until ctx ends, while there are streams or a
@@ -333,7 +347,8 @@ func (s *Store) runEvents(ctx context.Context) error {
 // followEvents follows the change feed of posts until ctx ends or nobody listens.
 func (s *Store) followEvents(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	tail := s.tail("events", s.posts, "postId", s.distribute)
+	tail := s.tail("events", s.posts, "postId", s.distribute, func() bool { return s.events.listeners() == 0 })
+	s.events.tail.Store(tail)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {

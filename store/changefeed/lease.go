@@ -270,8 +270,11 @@ type held struct {
 	expiry   time.Duration
 	watchdog *time.Timer // cancels the work when the lease has not been written for its expiry
 
+	writing chan struct{} // holds a value during a write
+
 	mu    sync.Mutex
-	lease lease // guarded by mu
+	lease lease  // guarded by mu; as last written
+	at    string // guarded by mu; the continuation, saved with the next write
 }
 
 func (h *held) get() lease {
@@ -280,15 +283,20 @@ func (h *held) get() lease {
 	return h.lease
 }
 
-// remains returns how long the lease is valid without another write.
+// remains returns how long the lease is valid without another write. The caller holds mu, or is the
+// only one who knows h.
 func (h *held) remains() time.Duration { return h.expiry - h.leases.clock().Sub(h.lease.written) }
 
 // write changes the lease. An ambiguous earlier write may have changed the ETag: if owner and
 // generation are still the same, it writes again.
 func (h *held) write(ctx context.Context, change func(*lease)) error {
+	h.writing <- struct{}{}
+	defer func() { <-h.writing }()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	v := h.lease
+	v, at := h.lease, h.at
+	h.mu.Unlock()
+	owner, generation := v.Owner, v.Generation
+	v.Continuation = at
 	change(&v)
 	err := h.leases.save(ctx, &v)
 	if errors.Is(err, errLeaseLost) {
@@ -296,7 +304,7 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 		if rerr != nil {
 			return rerr
 		}
-		if now == nil || now.Owner != h.lease.Owner || now.Generation != h.lease.Generation {
+		if now == nil || now.Owner != owner || now.Generation != generation {
 			return err
 		}
 		v.etag = now.etag
@@ -305,15 +313,34 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 	if err != nil {
 		return err
 	}
-	h.lease = v
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lease = v; v.Continuation != at {
+		h.at = v.Continuation
+	}
 	h.watchdog.Reset(h.remains())
 	return nil
 }
 
-// renew keeps the lease from expiring.
+// handled notes how far the range was handled, for the next write. It returns the time of the last.
+func (h *held) handled(continuation string) (written time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at = continuation
+	return h.lease.written
+}
+
+// age returns the time since the last write.
+func (h *held) age() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.leases.clock().Sub(h.lease.written)
+}
+
+// renew keeps the lease from expiring, and saves the continuation.
 func (h *held) renew(ctx context.Context) error { return h.write(ctx, func(*lease) {}) }
 
-// checkpoint saves the continuation.
+// checkpoint saves a continuation.
 func (h *held) checkpoint(ctx context.Context, continuation string) error {
 	return h.write(ctx, func(v *lease) { v.Continuation = continuation })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,12 +30,24 @@ type Options struct {
 	// changes, or with 2 MB of them. Default 1 s.
 	PollInterval time.Duration
 
+	// IdleInterval is the longest wait while nothing changes: waits double up to it. Default
+	// PollInterval.
+	IdleInterval time.Duration
+
+	// Wake ends a wait as soon as PollInterval has passed. Default: nothing does.
+	Wake *Signal
+
+	// OnDemand reports whether nobody waits for changes: then a Tail waits for Wake, for at most
+	// 30 s. It must not block. Default: somebody does.
+	OnDemand func() bool
+
 	// MaxItems is the largest number of changes in a page. Default 100.
 	MaxItems int32
 
-	// Expiry is how long a lease stays valid without renewal. It is renewed at a third of that,
-	// also while a handler runs; work whose lease could not be renewed in time is canceled. Leases
-	// are rebalanced as often as they are renewed. Default 15 s.
+	// Expiry is how long a lease stays valid without a write. It is renewed at half of that, also
+	// while a handler runs; work whose lease could not be renewed in time is canceled. Leases are
+	// rebalanced as often as they are renewed, and by a process that holds all of them a quarter as
+	// often. Default 15 s.
 	Expiry time.Duration
 
 	// Clock returns the current time. Default time.Now.
@@ -63,6 +76,7 @@ func (o Options) withDefaults() Options {
 	if o.PollInterval == 0 {
 		o.PollInterval = time.Second
 	}
+	o.IdleInterval = max(o.IdleInterval, o.PollInterval)
 	if o.MaxItems == 0 {
 		o.MaxItems = 100
 	}
@@ -95,10 +109,11 @@ const (
 // Processor delivers the change feed of a container to a Handler, sharing the feed ranges with all
 // processors of the same name.
 //
-// A checkpoint is written after the handler, at least every 50 ms while pages are full: a crash
-// repeats at most the pages since. A failed page is retried with backoff until it succeeds; nothing
-// is skipped, so a handler must itself skip items that it can never handle. A throttled range (429)
-// pauses for as long as Cosmos DB asks.
+// A checkpoint is written with each renewal of the lease, and before that once 100 changes or a
+// quarter of a second of work are unsaved, at most once a second, or after 10 s: a crash repeats what was handled
+// since. A failed page is retried with backoff until it succeeds; nothing is skipped, so a handler
+// must itself skip items that it can never handle. A throttled range (429) pauses for as long as
+// Cosmos DB asks.
 //
 // A lease is created if it does not exist, and changed or removed only by a conditional write on
 // its ETag. Every change of owner raises its generation. It has expired if it has not changed for
@@ -137,12 +152,17 @@ func (p *Processor) Run(ctx context.Context) error {
 	defer p.wg.Wait()
 	var retry backoff
 	for {
-		wait := p.o.Expiry / 3
+		expiry, all, err := p.rebalance(ctx)
+		wait := p.o.Expiry / 2
+		if all {
+			wait *= 4 // another process steals what it wants
+		}
 		wait -= rand.N(wait/4 + 1) // jitter
-		expiry, err := p.rebalance(ctx)
 		if err == nil {
 			retry.reset()
-			wait = min(wait, expiry)
+			if !all {
+				wait = min(wait, expiry)
+			}
 		} else if ctx.Err() == nil {
 			d, _ := retry.after(err)
 			p.o.Logger.Warn("leases not balanced", logError, err, logRetryIn, d)
@@ -161,16 +181,16 @@ func (p *Processor) Run(ctx context.Context) error {
 }
 
 // rebalance lists the leases, repairs their ranges and takes this process's share. It returns the
-// time until the first lease of another process can expire.
-func (p *Processor) rebalance(ctx context.Context) (expiry time.Duration, err error) {
+// time until the first lease of another process can expire, and whether this process works on all.
+func (p *Processor) rebalance(ctx context.Context) (expiry time.Duration, holdsAll bool, err error) {
 	expiry = p.o.Expiry
 	ranges, err := p.reader.source.ReadFeedRanges(ctx, nil)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	all, err := p.leases.complete(ctx, ranges)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	now, live, sightings := p.o.Clock(), map[string]bool{}, map[string]*sighting{}
 	for _, v := range all {
@@ -191,10 +211,10 @@ func (p *Processor) rebalance(ctx context.Context) (expiry time.Duration, err er
 	}
 	p.sightings = sightings
 	if all, err = p.removeReplaced(ctx, ranges, all, live); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if err := p.merge(ctx, ranges, all, live); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	take, steal := balance(all, p.o.Owner, func(v *lease) bool { return live[v.ID] })
@@ -207,11 +227,12 @@ func (p *Processor) rebalance(ctx context.Context) (expiry time.Duration, err er
 		}
 		taken, err := p.leases.take(ctx, v, p.o.Owner, p.o.Expiry, v == steal)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		if taken != nil {
 			p.work(ctx, taken)
 		}
 	}
-	return expiry, nil
+	holdsAll = len(all) == len(ranges) && !slices.ContainsFunc(all, func(v *lease) bool { return !p.works(v.ID) })
+	return expiry, holdsAll, nil
 }

@@ -477,6 +477,7 @@ func TestLostLeaseEndsTheWork(t *testing.T) {
 		// It may finish its page, but its checkpoint is refused, and then it stops.
 		w.write("b")
 		w.waitFor("a b")
+		pass(11 * time.Second) // the latest moment of the checkpoint
 		w.write("c", "d")
 		pass(50 * time.Millisecond)
 		if have := w.have(); have != "a b" {
@@ -534,6 +535,7 @@ func TestEveryLeaseWriteIsConditional(t *testing.T) {
 			w.write(fmt.Sprint(i))
 		}
 		w.waitFor("0 1 2 3 4")
+		w.checkpoint()
 		stop()
 		if owner := w.checkpoint()["owner"]; owner != "" {
 			t.Errorf("%v still owns the lease", owner)

@@ -17,8 +17,8 @@ type Tail struct {
 	ready  chan struct{}
 }
 
-// NewTail returns a Tail of source. It uses the Options PollInterval, MaxItems, Expiry, Clock,
-// Logger and Observe.
+// NewTail returns a Tail of source. It uses the Options PollInterval, IdleInterval, Wake,
+// OnDemand, MaxItems, Expiry, Clock, Logger and Observe.
 //
 // A feed range waits for its handler. A handler that feeds several consumers must not wait for the
 // slowest: it should queue for each, and drop consumers that fall too far behind.
@@ -108,8 +108,10 @@ func (t *Tail) followAll(ctx context.Context, at continuation) continuation {
 // if the container was recreated.
 func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 	var retry backoff
+	var pace pace
 	r := at.Positions[0].feedRange()
 	for same.Err() == nil {
+		woken := t.reader.o.Wake.Next()
 		done, err := t.reader.step(ctx, r, at.String(), t.handle)
 		if err == nil {
 			var c continuation
@@ -128,8 +130,8 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 			return at
 		}
 		retry.reset()
-		if done.Lag == 0 && !done.full { // collect changes into one page
-			sleep(same, t.reader.o.PollInterval)
+		if done.Lag == 0 && !done.full {
+			pace.wait(same, t.reader.o, done.Items > 0, woken)
 		}
 	}
 	return at

@@ -81,7 +81,7 @@ func TestWatchdog_StopsBeforeExpiry(t *testing.T) {
 			if took.Before(stopped) {
 				t.Errorf("taken %v before the other stopped", stopped.Sub(took))
 			}
-			if took.Sub(last) > expiry+expiry/3 {
+			if took.Sub(last) > expiry+expiry/2 {
 				t.Errorf("taken only %v after the last write of the lease", took.Sub(last))
 			}
 		})

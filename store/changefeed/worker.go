@@ -18,12 +18,15 @@ type worker struct {
 	page atomic.Int64            // when that page was handled, or the worker launched, in Unix nanoseconds
 
 	// Owned by the worker's goroutine until done:
-	resets  int64     // of the lease at launch
-	at      string    // the continuation
-	unsaved bool      // changes were handled since the last checkpoint
-	saved   time.Time // time of the last checkpoint
-	parts   []part    // of the range, after a split
-	behind  time.Time // since when the region has been behind the continuation; zero: it is not
+	resets  int64         // of the lease at launch
+	at      string        // the continuation
+	began   time.Time     // when it was launched
+	saved   time.Time     // time of the last checkpoint
+	unsaved int           // changes handled since
+	spent   time.Duration // time that handlers took since
+	pace    pace          // of polls
+	parts   []part        // of the range, after a split
+	behind  time.Time     // since when the region has been behind the continuation; zero: it is not
 }
 
 // part is a worker reserved for a new lease.
@@ -38,9 +41,23 @@ var (
 	errMerged = errors.New("the range is being merged")
 )
 
-// checkpointEvery is the interval of checkpoints while pages are full: many small pages cost fewer
-// writes.
-const checkpointEvery = 50 * time.Millisecond
+// Work that is worth a checkpoint of its own, at most once in checkpointEvery. Less work waits for the
+// next renewal, which saves it, too, but no longer than checkpointLate or 100 polls: repeating it costs
+// less than a write.
+const (
+	checkpointItems = 100
+	checkpointWork  = 250 * time.Millisecond
+	checkpointEvery = time.Second
+	checkpointLate  = 10 * time.Second
+)
+
+// due reports whether the work must be saved. A young worker saves more often, so that processes
+// that are killed soon after they start make progress, too.
+func (w *worker) due(now time.Time, o Options) bool {
+	age := now.Sub(w.saved)
+	return (w.unsaved >= checkpointItems || w.spent >= checkpointWork) && age >= min(checkpointEvery, now.Sub(w.began)/2) ||
+		w.unsaved > 0 && age >= min(checkpointLate, 100*o.PollInterval)
+}
 
 // Lease identifies the owner of a feed range.
 type Lease struct {
@@ -136,7 +153,9 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	w.stop = stop
 	p.mu.Unlock()
 	w.at, w.resets = v.Continuation, v.Resets
-	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, lease: *v}
+	w.began = p.o.Clock()
+	w.saved = w.began
+	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, writing: make(chan struct{}, 1), lease: *v, at: v.Continuation}
 	h.watchdog = time.AfterFunc(h.remains(), func() { stop(errLeaseLost) })
 	ctx = context.WithValue(ctx, leaseKey{}, v.public())
 	p.wg.Go(func() {
@@ -184,18 +203,23 @@ func (p *Processor) end(ctx context.Context, h *held, w *worker) {
 	}
 }
 
-// renew keeps the lease valid, however long the handler takes. Failures are retried; if they last,
-// the watchdog cancels the work.
+// renew keeps the lease valid, however long the handler takes: it writes it when half of its expiry
+// has passed since the last write, a checkpoint included. Failures are retried; if they last, the
+// watchdog cancels the work.
 func (p *Processor) renew(ctx context.Context, h *held, stop context.CancelCauseFunc) {
-	wait := p.o.Expiry / 3
+	wait := p.o.Expiry / 2
 	for sleep(ctx, wait) {
+		if wait = h.age(); wait < p.o.Expiry/2 {
+			wait = p.o.Expiry/2 - wait
+			continue
+		}
 		err := h.renew(ctx)
 		if errors.Is(err, errLeaseLost) {
 			stop(err)
 		}
-		wait = p.o.Expiry / 3
+		wait = p.o.Expiry / 2
 		if err != nil {
-			wait /= 4
+			wait = p.o.Expiry / 12
 		}
 	}
 }
@@ -205,7 +229,8 @@ func (p *Processor) renew(ctx context.Context, h *held, stop context.CancelCause
 func (p *Processor) process(ctx context.Context, h *held, w *worker) error {
 	var retry backoff
 	for ctx.Err() == nil {
-		idle, err := p.step(ctx, h, w)
+		woken := p.o.Wake.Next()
+		idle, changes, err := p.step(ctx, h, w)
 		switch {
 		case errors.Is(err, errLeaseLost), errors.Is(err, errSplit):
 			return err
@@ -215,26 +240,27 @@ func (p *Processor) process(ctx context.Context, h *held, w *worker) error {
 		}
 		retry.reset()
 		if idle {
-			sleep(ctx, p.o.PollInterval)
+			w.pace.wait(ctx, p.o, changes, woken)
 		}
 	}
 	return nil
 }
 
-// step does the next piece of work, usually a page. It reports whether the range is idle.
-func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, err error) {
+// step does the next piece of work, usually a page. It reports whether the range is idle, and
+// whether there were changes.
+func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes bool, err error) {
 	if h.get().Merging {
 		if err := p.finishMerge(ctx, h, w); err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
 	if w.at != "" {
 		c, err := parseContinuation(w.at)
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
 		if len(c.Positions) > 1 {
-			return false, p.split(ctx, h, w, c)
+			return false, false, p.split(ctx, h, w, c)
 		}
 	}
 	replayTo := h.get().ReplayTo
@@ -243,32 +269,36 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle bool, er
 	}
 	done, err := p.reader.step(ctx, h.r, w.at, p.handle)
 	if behind := (behindError{}); errors.As(err, &behind) {
-		return p.replayLost(ctx, h, w, behind.lsn)
+		idle, err := p.replayLost(ctx, h, w, behind.lsn)
+		return idle, false, err
 	}
 	w.behind = time.Time{}
 	if errors.Is(err, errRecreated) {
 		p.o.Logger.Warn("container was recreated, reading its change feed from the beginning", logRange, spanOf(h.r))
 		w.at = ""
-		return false, h.checkpoint(ctx, "")
+		return false, false, h.checkpoint(ctx, "")
 	}
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	w.at = done.at
+	if saved := h.handled(w.at); saved.After(w.saved) { // by a renewal
+		w.saved, w.unsaved, w.spent = saved, 0, 0
+	}
 	w.lag.Store(done.Lag)
 	w.page.Store(p.o.Clock().UnixNano())
-	w.unsaved = w.unsaved || done.Items > 0
+	w.unsaved += done.Items
+	w.spent += done.Took
 	replayed := replayTo > 0 && (done.Items == 0 || reached(w.at, replayTo))
-	if replayed || w.unsaved && (!done.full || p.o.Clock().Sub(w.saved) >= checkpointEvery) {
+	if replayed || w.due(p.o.Clock(), p.o) {
 		if err := h.write(ctx, func(v *lease) {
-			v.Continuation = w.at
 			if replayed {
 				v.ReplayTo = 0
 			}
 		}); err != nil {
-			return false, err
+			return false, false, err
 		}
-		w.unsaved, w.saved = false, p.o.Clock()
+		w.saved, w.unsaved, w.spent = p.o.Clock(), 0, 0
 	}
-	return !done.full, nil
+	return !done.full, done.Items > 0, nil
 }

@@ -140,7 +140,7 @@ func Open(o Options) (*Account, error) {
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{throttled{}, retryWrites{}, s.sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{}, retryWrites{}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}

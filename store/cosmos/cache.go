@@ -57,7 +57,12 @@ type itemCache struct {
 // following is how a container's changes come to be known.
 type following struct {
 	since, until atomic.Int64 // all changes between are known; Unix nanoseconds, 0 if none are
-	poll         atomic.Int64 // how often they are asked for, in nanoseconds; 0: they are not
+	poll         atomic.Int64 // how often they are asked for while something is read, in nanoseconds; 0: they are not
+
+	onDemand atomic.Pointer[func() bool] // of the Tail
+	wanted   changefeed.Signal           // wakes the Tail
+	writes   changefeed.Signal           // what this process has written
+	news     changefeed.Signal           // until has grown
 
 	mu     sync.Mutex
 	ranges []followedRange // guarded by mu; by MinInclusive
@@ -366,10 +371,20 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(apart)
 }
 
+// follow has a Tail poll when it is woken.
+func (f *following) follow(o *changefeed.Options) {
+	f.poll.Store(int64(o.PollInterval))
+	f.onDemand.Store(&o.OnDemand)
+	o.Wake = &f.wanted
+}
+
 // current returns until when something read at a moment is known to have been current, unless it is
-// known to have changed.
+// known to have changed. If that was last confirmed more than a poll ago, it wakes the Tail.
 func (f *following) current(read time.Time) time.Time {
 	from, until := f.since.Load(), f.until.Load()
+	if from != 0 && time.Now().UnixNano()-until > f.poll.Load() {
+		f.wanted.Set()
+	}
 	if from == 0 || from > read.UnixNano() || until < read.UnixNano() {
 		return read
 	}
@@ -417,6 +432,7 @@ func (f *following) reached(r azcosmos.FeedRange, now time.Time) {
 	}
 	f.since.CompareAndSwap(0, until.UnixNano())
 	f.until.Store(until.UnixNano())
+	f.news.Set()
 }
 
 // reset is for when changes are not followed any more.

@@ -3,7 +3,10 @@ package cosmos
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/jsonpart"
@@ -41,7 +44,7 @@ func (c *Container) Tail(property string, handle changefeed.Handler, o changefee
 		}
 		return &Tail{changefeed.NewTail(c.ChangeFeed(), handle, o), c.following}
 	}
-	c.following.poll.Store(int64(o.PollInterval))
+	c.following.follow(&o)
 	observe := o.Observe
 	o.Observe = func(p changefeed.Progress) {
 		if observe != nil {
@@ -60,6 +63,26 @@ func (c *Container) Tail(property string, handle changefeed.Handler, o changefee
 	}, o), c.following}
 }
 
+// Writes is signalled when this process has written to the container at a client's request, and not
+// for background work.
+func (c *Container) Writes() *changefeed.Signal { return &c.following.writes }
+
+// writeSignals is a policy of requests: it signals what they write to those who follow it.
+type writeSignals struct{ *shared }
+
+// Do implements policy.Policy.
+func (s writeSignals) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
+	if path := containerPath(req.Raw().URL.EscapedPath()); path != "" && isWrite(req.Raw()) {
+		f := s.followingOf(path)
+		f.writes.Set()
+		if onDemand := f.onDemand.Load(); onDemand == nil || !(*onDemand)() {
+			f.wanted.Set()
+		}
+	}
+	return resp, err
+}
+
 // stringOf returns a string property of an item, "" if it is missing or of another type.
 func stringOf(item []byte, property string) (value string) {
 	for p := range jsonpart.Children(item) {
@@ -69,6 +92,24 @@ func stringOf(item []byte, property string) (value string) {
 		}
 	}
 	return ""
+}
+
+// CatchUp waits until the Tail has handled the changes up to some time ago.
+func (t *Tail) CatchUp(ctx context.Context, ago time.Duration) error {
+	since := time.Now().Add(-ago).UnixNano()
+	for {
+		reached := t.following.news.Next()
+		if t.following.since.Load() != 0 && t.following.until.Load() >= since {
+			return nil
+		}
+		t.following.wanted.Set()
+		select {
+		case <-reached:
+		case <-time.After(ago): // it was not waiting yet
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Run is changefeed.Tail's. When it ends, changes are not known any more.

@@ -92,6 +92,9 @@ func (v *Views) ProjectFeed(ctx context.Context, posts []*blog.Post) error {
 // feed, and trims it to blog.FeedKept entries. Posts older than the last entry cost no
 // request. It returns the entries, and whether deletes have left too few of them.
 func (v *Views) projectFeedPartition(ctx context.Context, partition string, posts []*blog.Post) (entries []feedEntry, short bool, err error) {
+	if done, err := v.updateFeedCount(ctx, partition, posts); done || err != nil {
+		return nil, false, err
+	}
 	if entries, err = v.feedEntries(ctx, partition); err != nil {
 		return nil, false, err
 	}
@@ -122,6 +125,19 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 		return entries, true, nil
 	}
 	return entries, false, v.trimFeed(ctx, partition, entries)
+}
+
+// updateFeedCount updates the entry of a single post of which only counts have changed: a patch costs
+// less than reading the feed. It reports false if there is no entry with the same text.
+func (v *Views) updateFeedCount(ctx context.Context, partition string, posts []*blog.Post) (bool, error) {
+	if len(posts) != 1 || !countsOnly(ctx, posts[0]) {
+		return false, nil
+	}
+	_, err := v.feed.Patch(ctx, blog.Key(partition, posts[0].ID), patchCounts(posts[0]))
+	if cosmos.HasStatus(err, http.StatusNotFound, http.StatusPreconditionFailed) {
+		return false, nil
+	}
+	return err == nil, blog.CosmosError("update feed", err)
 }
 
 // trimFeed deletes the entries of a partition after the first blog.FeedKept.

@@ -102,7 +102,7 @@ func (v *Views) Run(ctx context.Context) error {
 	running := map[string]*changefeed.Processor{}
 	for _, p := range v.processors() {
 		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, changefeed.Options{
-			Name: p.name, Owner: v.o.Instance, PollInterval: p.poll, MaxItems: pageSize, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: v.o.Logger,
+			Name: p.name, Owner: v.o.Instance, PollInterval: p.poll, IdleInterval: IdleInterval(p.poll), Wake: p.wake, MaxItems: pageSize, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: v.o.Logger,
 			Observe: v.Observer(p.name)})
 		if err != nil {
 			return &blog.Error{Code: blog.Internal, Op: "run projections", Err: err}
@@ -131,21 +131,26 @@ type processor struct {
 	source  *cosmos.Container
 	handle  changefeed.Handler
 	poll    time.Duration
+	wake    *changefeed.Signal // nil: none
 }
 
 func (v *Views) projections() []processor {
 	return []processor{
-		{"projections-posts", ProjectPosts, v.posts, v.projectPosts, v.o.PollInterval},
-		{"projections-users", ProjectUsers, v.users, v.projectUsers, v.o.PollInterval},
+		{"projections-posts", ProjectPosts, v.posts, v.projectPosts, v.o.PollInterval, v.posts.Writes()},
+		{"projections-users", ProjectUsers, v.users, v.projectUsers, v.o.PollInterval, v.users.Writes()},
 	}
 }
 
 func (v *Views) processors() []processor {
-	return append(v.projections(), processor{"usernames", ProjectUsernames, v.users, v.sweepUsernames, sweepPolls * v.o.PollInterval})
+	return append(v.projections(), processor{"usernames", ProjectUsernames, v.users, v.sweepUsernames, sweepPolls * v.o.PollInterval, nil})
 }
 
+// IdleInterval returns the longest interval between polls of a change feed in which nothing
+// changes, by the shortest: 20 of them, at most 2 s.
+func IdleInterval(poll time.Duration) time.Duration { return max(poll, min(20*poll, 2*time.Second)) }
+
 // When a process is killed, its feed ranges are idle until its leases expire, which others
-// notice within 4/3 of that time. A lease costs three writes per expiry, so the expiry is
+// notice within 3/2 of that time. A lease costs two writes per expiry, so the expiry is
 // longer where polling is slower.
 const (
 	leaseExpiry = 3 * time.Second

@@ -1,0 +1,66 @@
+package changefeed
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Signal wakes readers that wait for changes. The zero value is ready to use.
+type Signal struct {
+	mu   sync.Mutex
+	next chan struct{} // guarded by mu; nil while nobody waits
+}
+
+// Set wakes all who wait.
+func (s *Signal) Set() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next != nil {
+		close(s.next)
+		s.next = nil
+	}
+}
+
+// Next returns a channel that the next Set closes. It is nil for a nil Signal, which is never set.
+func (s *Signal) Next() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
+	}
+	return s.next
+}
+
+// onDemandPoll is the interval of polls while nobody waits for changes.
+const onDemandPoll = 30 * time.Second
+
+// pace is how long a range waits between polls.
+type pace struct{ idle time.Duration }
+
+// wait waits before the next poll: PollInterval after a page with changes, which collects changes
+// into one page, and twice as long after each page without, up to IdleInterval. Any longer wait than
+// PollInterval ends when woken is closed. It must have been taken before the page was read.
+func (p *pace) wait(ctx context.Context, o Options, changes bool, woken <-chan struct{}) {
+	p.idle = min(max(2*p.idle, o.PollInterval), o.IdleInterval)
+	if changes {
+		p.idle = o.PollInterval
+	}
+	d := p.idle
+	if o.OnDemand != nil && o.OnDemand() {
+		d = max(d, onDemandPoll)
+	}
+	if !sleep(ctx, o.PollInterval) || d <= o.PollInterval {
+		return
+	}
+	t := time.NewTimer(d - o.PollInterval)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-woken:
+	case <-t.C:
+	}
+}

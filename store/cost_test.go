@@ -1,0 +1,153 @@
+package store_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+)
+
+// bill sums request charges by what the requests were for.
+type bill struct {
+	mu    sync.Mutex
+	parts map[string]float64 // guarded by mu
+}
+
+func (b *bill) add(r *http.Response) {
+	ru, _ := strconv.ParseFloat(r.Header.Get("x-ms-request-charge"), 64)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.parts[partOf(r.Request)] += ru
+}
+
+// partOf tells what a request is for. Background work has low priority.
+func partOf(r *http.Request) string {
+	_, path, _ := strings.Cut(r.URL.Path, "/colls/")
+	switch {
+	case !strings.Contains(path, "/docs"):
+		return "metadata"
+	case strings.HasPrefix(path, "leases/"):
+		return "leases"
+	case r.Header.Get("A-Im") != "":
+		return "polls"
+	case r.Header.Get("x-ms-cosmos-priority-level") == "Low":
+		return "views"
+	}
+	return "answer"
+}
+
+// take returns the charges since the last take, by part, and their sum.
+func (b *bill) take() (parts map[string]float64, sum float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	parts, b.parts = b.parts, map[string]float64{}
+	for _, ru := range parts {
+		sum += ru
+	}
+	return parts, sum
+}
+
+func (b *bill) String(parts map[string]float64) string {
+	var s []string
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		s = append(s, fmt.Sprintf("%s %.2f", part, parts[part]))
+	}
+	return strings.Join(s, ", ")
+}
+
+// fleet is a blog with a full feed, on which instances run as on an account, and their bill.
+func fleet(t *testing.T, instances int) (*storetest.World, *bill) {
+	t.Helper()
+	w := storetest.New(t)
+	b := &bill{parts: map[string]float64{}}
+	ada := w.AddUser("ada")
+	for i := range blog.FeedKept {
+		w.AddPost(ada, fmt.Sprint("post ", i))
+	}
+	w.Wire.After(b.add)
+	for i := range instances {
+		var err error
+		if w.Store, err = store.New(w.NewAccount(cosmos.Options{CacheBytes: 1 << 20}), store.Options{Database: w.Database, Clock: w.Clock.Now,
+			Instance: fmt.Sprint("instance-", i), PollInterval: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		w.Start()
+		waittest.Advance(time.Second)
+	}
+	waittest.Advance(10 * time.Minute) // until reservations of names are old, and leases have settled
+	b.take()
+	return w, b
+}
+
+// The change feeds and leases of idle instances cost little.
+func TestCost_Idle(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	for instances, limit := range map[int]float64{1: 5, 3: 8, 10: 15} {
+		cosmostest.Run(t, func(t *testing.T) {
+			_, b := fleet(t, instances)
+			const idle = 10 * time.Minute
+			waittest.Advance(idle)
+			parts, sum := b.take()
+			for part := range parts {
+				parts[part] /= idle.Seconds()
+			}
+			perSecond := sum / idle.Seconds()
+			t.Logf("%d instances: %.2f RU/s: %s", instances, perSecond, b.String(parts))
+			if perSecond > limit {
+				t.Errorf("%d instances cost %.2f RU/s, want at most %v", instances, perSecond, limit)
+			}
+		})
+	}
+}
+
+// A write costs little beside its answer: what it costs in a minute, less an idle minute.
+func TestCost_LoneWrite(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	const window = time.Minute
+	for _, c := range []struct {
+		name  string
+		limit float64
+		write func(w *storetest.World, grace *blog.User, newest, oldest *blog.Post)
+	}{
+		{"like of the newest post", 45, func(w *storetest.World, grace *blog.User, newest, _ *blog.Post) { w.AddLike(grace, newest) }},
+		{"like of an old post", 45, func(w *storetest.World, grace *blog.User, _, oldest *blog.Post) { w.AddLike(grace, oldest) }},
+		{"comment", 50, func(w *storetest.World, grace *blog.User, newest, _ *blog.Post) { w.AddComment(grace, newest, "nice") }},
+		{"post", 80, func(w *storetest.World, grace *blog.User, _, _ *blog.Post) { w.AddPost(grace, "new") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
+				w, b := fleet(t, 1)
+				grace := w.AddUser("grace")
+				posts := w.AllUserPosts(&blog.User{ID: blog.UserID("test", "ada")})
+				newest := w.AddPost(grace, "newest")
+				waittest.Advance(10 * time.Minute)
+				b.take()
+				waittest.Advance(window)
+				idle, _ := b.take()
+				c.write(w, grace, newest, posts[len(posts)-1])
+				waittest.Advance(window)
+				parts, sum := b.take()
+				for part, ru := range idle {
+					parts[part] -= ru
+					sum -= ru
+				}
+				t.Logf("%s: %.2f RU: %s", c.name, sum, b.String(parts))
+				if sum > c.limit {
+					t.Errorf("%.2f RU in all, want at most %v", sum, c.limit)
+				}
+			})
+		})
+	}
+}
