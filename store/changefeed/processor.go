@@ -41,7 +41,8 @@ type Options struct {
 	// 30 s. It must not block. Default: somebody does.
 	OnDemand func() bool
 
-	// MaxItems is the largest number of changes in a page. Default 100.
+	// MaxItems is the largest number of changes in a page. A Processor begins with pages of 100.
+	// Default 100.
 	MaxItems int32
 
 	// Expiry is how long a lease stays valid without a write. It is renewed at half of that, also
@@ -111,7 +112,8 @@ const (
 //
 // A checkpoint is written with each renewal of the lease, and before that once 100 changes or a
 // quarter of a second of work are unsaved, at most once a second, or after 10 s: a crash repeats what was handled
-// since. A failed page is retried with backoff until it succeeds; nothing is skipped, so a handler
+// since. A failed page is retried with backoff, as smaller pages, until it succeeds; nothing is
+// skipped, so a handler
 // must itself skip items that it can never handle. A throttled range (429) pauses for as long as
 // Cosmos DB asks.
 //

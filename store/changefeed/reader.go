@@ -64,10 +64,10 @@ type handled struct {
 	full bool   // the next page can be read at once
 }
 
-// step reads a page and calls the handler.
-func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, handle Handler) (handled, error) {
+// step reads a page of so many changes and calls the handler.
+func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation string, size int32, handle Handler) (handled, error) {
 	progress := Progress{Range: of, Asked: r.o.Clock()}
-	page, err := r.read(ctx, of, continuation, r.o.MaxItems)
+	page, err := r.read(ctx, of, continuation, size)
 	if err != nil {
 		if r.recreated(ctx, continuation, err) {
 			err = errRecreated
@@ -93,7 +93,7 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 		page.ContinuationToken = continuation
 	}
 	r.o.Observe(progress)
-	return handled{progress, page.ContinuationToken, r.full(page.Items)}, nil
+	return handled{progress, page.ContinuationToken, full(page.Items, size)}, nil
 }
 
 // errRecreated reports that a continuation belongs to a container that was deleted and created
@@ -124,12 +124,12 @@ func (r reader) foreign(ctx context.Context, at string, page azcosmos.ChangeFeed
 }
 
 // full reports whether a page reached a limit.
-func (r reader) full(items [][]byte) bool {
+func full(items [][]byte, most int32) bool {
 	size := 0
 	for _, item := range items {
 		size += len(item)
 	}
-	return len(items) >= int(r.o.MaxItems) || size >= fullPage
+	return len(items) >= int(most) || size >= fullPage
 }
 
 // failed logs an error and waits for the backoff. It reports false if ctx has ended.

@@ -53,7 +53,7 @@ func TestThrottling_RetryAfter(t *testing.T) {
 		if failures != 10 {
 			t.Errorf("%d failures were observed", failures)
 		}
-		for i := 1; i < len(calls); i++ {
+		for i := 1; i <= 10; i++ { // then pages are smaller, and come at once
 			if d := calls[i].Sub(calls[i-1]); d < 20*time.Millisecond {
 				t.Errorf("call %d came after %v", i, d)
 			}

@@ -112,7 +112,7 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 	r := at.Positions[0].feedRange()
 	for same.Err() == nil {
 		woken := t.reader.o.Wake.Next()
-		done, err := t.reader.step(ctx, r, at.String(), t.handle)
+		done, err := t.reader.step(ctx, r, at.String(), t.reader.o.MaxItems, t.handle)
 		if err == nil {
 			var c continuation
 			if c, err = parseContinuation(done.at); err == nil {

@@ -25,8 +25,9 @@ type worker struct {
 	unsaved int           // changes handled since
 	spent   time.Duration // time that handlers took since
 	pace    pace          // of polls
-	parts   []part        // of the range, after a split
-	behind  time.Time     // since when the region has been behind the continuation; zero: it is not
+	pages   pages
+	parts   []part    // of the range, after a split
+	behind  time.Time // since when the region has been behind the continuation; zero: it is not
 }
 
 // part is a worker reserved for a new lease.
@@ -73,6 +74,11 @@ func (v *lease) public() Lease { return Lease{v.feedRange(), v.Owner, v.Generati
 
 type leaseKey struct{}
 type replayKey struct{}
+type repeatKey struct{}
+
+// Repeated reports whether a Processor called the handler with changes that may have been handled
+// before: those after the last checkpoint of a lease that was taken, and those of a failed page.
+func Repeated(ctx context.Context) bool { return ctx.Value(repeatKey{}) != nil }
 
 // Replaying reports whether a Processor called the handler with changes that are repeated because
 // of Reset. The last such page may contain new ones, too.
@@ -153,7 +159,7 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	w.stop = stop
 	p.mu.Unlock()
 	w.at, w.resets = v.Continuation, v.Resets
-	w.began = p.o.Clock()
+	w.began, w.pages = p.o.Clock(), newPages(p.o.MaxItems)
 	w.saved = w.began
 	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, writing: make(chan struct{}, 1), lease: *v, at: v.Continuation}
 	h.watchdog = time.AfterFunc(h.remains(), func() { stop(errLeaseLost) })
@@ -267,7 +273,10 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 	if replayTo > 0 {
 		ctx = context.WithValue(ctx, replayKey{}, true)
 	}
-	done, err := p.reader.step(ctx, h.r, w.at, p.handle)
+	if w.pages.repeats > 0 {
+		ctx = context.WithValue(ctx, repeatKey{}, true)
+	}
+	done, err := p.reader.step(ctx, h.r, w.at, w.pages.size, p.handle)
 	if behind := (behindError{}); errors.As(err, &behind) {
 		idle, err := p.replayLost(ctx, h, w, behind.lsn)
 		return idle, false, err
@@ -279,8 +288,10 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 		return false, false, h.checkpoint(ctx, "")
 	}
 	if err != nil {
+		w.pages.failed()
 		return false, false, err
 	}
+	w.pages.handled(done)
 	w.at = done.at
 	if saved := h.handled(w.at); saved.After(w.saved) { // by a renewal
 		w.saved, w.unsaved, w.spent = saved, 0, 0

@@ -1,0 +1,118 @@
+package changefeed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"byline/store/changefeed"
+	"byline/store/internal/cosmostest"
+)
+
+// A process that is killed a second after it took the lease, again and again, makes progress each
+// time, although a page takes longer than that.
+func TestProcessor_ProgressesWhileKilled(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.same = true
+		const changes, lives = 1000, 8
+		left := int64(changes)
+		all := ids("change", changes)
+		w.write(all...)
+		for life := range lives {
+			process := w.process()
+			ctx, kill := context.WithCancel(t.Context())
+			p, err := changefeed.New(process.source, process.leases, func(ctx context.Context, items [][]byte) error {
+				for _, item := range items { // 5 ms each: a page of 1,000 takes longer than a life
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(5 * time.Millisecond):
+					}
+					if err := w.handle(ctx, [][]byte{item}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}, changefeed.Options{Name: "test", Owner: fmt.Sprint("life ", life), MaxItems: changes, Expiry: 3 * time.Second, PollInterval: 100 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if err := p.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			pass(4 * time.Second)
+			process.answer(dead) // so that it cannot release its lease
+			kill()
+			wg.Wait()
+			status, err := changefeed.Status(t.Context(), w.source, w.leases, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lag := status[0].Lag; lag > max(0, left-100) {
+				t.Fatalf("after life %d, %d changes are left, and %d before", life, lag, left)
+			}
+			left = status[0].Lag
+		}
+		if n := len(w.handled()); n != changes {
+			t.Errorf("%d of %d changes were handled", n, changes)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if n := len(w.seen); n > 2*changes {
+			t.Errorf("%d changes were handled %d times", changes, n)
+		}
+	})
+}
+
+// handled returns the distinct items that were handled.
+func (w *world) handled() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[string]bool{}
+	for _, id := range w.seen {
+		all[id] = true
+	}
+	return all
+}
+
+// A page that fails is retried in smaller ones, which grow again.
+func TestProcessor_SmallerPagesAfterAFailure(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.needRange()
+		w.write(ids("change", 700)...)
+		var mu sync.Mutex
+		var sizes []int   // guarded by mu
+		failing := 0      // guarded by mu
+		repeated := false // guarded by mu
+		w.runWith(w.client, func(ctx context.Context, items [][]byte) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sizes = append(sizes, len(items))
+			if len(items) > 100 && failing < 1 { // the first large page
+				failing++
+				return errors.New("not now")
+			}
+			repeated = repeated || failing == 1 && changefeed.Repeated(ctx)
+			return w.handle(ctx, items)
+		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 1000, PollInterval: time.Millisecond})
+		w.wait(func() bool { return len(w.handled()) == 700 })
+		mu.Lock()
+		defer mu.Unlock()
+		want := []int{100, 200, 20, 40, 80, 160, 300}
+		if fmt.Sprint(sizes) != fmt.Sprint(want) {
+			t.Errorf("pages of %v, want %v", sizes, want)
+		}
+		if !repeated {
+			t.Error("the handler is not told that changes may be repeated")
+		}
+	})
+}
