@@ -109,6 +109,9 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 		_, there := slices.BinarySearchFunc(entries, entryOf(p), newestFirst)
 		newest, deleted, changed = append(newest, p), deleted || p.Tombstone, changed || p.Tombstone || !there
 	}
+	if newest, err = outdated(ctx, v.feed, newest, func(*blog.Post) string { return partition }); err != nil {
+		return nil, false, err
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, workers/len(v.feedPartitions)))
 	writeSummaries(gctx, g, v.feed, partition, newest)

@@ -152,6 +152,12 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 	byAuthor := map[string][]*blog.Post{}
 	for _, p := range posts {
 		all = append(all, p)
+	}
+	left, err := outdated(ctx, v.users, all, func(p *blog.Post) string { return p.AuthorID })
+	if err != nil {
+		return err
+	}
+	for _, p := range left {
 		byAuthor[p.AuthorID] = append(byAuthor[p.AuthorID], p)
 	}
 	for author, posts := range byAuthor {

@@ -1,0 +1,62 @@
+package projection_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/internal/waittest"
+	"byline/store/internal/cosmostest"
+)
+
+// A page that is repeated after a crash costs a few reads if its views were written.
+func TestProjection_SkipsViewsAsNewWithoutAWrite(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		const posts = 60
+		for i := range posts {
+			w.AddLike(ada, w.AddPost(ada, fmt.Sprint("post ", i)))
+		}
+		stop := w.Start()
+		waittest.Until(t, w.CaughtUp)
+		stop()
+		// As if the process had been killed before its checkpoint.
+		leases, err := w.Client.NewContainer(w.Database, "leases")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const id = "projections-posts.-FF"
+		var p azcosmos.PatchOperations
+		p.AppendSet("/continuation", "")
+		if _, err := leases.PatchItem(t.Context(), azcosmos.NewPartitionKeyString(id), id, p, nil); err != nil {
+			t.Fatal(err)
+		}
+		var writes, requests atomic.Int32
+		w.Wire.Intercept(func(r *http.Request) error {
+			if strings.Contains(r.URL.Path, "/colls/leases/") || r.Header.Get("A-Im") != "" || !strings.Contains(r.URL.Path, "/docs") {
+				return nil
+			}
+			requests.Add(1)
+			if r.Method != http.MethodGet && r.Header.Get("x-ms-documentdb-query") == "" {
+				writes.Add(1)
+			}
+			return nil
+		})
+		w.Start()
+		waittest.Advance(10 * time.Second)
+		if err := w.CaughtUp(); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d requests for %d changes", requests.Load(), 2*posts)
+		if writes.Load() > 0 || requests.Load() > 20 {
+			t.Errorf("%d requests, %d of them writes", requests.Load(), writes.Load())
+		}
+	})
+}
