@@ -3,7 +3,6 @@ package projection
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 
 	"byline/store/blog"
@@ -38,12 +37,14 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 			changed = append(changed, item)
 		}
 	}
+	var deleted []string
 	for _, p := range posts {
 		if p.Tombstone {
-			if err := cascade(ctx, v.posts, p.ID, math.MaxInt); err != nil {
-				return err
-			}
+			deleted = append(deleted, p.ID)
 		}
+	}
+	if err := v.do(ctx, cascadeJob, deleted); err != nil {
+		return err
 	}
 	if err := v.repairNames(ctx, changed); err != nil {
 		return err

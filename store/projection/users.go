@@ -3,6 +3,8 @@ package projection
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -51,12 +53,7 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	if err := v.repairAll(ctx, suspects); err != nil {
 		return err
 	}
-	for id := range renamed {
-		if err := v.renameItems(ctx, id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return v.do(ctx, sweepJob, slices.Collect(maps.Keys(renamed)))
 }
 
 // renameItems sets the user's current name on everything the user wrote. It queries only for
@@ -114,7 +111,7 @@ func (v *Views) misnamed(ctx context.Context, u *blog.User, skipped map[blog.Aut
 	const op = "find misnamed items"
 	query := cosmos.Query{
 		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
-		AllPartitions: true, PageSize: 500}.With("@user", u.ID).With("@name", u.Username)
+		AllPartitions: true, PageSize: 100}.With("@user", u.ID).With("@name", u.Username)
 	var items []blog.Authored
 	for page, err := range v.posts.Query(ctx, query) {
 		if err != nil {

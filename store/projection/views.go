@@ -58,7 +58,8 @@ type Views struct {
 	users, posts, feed, leases *cosmos.Container // low priority, waiting while throttled
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
-	feedPartitions []string // partition keys of the feed
+	feedPartitions []string          // partition keys of the feed
+	enqueued       changefeed.Signal // a job
 }
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
@@ -113,6 +114,7 @@ func (v *Views) Run(ctx context.Context) error {
 	for _, p := range v.processors() {
 		g.Go(func() error { return running[p.name].Run(cosmos.WithPattern(ctx, p.pattern)) })
 	}
+	g.Go(func() error { return v.runJobs(cosmos.WithPattern(ctx, ProjectUsers)) })
 	v.metrics.running.Store(&running)
 	defer v.metrics.running.CompareAndSwap(&running, nil)
 	return blog.CosmosError("run projections", g.Wait())
