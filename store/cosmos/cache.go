@@ -374,7 +374,9 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 // follow has a Tail poll when it is woken.
 func (f *following) follow(o *changefeed.Options) {
 	f.poll.Store(int64(o.PollInterval))
-	f.onDemand.Store(&o.OnDemand)
+	if o.OnDemand != nil {
+		f.onDemand.Store(&o.OnDemand)
+	}
 	o.Wake = &f.wanted
 }
 
