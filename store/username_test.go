@@ -212,7 +212,7 @@ func TestRenameUser_CrashAtEveryStep(t *testing.T) {
 			for k := range 20 {
 				finished := false
 				t.Run(fmt.Sprintf("%s, %d requests, last answered %v", what, k, answered), func(t *testing.T) {
-					finished = crashInANameChange(t, what, k, answered)
+					cosmostest.Run(t, func(t *testing.T) { finished = crashInANameChange(t, what, k, answered) })
 				})
 				if finished {
 					break

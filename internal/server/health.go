@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -90,6 +91,19 @@ func checkOverload(overloaded bool) check {
 	c := check{Name: "overload", OK: !overloaded}
 	if overloaded {
 		c.Detail = "operations are being refused for lack of capacity"
+	}
+	return c
+}
+
+// maxClockOffset is how wrong the clock of an instance that serves may be.
+const maxClockOffset = 30 * time.Second
+
+// checkClock is OK unless the clock is so far from the account's time that what is judged by the clock
+// alone, such as the expiry of tokens, is wrong.
+func checkClock(offset time.Duration) check {
+	c := check{Name: "clock", OK: offset.Abs() <= maxClockOffset}
+	if !c.OK {
+		c.Detail = fmt.Sprintf("the clock is %d seconds from Cosmos DB's time", int(offset.Abs().Seconds()))
 	}
 	return c
 }

@@ -220,3 +220,11 @@ func TestReadiness_IsOfThisInstance(t *testing.T) {
 		})
 	}
 }
+
+func TestCheckClock(t *testing.T) {
+	for offset, ok := range map[time.Duration]bool{0: true, 29 * time.Second: true, -31 * time.Second: false, 10 * time.Minute: false} {
+		if c := checkClock(offset); c.OK != ok || ok != (c.Detail == "") {
+			t.Errorf("%v: %+v", offset, c)
+		}
+	}
+}

@@ -180,6 +180,7 @@ func (g *gateway) provision(ctx context.Context) error {
 func (g *gateway) start(ctx context.Context) error {
 	g.health = newHealth(g.blog, g.account.Metrics)
 	g.health.add(func() check { return checkOverload(g.handler.Overloaded()) })
+	g.health.add(func() check { return checkClock(g.account.ClockOffset()) })
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
 	g.onClose(func() {

@@ -42,6 +42,7 @@ func (c *Container) Tail(property string, handle changefeed.Handler, o changefee
 		if handle == nil {
 			handle = func(context.Context, [][]byte) error { return nil }
 		}
+		o.OnDemand, o.Wake = nil, &c.following.wanted // nothing but writes would wake it
 		return &Tail{changefeed.NewTail(c.ChangeFeed(), handle, o), c.following}
 	}
 	c.following.follow(&o)

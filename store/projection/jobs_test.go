@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"byline/internal/waittest"
+	"byline/store/blog"
 	"byline/store/internal/cosmostest"
 )
 
@@ -19,11 +20,12 @@ func TestProjection_SweepDoesNotBlockAPage(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
-		post, other := w.AddPost(ada, "post"), w.AddPost(grace, "other")
+		post := w.AddPost(ada, "post")
+		others := []*blog.Post{w.AddPost(grace, "one"), w.AddPost(grace, "two")}
 		w.AddComment(grace, post, "mine")
 		const comments = 2000
 		for i := range comments {
-			w.AddComment(ada, other, fmt.Sprint("comment ", i))
+			w.AddComment(ada, others[i%2], fmt.Sprint("comment ", i))
 		}
 		stop := w.Start()
 		waittest.Until(t, w.CaughtUp)
@@ -41,9 +43,11 @@ func TestProjection_SweepDoesNotBlockAPage(t *testing.T) {
 		}
 		named := func(id, name string) int {
 			n := 0
-			for _, c := range w.AllComments(other) {
-				if c.AuthorID == id && c.AuthorUsername == name {
-					n++
+			for _, other := range others {
+				for _, c := range w.AllComments(other) {
+					if c.AuthorID == id && c.AuthorUsername == name {
+						n++
+					}
 				}
 			}
 			return n
