@@ -114,7 +114,7 @@ func (v *Views) projectFeedPartition(ctx context.Context, partition string, post
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, workers/len(v.feedPartitions)))
-	writeSummaries(gctx, g, v.feed, partition, newest)
+	v.writeSummaries(gctx, g, v.feed, partition, newest)
 	if err := g.Wait(); err != nil {
 		return nil, false, err
 	}

@@ -9,7 +9,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/waittest"
+	"byline/store"
 	"byline/store/blog"
+	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 )
@@ -127,6 +129,35 @@ func TestPoisonItems_PostThatCannotBeRenamed(t *testing.T) {
 		defer w.Start()()
 		waittest.Until(t, func() error {
 			if got := w.AllFeed(); got[0].LikeCount != 1 {
+				return errors.New("the projections are stuck")
+			}
+			return w.CaughtUp()
+		})
+	})
+}
+
+// The summaries of an author whose partition is full do not stop those of others.
+func TestProjection_FullPartition(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a logical partition that is soon full")
+	cosmostest.Run(t, func(t *testing.T) {
+		engine := cosmostest.Open(t, emulator.Options{PartitionBytes: 4000}).Engine
+		w := &world{storetest.On(t, engine)}
+		var err error
+		if w.Store, err = store.New(w.Account, store.Options{PollInterval: time.Millisecond, Instance: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		for i := range 20 { // whose summaries take more than 4000 bytes
+			w.AddPost(ada, fmt.Sprint("post ", i))
+		}
+		other := w.AddPost(grace, "of another")
+		w.AddLike(grace, other)
+		defer w.Start()()
+		waittest.Until(t, func() error {
+			if got := w.AllUserPosts(grace); got[0].LikeCount != 1 {
 				return errors.New("the projections are stuck")
 			}
 			return w.CaughtUp()

@@ -134,9 +134,11 @@ func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 	return nil
 }
 
-// refused reports whether Cosmos DB refuses to patch an item: its revision is not a number,
-// say.
-func refused(err error) bool { return cosmos.HasStatus(err, http.StatusBadRequest) }
+// refused reports whether Cosmos DB will never write an item: its revision is not a number, say, or its
+// logical partition is full.
+func refused(err error) bool {
+	return err != nil && (cosmos.HasStatus(err, http.StatusBadRequest) || cosmos.ErrorOf(err).PartitionFull())
+}
 
 // renameItem sets the username on a post, comment or like, unless the item has changed since
 // it was read: then its change is in the feed, too.

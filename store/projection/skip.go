@@ -6,14 +6,14 @@ import (
 	"byline/store/blog"
 )
 
-// skip logs and counts a poison item, and returns its id.
+// skip logs and counts an item that cannot be projected, and returns its id.
 func (v *Views) skip(container string, raw []byte, err error) string {
 	var item struct {
 		ID string `json:"id"`
 	}
 	_ = json.Unmarshal(raw, &item) // every item has one
 	v.metrics.skipped.Inc()
-	v.o.Logger.Error("malformed item skipped", logContainer, container, logItem, item.ID, logError, err)
+	v.o.Logger.Error("item skipped", logContainer, container, logItem, item.ID, logError, err)
 	return item.ID
 }
 

@@ -38,11 +38,15 @@ func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p 
 // one if an operation fails.
 const summariesPerBatch = 25
 
-// writeSummaries is WriteSummary for several posts, in goroutines of g.
-func writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post) {
+// writeSummaries is WriteSummary for several posts, in goroutines of g. It skips summaries that Cosmos
+// DB refuses.
+func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post) {
 	write := func(posts ...*blog.Post) error {
 		for _, p := range posts {
-			if err := WriteSummary(ctx, c, partition, p); err != nil {
+			err := WriteSummary(ctx, c, partition, p)
+			if refused(err) {
+				v.skip(c.Name(), blog.Encode(summaryIn(p, c, partition)), err)
+			} else if err != nil {
 				return err
 			}
 		}
@@ -59,7 +63,7 @@ func writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container,
 	for some := range slices.Chunk(counted, summariesPerBatch) {
 		g.Go(func() error {
 			if len(some) > 1 {
-				if done, err := updateCounts(ctx, c, partition, some); done || err != nil {
+				if done, err := updateCounts(ctx, c, partition, some); done || err != nil && !refused(err) {
 					return err
 				}
 			}
@@ -161,7 +165,7 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 		byAuthor[p.AuthorID] = append(byAuthor[p.AuthorID], p)
 	}
 	for author, posts := range byAuthor {
-		writeSummaries(gctx, g, v.users, author, posts)
+		v.writeSummaries(gctx, g, v.users, author, posts)
 	}
 	if err := g.Wait(); err != nil {
 		return err
