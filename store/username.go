@@ -30,7 +30,7 @@ import (
 // another name.
 //
 // The age of a reservation is that of its _ts. A process that pauses for longer than the grace
-// period may still change its user, after somebody else has taken the name. So each side writes
+// period may still change its user, after another user has taken the name. So each side writes
 // first and then reads what the other writes: who has changed a user reads the reservation, and
 // goes back to the old name if it is lost; who has taken an abandoned reservation reads its
 // former owner, and gives it back if they have the name. Never do both keep it.

@@ -78,7 +78,7 @@ func (finalError) NonRetriable() {}
 
 // written returns what a write has ended with. If that is ambiguous, the session token that tells
 // how new a read must be to show the write has not arrived, so it asks for the partition's newest:
-// a batch is executed where writes are. Whoever then reads what became of the write does not meet
+// a batch is executed where writes are. A later read of the outcome does not meet
 // a replica that is behind it.
 func (c *Container) written(ctx context.Context, partition string, err error) error {
 	if err == nil {

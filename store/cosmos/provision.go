@@ -230,7 +230,7 @@ func (a *Account) Provision(ctx context.Context, database string, containers ...
 
 // notCreated is why a database or a container could not be created.
 func notCreated(what, database string, missing []ContainerSpec, err error) error {
-	if !HasStatus(err, http.StatusForbidden) || ErrorOf(err).Substatus != "5300" { // of control plane operations by an Entra identity
+	if !HasStatus(err, http.StatusForbidden) || ErrorOf(err).Substatus != substatusControlPlane {
 		return fmt.Errorf("create %s: %w", what, wrap(err))
 	}
 	e := &MissingError{Database: database, Err: wrap(err)}
