@@ -21,7 +21,7 @@ const (
 // maxCounted is how many comments and likes a post can have. A logical partition has 20 GB,
 // and is full for ever then. A comment takes at most 60 KB (maxComment characters of up to 6
 // bytes in JSON) and 1 KB of other properties, a like less than 1 KB, so all of them together
-// less than 7.1 GB.
+// at most 6.4 GB (TestLimits_FitIntoALogicalPartition).
 var maxCounted = map[string]int{"/commentCount": 100_000, "/likeCount": 1_000_000}
 
 func checkUsername(op, name string) error {

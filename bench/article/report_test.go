@@ -33,12 +33,14 @@ func TestCheck(t *testing.T) {
 		want             string
 	}{
 		"as in the article -> nil":              {"C3", V3, 10, 0, ""},
-		"25 % over -> nil":                      {"C3", V3, 12.5, 0, ""},
-		"more than that -> an error":            {"C3", V3, 12.6, 0, "C3 costs 12.60 RU, in the article 10.00"},
-		"more with other operations -> error":   {"C3", V3, 10, 2.6, "C3 costs 12.60 RU, in the article 10.00"},
+		"20 % over -> nil":                      {"Q3", V3, 12, 0, ""},
+		"more than that -> an error":            {"Q3", V3, 12.1, 0, "Q3 costs 12.10 RU, in the article 10.00"},
+		"more with other operations -> error":   {"Q3", V3, 10, 2.1, "Q3 costs 12.10 RU, in the article 10.00"},
 		"more with a reserved name -> nil":      {"C1", V3, 10, 10, ""},
 		"more with immediate views -> nil":      {"C2", V3, 10, 10, ""},
-		"more without immediate views -> error": {"C2", V3, 12.6, 10, "C2 costs 12.60 RU"},
+		"more without immediate views -> error": {"C2", V3, 12.1, 10, "C2 costs 12.10 RU"},
+		"an indexed partition key -> nil":       {"C3", V3, 12.38, 0, ""},
+		"more than that -> error":               {"C3", V3, 12.5, 0, "C3 costs 12.12 RU, in the article 10.00"},
 		"another version -> nil":                {"C3", V2, 100, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ type Config struct {
 
 const measure = "measure" // the mode of budgets that refuse nothing
 
-// ruPerViewer is the default of --ru-per-viewer without demo tokens: more than five times what
+// ruPerViewer is the default of --ru-per-viewer without demo tokens: six times what
 // a viewer who never rests is predicted to cost.
 const ruPerViewer = 6000
 
