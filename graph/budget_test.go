@@ -143,9 +143,9 @@ func TestBudgetPerViewer_MeasureOnlyCounts(t *testing.T) {
 	}
 }
 
-// Events are charged as they come, and refuse nothing that has begun.
+// Events are charged as they come. One that the budget does not suffice for ends the subscription.
 func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
-	b, server := live(t, Options{RUPerViewer: cost.Budget{RU: 2}})
+	b, server := live(t, Options{RUPerViewer: cost.Budget{RU: 4}})
 	p := dial(t, server, "graphql-transport-ws", nil)
 	p.send(`{"type":"connection_init","payload":{"Authorization":"Bearer demo:grace"}}`)
 	p.expect(`{"type":"connection_ack"}`)
@@ -153,12 +153,17 @@ func TestBudgetPerViewer_EventsAreCharged(t *testing.T) {
 	opened(t, b, 1)
 	for i := range 4 {
 		b.comment(t, "ada", b.postID(t, "notes"), strings.Repeat("x", i+1))
+		raw := p.receive()
 		var m struct{ Type string }
-		if err := json.Unmarshal([]byte(p.receive()), &m); err != nil || m.Type != "next" {
-			t.Fatal(m, err)
+		if err := json.Unmarshal([]byte(raw), &m); err != nil {
+			t.Fatal(err)
+		}
+		t.Log(raw)
+		if want := map[bool]string{true: "next", false: "error"}[i < 3]; m.Type != want {
+			t.Fatalf("event %d: %s", i, raw)
 		}
 	}
 	if a := post(t, b, "demo:grace", `{ viewer { username } }`, nil); a.code() != "THROTTLED" {
-		t.Errorf("5 RU are spent: %s", a.body)
+		t.Errorf("the budget is spent: %s", a.body)
 	}
 }

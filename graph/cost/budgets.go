@@ -148,6 +148,22 @@ func (b *Budgets) reserve(m *Meter, p Prediction) *refusal.Error {
 	return nil
 }
 
+// ReserveEvent is for each response to a subscription: it takes the predicted charge from the payer's
+// budget, as before an operation. If that is not enough it returns a refusal. For the first response
+// that was done before the subscription was opened.
+func (b *Budgets) ReserveEvent(ctx context.Context) *refusal.Error {
+	m := b.meter(ctx)
+	if b.left == nil || m.Payer == "" || ctx.Err() != nil || !m.settled() {
+		return nil
+	}
+	op := graphql.GetOperationContext(ctx)
+	p := Predict(op.Operation, op.Variables, m.SignedIn, b.feedPartitions)
+	if refused := b.reserve(m, p); refused != nil && b.exceeds(ctx, budgetPerViewer, b.perViewer, p) {
+		return refused
+	}
+	return nil
+}
+
 // Settle charges the payer for a response: its cost less what is reserved. An operation that
 // was canceled gets no refund: Cosmos DB charges requests whose responses are not read.
 func (b *Budgets) Settle(ctx context.Context, m *Meter, c Report) {

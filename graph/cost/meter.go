@@ -129,6 +129,13 @@ func (t *Meter) reserve(n int) {
 	t.reserved, t.charged = n, true
 }
 
+// settled reports whether the budget is charged, and nothing is reserved.
+func (t *Meter) settled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.charged && t.reserved == 0
+}
+
 // settle returns what is reserved, once; ok reports whether the budget is charged.
 func (t *Meter) settle() (reserved int, ok bool) {
 	t.mu.Lock()
