@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -21,6 +22,7 @@ import (
 const (
 	maxPerAuthor = 1000
 	recountAfter = 50
+	fullFor      = time.Minute // a refused author is not counted again; tombstones free room after days
 )
 
 // authorComments is how many comments authors may write on posts before they are counted. The
@@ -28,32 +30,39 @@ const (
 // concurrent use.
 type authorComments struct {
 	mu      sync.Mutex
-	allowed *simplelru.LRU[authorOnPost, int] // guarded by mu; an unknown author is not counted
+	allowed *simplelru.LRU[authorOnPost, allowance] // guarded by mu; an unknown author is not counted
+}
+
+// allowance is how many comments an author may write before they are counted.
+type allowance struct {
+	n    int
+	full time.Time // until then the author is known to have written maxPerAuthor
 }
 
 type authorOnPost struct{ author, post string }
 
 func newAuthorComments() *authorComments {
-	allowed, _ := simplelru.NewLRU[authorOnPost, int](1<<14, nil) // fails only for sizes below 1
+	allowed, _ := simplelru.NewLRU[authorOnPost, allowance](1<<14, nil) // fails only for sizes below 1
 	return &authorComments{allowed: allowed}
 }
 
-// take takes one of the comments that are allowed. It returns false if they are to be counted.
-func (a *authorComments) take(k authorOnPost) bool {
+// take takes one of the comments that are allowed. It returns false if there is none: until full the
+// limit is known to be reached, and then they are to be counted.
+func (a *authorComments) take(k authorOnPost) (ok bool, full time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n, known := a.allowed.Get(k)
-	if known && n > 0 {
-		a.allowed.Add(k, n-1)
+	have, known := a.allowed.Get(k)
+	if known && have.n > 0 {
+		a.allowed.Add(k, allowance{n: have.n - 1})
 	}
-	return !known || n > 0
+	return !known || have.n > 0, have.full
 }
 
-// allow allows n comments before the next count.
-func (a *authorComments) allow(k authorOnPost, n int) {
+// allow sets what is allowed before the next count.
+func (a *authorComments) allow(k authorOnPost, what allowance) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.allowed.Add(k, n)
+	a.allowed.Add(k, what)
 }
 
 // written notes a comment. The next one is counted if the post, whose revision no author's
@@ -65,15 +74,19 @@ func (a *authorComments) written(k authorOnPost, p *blog.Post) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.allowed.Contains(k) {
-		a.allowed.Add(k, 0)
+		a.allowed.Add(k, allowance{})
 	}
 }
 
 // checkAuthorComments returns LimitReached if the author has written maxPerAuthor comments on
 // the post.
 func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPost) error {
-	if s.comments.take(k) {
+	limited := &blog.Error{Code: blog.LimitReached, Op: op, Message: "you have written as many comments on this post as you can"}
+	switch ok, full := s.comments.take(k); {
+	case ok:
 		return nil
+	case s.o.Clock().Before(full):
+		return limited
 	}
 	n := 0
 	query := cosmos.Query{Partition: k.post, Text: "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'comment' AND c.userId = @author"}.With("@author", k.author)
@@ -90,8 +103,9 @@ func (s *Store) checkAuthorComments(ctx context.Context, op string, k authorOnPo
 		}
 	}
 	if n >= maxPerAuthor {
-		return &blog.Error{Code: blog.LimitReached, Op: op, Message: "you have written as many comments on this post as you can"}
+		s.comments.allow(k, allowance{full: s.o.Clock().Add(fullFor)})
+		return limited
 	}
-	s.comments.allow(k, min(recountAfter, maxPerAuthor-n)-1) // this is one of them
+	s.comments.allow(k, allowance{n: min(recountAfter, maxPerAuthor-n) - 1}) // this is one of them
 	return nil
 }
