@@ -33,7 +33,8 @@ import (
 // period may still change its user, after another user has taken the name. So each side writes
 // first and then reads what the other writes: who has changed a user reads the reservation, and
 // goes back to the old name if it is lost; who has taken an abandoned reservation reads its
-// former owner, and gives it back if they have the name. Never do both keep it.
+// former owner, and gives it back if they have the name. Both read where writes are, since a
+// replica may be behind what the other has written. Never do both keep it.
 
 // sagaTimeout bounds the steps of creating or renaming a user.
 const sagaTimeout = blog.ReservationGrace / 2
@@ -132,7 +133,11 @@ func (s *Store) reserveUsername(ctx context.Context, op, ownerID, name string) e
 // giveBack gives a reservation that was abandoned, and is ours now, back to its former owner if
 // they have taken the name meanwhile, and then returns Conflict.
 func (s *Store) giveBack(ctx context.Context, op string, r *blog.Reservation, etag cosmos.ETag) error {
-	owner, err := blog.ReadUser(ctx, op, s.users, r.OwnerID)
+	raw, err := s.newest(ctx, op, r.OwnerID)
+	if raw == nil || err != nil {
+		return err
+	}
+	owner, err := blog.DecodeUser(op, raw)
 	if err != nil || owner == nil || blog.UsernameKey(owner.Username) != r.ID {
 		return err
 	}
@@ -146,15 +151,41 @@ func (s *Store) giveBack(ctx context.Context, op string, r *blog.Reservation, et
 // lost reports whether another user has reserved the name that a user has just got. A
 // reservation that was swept meanwhile is made again.
 func (s *Store) lost(ctx context.Context, op, ownerID, name string) (bool, error) {
-	have, _, err := s.reservation(ctx, op, name)
+	have, err := s.newestReservation(ctx, op, name)
 	if err == nil && (have == nil || have.OwnerID != ownerID || have.TTL > 0) {
 		err = s.reserveUsername(ctx, op, ownerID, name)
 	}
 	if blog.CodeOf(err) != blog.Conflict {
 		return false, err
 	}
-	have, _, err = s.reservation(ctx, op, name)
+	have, err = s.newestReservation(ctx, op, name)
 	return have != nil && have.OwnerID != ownerID, err
+}
+
+// newestReservation reads the reservation of a name where writes are.
+func (s *Store) newestReservation(ctx context.Context, op, name string) (*blog.Reservation, error) {
+	raw, err := s.newest(ctx, op, blog.UsernameKey(name))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	item, ok, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw)
+	if !ok {
+		return nil, err
+	}
+	return &item, nil
+}
+
+// newest reads an item of the users container where writes are, which is where batches are
+// executed. It returns nil if the item does not exist.
+func (s *Store) newest(ctx context.Context, op, id string) ([]byte, error) {
+	items, failed, _, err := batch(ctx, s.users, id, func(b *cosmos.Batch) { b.Read(id) })
+	if err != nil {
+		return nil, blog.CosmosError(op, err)
+	}
+	if failed >= 0 { // a read fails with 404 only
+		return nil, nil
+	}
+	return items[0], nil
 }
 
 // RenameUser gives a user another name: it reserves the name, changes the user, and releases

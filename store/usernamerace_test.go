@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/secrettest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 )
 
@@ -146,36 +150,81 @@ func race(w *world, random *rand.Rand, operations ...func(context.Context) error
 	return errs
 }
 
+// newRacers returns a world in time whose engine has the options, and the stores of two processes on it.
+func newRacers(t *testing.T, o emulator.Options) (*world, [2]*store.Store) {
+	t.Helper()
+	clock := &storetest.Clock{}
+	clock.Stopped.Store(true)
+	o.Clock, o.Logger = clock.Now, secrettest.Logger()
+	engine, err := emulator.Open("", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &world{storetest.On(t, engine)}
+	w.Clock = clock
+	var stores [2]*store.Store
+	for i := range stores {
+		w.Use(w.NewAccount(cosmos.Options{}))
+		if stores[i], err = store.New(w.Account, store.Options{Database: w.Database, Clock: clock.Now}); err != nil {
+			t.Fatal(err)
+		}
+		if err := stores[i].Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w, stores
+}
+
 // Two users who race for a name, while their reservations expire, never both keep it; and one
-// who is told that the name is theirs has it.
+// who is told that the name is theirs has it. Replicas that lag do not matter.
 func TestUsername_RaceForAName(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its clock and its replicas")
+	for name, o := range map[string]emulator.Options{
+		"one partition":                   {},
+		"replicas lag in four partitions": {ReplicaLag: time.Hour, Partitions: 4},
+	} {
+		t.Run(name, func(t *testing.T) { cosmostest.Run(t, func(t *testing.T) { raceForAName(t, o) }) })
+	}
+}
+
+func raceForAName(t *testing.T, o emulator.Options) {
 	won := 0
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		w := newWorldInTime(t)
+		w, stores := newRacers(t, o)
 		var ids []string
 		var operations []func(context.Context) error
-		for i := range 2 {
+		for i, s := range stores {
 			id := blog.UserID("test", fmt.Sprint(i))
 			operation := func(ctx context.Context) error {
-				_, err := w.CreateUser(ctx, store.NewUser{ID: id, Username: "wanted"})
+				_, err := s.CreateUser(ctx, store.NewUser{ID: id, Username: "wanted"})
 				return err
 			}
 			if random.IntN(2) == 0 {
-				if _, err := w.CreateUser(t.Context(), store.NewUser{ID: id, Username: fmt.Sprint("user", i)}); err != nil {
+				if _, err := s.CreateUser(t.Context(), store.NewUser{ID: id, Username: fmt.Sprint("user", i)}); err != nil {
 					t.Fatal(err)
 				}
 				operation = func(ctx context.Context) error {
-					_, err := w.RenameUser(ctx, id, "Wanted")
+					_, err := s.RenameUser(ctx, id, "Wanted")
 					return err
 				}
 			}
 			ids, operations = append(ids, id), append(operations, operation)
 		}
 		errs := race(w, random, operations...)
+		w.SeeNewest(blog.UsersContainer, ids[0], ids[1], blog.UsernameKey("wanted"))
 		var carriers []string
 		for i, id := range ids {
-			u, err := w.User(t.Context(), id)
+			c, err := w.Account.Container(w.Database, blog.UsersContainer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, err := blog.ReadUser(t.Context(), "test", c, id)
 			if err != nil {
 				t.Fatal(err)
 			}
