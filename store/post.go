@@ -10,7 +10,6 @@ import (
 
 	"byline/store/blog"
 	"byline/store/cosmos"
-	"byline/store/projection"
 )
 
 func placeOfPost(p *blog.Post) (blog.Date, string) { return p.CreatedAt, p.ID }
@@ -243,10 +242,6 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	}
 	if e.Content != nil {
 		post.Content, post.Truncated = *e.Content, false
-	} else if blog.IsLong(post.Content) { // it was written before long texts were items of their own
-		if err := s.views.Repair(ctx, projection.Difference{Kind: projection.Text, Partition: postID, ID: postID}); err != nil {
-			s.o.Logger.Warn("text of a long post not moved", "post", postID, logError, err)
-		}
 	}
 	s.views.Show(ctx, post)
 	return post, nil
