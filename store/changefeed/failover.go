@@ -13,17 +13,19 @@ import (
 )
 
 // A forced failover to another region loses the writes that had not reached it. Its LSNs are then
-// behind the continuations, and would pass them with new changes that nobody has handled. A replica
-// that only lags is behind, too, but not for long.
+// behind the continuations, and would pass them with new changes that nobody has handled. A region
+// that only lags is behind, too, perhaps for minutes. A failover raises the version of session
+// tokens, so leases keep the version with the continuation.
 
-// behindFor is how long a region must be behind a continuation until writes count as lost.
+// behindFor is how long a region must be behind a continuation after a failover until writes count as
+// lost: its replicas may lag, too.
 const behindFor = 10 * time.Second
 
 // behindError reports that a continuation is ahead of the region that was read.
-type behindError struct{ lsn uint64 } // of the region
+type behindError struct{ end feedEnd } // of the region
 
 func (e behindError) Error() string {
-	return fmt.Sprintf("change feed ends at LSN %d, before the continuation", e.lsn)
+	return fmt.Sprintf("change feed ends at LSN %d, before the continuation", e.end.lsn)
 }
 
 // checked is a container that fails with a behindError where a page is empty because the
@@ -39,8 +41,8 @@ func (c checked) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptio
 	if err != nil || len(at.Positions) > 1 { // of several ranges, one has answered
 		return page, nil
 	}
-	if lsn, ok := lsnOfPage(page); ok && lsn < at.firstLSN() {
-		return page, behindError{lsn}
+	if end, ok := endOf(page); ok && end.lsn < at.firstLSN() {
+		return page, behindError{end}
 	}
 	return page, nil
 }
@@ -59,30 +61,46 @@ func (c rewound) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptio
 	if err != nil {
 		return page, err
 	}
-	etag := azcore.ETag(strconv.Quote(strconv.FormatUint(behind.lsn, 10)))
+	etag := azcore.ETag(strconv.Quote(strconv.FormatUint(behind.end.lsn, 10)))
 	at.Positions[0].ETag = &etag
 	next, end := *o, at.String()
 	next.Continuation = &end
 	return c.Container.ReadChangeFeed(ctx, &next)
 }
 
-// lsnOfPage returns the LSN of the region's range when it was read.
-func lsnOfPage(page azcosmos.ChangeFeedResponse) (uint64, bool) {
+// feedEnd is the end of a range in the region that was read.
+type feedEnd struct {
+	version int64 // counts failovers; 0 of an account with one region, which says -1
+	lsn     uint64
+}
+
+// endOf returns the end of the page's range when it was read.
+func endOf(page azcosmos.ChangeFeedResponse) (feedEnd, bool) {
 	if page.RawResponse == nil {
-		return 0, false
+		return feedEnd{}, false
 	}
 	// <range>:<version>#<LSN>[#<region>=<LSN>...]
 	fields := strings.Split(page.RawResponse.Header.Get("x-ms-session-token"), "#")
 	if len(fields) < 2 {
-		return 0, false
+		return feedEnd{}, false
+	}
+	_, text, _ := strings.Cut(fields[0], ":")
+	version, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return feedEnd{}, false
 	}
 	lsn, err := strconv.ParseUint(fields[1], 10, 64)
-	return lsn, err == nil
+	return feedEnd{max(0, version), lsn}, err == nil
 }
 
-// replayLost replays the range from the beginning, as Reset does, once the region has been behind
-// for behindFor. Until then the range is idle.
-func (p *Processor) replayLost(ctx context.Context, h *held, w *worker, lsn uint64) (idle bool, err error) {
+// replayLost replays the range from the beginning, as Reset does, once a region to which the account
+// has failed over since the continuation has been behind it for behindFor. Otherwise the range is
+// idle.
+func (p *Processor) replayLost(ctx context.Context, h *held, w *worker, end feedEnd) (idle bool, err error) {
+	if end.version <= w.version {
+		w.behind = time.Time{}
+		return true, nil
+	}
 	now := p.o.Clock()
 	if w.behind.IsZero() {
 		w.behind = now
@@ -91,9 +109,9 @@ func (p *Processor) replayLost(ctx context.Context, h *held, w *worker, lsn uint
 		return true, nil
 	}
 	v := h.get()
-	p.o.Logger.Warn("change feed is behind its checkpoint, as after a failover that lost writes: replaying it from the beginning",
-		logRange, spanOf(h.r), logLSN, lsn, logCheckpoint, v.Continuation)
-	if err := p.leases.reset(ctx, &lease{ID: v.ID, Resets: v.Resets + 1, ReplayTo: lsn}); err != nil {
+	p.o.Logger.Warn("change feed is behind its checkpoint after a failover that lost writes: replaying it from the beginning",
+		logRange, spanOf(h.r), logLSN, end.lsn, logCheckpoint, v.Continuation)
+	if err := p.leases.reset(ctx, &lease{ID: v.ID, Resets: v.Resets + 1, ReplayTo: end.lsn}); err != nil {
 		return false, err
 	}
 	return false, errLeaseLost // and taken again, from the beginning

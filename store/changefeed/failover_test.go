@@ -2,6 +2,7 @@ package changefeed_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,16 +11,18 @@ import (
 	"time"
 
 	"byline/store/changefeed"
+	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 )
 
 // lost is how many transactions the region lacks after a failover.
 const lost = 1000
 
-// region answers for the account: before the failover its LSNs are those of the engine and lost more.
+// region answers for the account: at first its LSNs are those of the engine and lost more.
 type region struct {
 	*world
 	failedOver atomic.Bool
+	lagging    atomic.Bool  // another region is read, which lacks as many but has lost nothing
 	behind     atomic.Int64 // reads since then whose continuation is ahead of the region
 	level      atomic.Int64 // and those whose continuation is not
 }
@@ -29,28 +32,33 @@ func (g *region) wire(r *http.Request) *http.Response {
 		return nil
 	}
 	at, err := strconv.Atoi(strings.Trim(r.Header.Get("If-None-Match"), `"`))
+	version, lacks := 1, g.failedOver.Load() || g.lagging.Load()
 	if g.failedOver.Load() {
-		if err == nil && at > lost {
-			g.behind.Add(1)
-		} else {
-			g.level.Add(1)
-		}
-		return nil
+		version++
+	}
+	if lacks && err == nil && at > lost {
+		g.behind.Add(1)
+	} else if lacks {
+		g.level.Add(1)
+	}
+	more := lost
+	if lacks {
+		more = 0
 	}
 	r = r.Clone(r.Context())
 	if err == nil {
-		r.Header.Set("If-None-Match", strconv.Quote(strconv.Itoa(at-lost)))
+		r.Header.Set("If-None-Match", strconv.Quote(strconv.Itoa(at-more)))
 	}
 	resp, err := g.account.Transport.Do(r)
 	if err != nil {
 		return nil
 	}
 	if at, err := strconv.Atoi(strings.Trim(resp.Header.Get("Etag"), `"`)); err == nil {
-		resp.Header.Set("Etag", strconv.Quote(strconv.Itoa(at+lost)))
+		resp.Header.Set("Etag", strconv.Quote(strconv.Itoa(at+more)))
 	}
-	id, token, _ := strings.Cut(resp.Header.Get("X-Ms-Session-Token"), "#")
-	if lsn, err := strconv.Atoi(token); err == nil {
-		resp.Header.Set("X-Ms-Session-Token", id+"#"+strconv.Itoa(lsn+lost))
+	id, lsn, _ := strings.Cut(resp.Header.Get("X-Ms-Session-Token"), ":-1#")
+	if lsn, err := strconv.Atoi(lsn); err == nil {
+		resp.Header.Set("X-Ms-Session-Token", fmt.Sprintf("%s:%d#%d", id, version, lsn+more))
 	}
 	return resp
 }
@@ -108,25 +116,82 @@ func TestFailover_LostWrites(t *testing.T) {
 	})
 }
 
-// TestFailover_LaggingReplica: a replica that is behind the checkpoint for a while is no reason to replay.
+// TestFailover_LaggingReplica: a region that is behind the checkpoint is no reason to replay, however
+// long it lags, unless the account has failed over.
 func TestFailover_LaggingReplica(t *testing.T) {
-	cosmostest.Run(t, func(t *testing.T) {
+	lag := func(g *region, d time.Duration) {
+		g.t.Helper()
+		before := g.behind.Load()
+		g.lagging.Store(true)
+		pass(d)
+		g.lagging.Store(false)
+		if g.behind.Load() == before {
+			g.t.Error("nothing was read from the region: this test shows nothing")
+		}
+	}
+	run(t, "while the processor runs", func(t *testing.T) {
 		g := newRegion(t)
 		g.same = true
 		g.write("a", "b")
 		g.process("one", g.handle)
 		g.waitFor("a b")
 		for range 2 {
-			g.failedOver.Store(true)
-			pass(6 * time.Second)
-			g.failedOver.Store(false)
+			lag(g, 5*time.Minute)
 			pass(time.Second)
 		}
 		g.write("c")
 		g.waitFor("a b c")
-		if g.behind.Load() == 0 {
-			t.Error("nothing was read from the replica: this test shows nothing")
+	})
+	run(t, "between two processes", func(t *testing.T) {
+		g := newRegion(t)
+		g.same = true
+		g.write("a", "b")
+		stop := g.process("one", g.handle)
+		g.waitFor("a b")
+		stop()
+		g.process("two", g.handle)
+		lag(g, 5*time.Minute)
+		g.write("c")
+		g.waitFor("a b c")
+	})
+	run(t, "and then a failover", func(t *testing.T) {
+		g := newRegion(t)
+		g.same = true
+		g.write("a", "b")
+		g.process("one", g.handle)
+		g.waitFor("a b")
+		lag(g, time.Minute)
+		g.failedOver.Store(true)
+		g.write("c")
+		g.waitFor("a b a b c")
+	})
+}
+
+// TestFailover_Engine: the engine's failover is one that lost writes. The leases are in an account that
+// lost none.
+func TestFailover_Engine(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, "it fails over")
+		w := newWorldWith(t, emulator.Options{Regions: []string{"West US", "East US"}})
+		w.same = true
+		w.write("a")
+		if err := w.account.Engine.Replicated(); err != nil {
+			t.Fatal(err)
 		}
+		w.write("b", "c")
+		leases := newWorld(t).leases
+		w.client.leases = leases
+		stop := w.run("one", w.handle, 3*time.Second)
+		w.waitFor("a b c")
+		stop()
+		if err := w.account.Engine.FailOver(); err != nil {
+			t.Fatal(err)
+		}
+		w.client = w.process()
+		w.client.leases = leases
+		w.write("d")
+		w.run("two", w.handle, 3*time.Second)
+		w.waitFor("a b c a d") // d has the LSN of b
 	})
 }
 

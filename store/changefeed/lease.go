@@ -44,6 +44,9 @@ type lease struct {
 	// replayed up to it; then 0.
 	ReplayTo uint64 `json:"replayTo,omitempty"`
 
+	// Version is that of the session token that came with the continuation. A failover raises it.
+	Version int64 `json:"version,omitempty"`
+
 	etag    azcore.ETag
 	written time.Time // start of this process's last write
 	renewed time.Time // _ts of a listed lease, in whole seconds
@@ -272,9 +275,10 @@ type held struct {
 
 	writing chan struct{} // holds a value during a write
 
-	mu    sync.Mutex
-	lease lease  // guarded by mu; as last written
-	at    string // guarded by mu; the continuation, saved with the next write
+	mu      sync.Mutex
+	lease   lease  // guarded by mu; as last written
+	at      string // guarded by mu; the continuation, saved with the next write
+	version int64  // guarded by mu; its Version
 }
 
 func (h *held) get() lease {
@@ -294,6 +298,7 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 	defer func() { <-h.writing }()
 	h.mu.Lock()
 	v, at := h.lease, h.at
+	v.Version = h.version
 	h.mu.Unlock()
 	owner, generation := v.Owner, v.Generation
 	v.Continuation = at
@@ -323,10 +328,10 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 }
 
 // handled notes how far the range was handled, for the next write. It returns the time of the last.
-func (h *held) handled(continuation string) (written time.Time) {
+func (h *held) handled(continuation string, version int64) (written time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.at = continuation
+	h.at, h.version = continuation, version
 	return h.lease.written
 }
 

@@ -76,7 +76,12 @@ func run(t *testing.T, name string, test func(*testing.T)) {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, account: cosmostest.Open(t, emulator.Options{})}
+	return newWorldWith(t, emulator.Options{})
+}
+
+func newWorldWith(t testing.TB, o emulator.Options) *world {
+	t.Helper()
+	w := &world{t: t, account: cosmostest.Open(t, o)}
 	if _, err := w.connect(w.account.Transport).CreateDatabase(t.Context(), azcosmos.DatabaseProperties{ID: w.account.Database}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -60,8 +60,9 @@ const fullPage = 2 << 20
 // handled is the result of a page that was handled.
 type handled struct {
 	Progress
-	at   string // continuation after the page
-	full bool   // the next page can be read at once
+	at      string // continuation after the page
+	version int64  // of the region that was read, see feedEnd
+	full    bool   // the next page can be read at once
 }
 
 // step reads a page of so many changes and calls the handler.
@@ -93,7 +94,8 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 		page.ContinuationToken = continuation
 	}
 	r.o.Observe(progress)
-	return handled{progress, page.ContinuationToken, full(page.Items, size)}, nil
+	end, _ := endOf(page)
+	return handled{progress, page.ContinuationToken, end.version, full(page.Items, size)}, nil
 }
 
 // errRecreated reports that a continuation belongs to a container that was deleted and created
@@ -160,10 +162,10 @@ func systemOf(item []byte) (s system) {
 
 // lag returns how many transactions of the range follow the one that wrote the item.
 func lag(page azcosmos.ChangeFeedResponse, item []byte) int64 {
-	last, ok := lsnOfPage(page)
+	end, ok := endOf(page)
 	lsn := systemOf(item).LSN
 	if !ok || lsn == 0 {
 		return 0
 	}
-	return max(0, int64(last)-lsn)
+	return max(0, int64(end.lsn)-lsn)
 }

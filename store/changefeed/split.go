@@ -52,7 +52,7 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 	for _, r := range ranges {
 		r = intersection(r, h.r)
 		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry,
-			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo}
+			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo, Version: whole.Version}
 		v.ID = p.leases.id(r)
 		made := false
 		reserved, ok := p.reserve(v.ID)
@@ -132,7 +132,7 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 	whole.ID = p.leases.id(r)
 	merged := continuation{}
 	beginning := false
-	for _, v := range parts {
+	for i, v := range parts {
 		w := p.pause(v.ID)
 		if w != nil && w.resets != v.Resets {
 			return nil // stale: retry in the next round
@@ -146,6 +146,9 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 		}
 		whole.Generation = max(whole.Generation, v.Generation+1)
 		whole.Resets, whole.ReplayTo = max(whole.Resets, v.Resets), max(whole.ReplayTo, v.ReplayTo)
+		if i == 0 || v.Version < whole.Version {
+			whole.Version = v.Version
+		}
 		if w.at == "" || v.Resets != parts[0].Resets {
 			beginning = true
 			continue

@@ -20,6 +20,7 @@ type worker struct {
 	// Owned by the worker's goroutine until done:
 	resets  int64         // of the lease at launch
 	at      string        // the continuation
+	version int64         // of the session token that came with it
 	began   time.Time     // when it was launched
 	saved   time.Time     // time of the last checkpoint
 	unsaved int           // changes handled since
@@ -27,7 +28,7 @@ type worker struct {
 	pace    pace          // of polls
 	pages   pages
 	parts   []part    // of the range, after a split
-	behind  time.Time // since when the region has been behind the continuation; zero: it is not
+	behind  time.Time // since when the region has been behind the continuation after a failover; zero: it is not
 }
 
 // part is a worker reserved for a new lease.
@@ -158,10 +159,10 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	p.mu.Lock()
 	w.stop = stop
 	p.mu.Unlock()
-	w.at, w.resets = v.Continuation, v.Resets
+	w.at, w.version, w.resets = v.Continuation, v.Version, v.Resets
 	w.began, w.pages = p.o.Clock(), newPages(p.o.MaxItems)
 	w.saved = w.began
-	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, writing: make(chan struct{}, 1), lease: *v, at: v.Continuation}
+	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, writing: make(chan struct{}, 1), lease: *v, at: v.Continuation, version: v.Version}
 	h.watchdog = time.AfterFunc(h.remains(), func() { stop(errLeaseLost) })
 	ctx = context.WithValue(ctx, leaseKey{}, v.public())
 	p.wg.Go(func() {
@@ -278,7 +279,7 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 	}
 	done, err := p.reader.step(ctx, h.r, w.at, w.pages.size, p.handle)
 	if behind := (behindError{}); errors.As(err, &behind) {
-		idle, err := p.replayLost(ctx, h, w, behind.lsn)
+		idle, err := p.replayLost(ctx, h, w, behind.end)
 		return idle, false, err
 	}
 	w.behind = time.Time{}
@@ -292,8 +293,8 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 		return false, false, err
 	}
 	w.pages.handled(done)
-	w.at = done.at
-	if saved := h.handled(w.at); saved.After(w.saved) { // by a renewal
+	w.at, w.version = done.at, done.version
+	if saved := h.handled(w.at, w.version); saved.After(w.saved) { // by a renewal
 		w.saved, w.unsaved, w.spent = saved, 0, 0
 	}
 	w.lag.Store(done.Lag)
