@@ -306,14 +306,15 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 }
 
 // awaitEvents waits for the tail to start, as it does soon after Run or after the first
-// listener, and for the changes that it has not polled for while nobody listened.
+// listener, and for the changes that it has not polled for while nobody listened. Those who
+// listen already have waited for them.
 func (s *Store) awaitEvents(ctx context.Context) error {
 	const op = "follow changes"
 	timeout := time.NewTimer(streamPatience)
 	defer timeout.Stop()
 	select {
 	case <-s.events.placeKnown():
-		if tail := s.events.tail.Load(); s.posts.Caches() && tail != nil {
+		if tail := s.events.tail.Load(); s.posts.Caches() && tail != nil && s.events.streams() == 0 {
 			return s.catchUp(ctx, tail)
 		}
 		return nil

@@ -18,6 +18,7 @@ import (
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
 	"byline/store/internal/storetest"
 )
@@ -308,6 +309,29 @@ func TestStreams_TailOnlyWhileOpen(t *testing.T) {
 				t.Errorf("the end of %d feed ranges was looked for %d times, %d times for somebody", ranges, n, times+1)
 			}
 			published.Close()
+		}
+	})
+}
+
+// TestStreams_OpenedWhileThrottled: who subscribes while others do does not wait for the change feed.
+func TestStreams_OpenedWhileThrottled(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		cosmostest.NeedsEngine(t, "it injects throttling")
+		account, a, _, _, post := newCachedBlog(t)
+		published, err := a.PublishedPosts(t.Context())
+		open(t, published, err)
+		account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
+			if o.Kind != emulator.ChangeFeed {
+				return emulator.Fault{}
+			}
+			return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
+		})
+		storetest.Pass(time.Minute)
+		began := time.Now()
+		comments, err := a.NewComments(t.Context(), post.ID)
+		open(t, comments, err)
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %v", took)
 		}
 	})
 }
