@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -22,8 +24,12 @@ type job struct {
 	Subject string      `json:"subject"` // id of a user or post
 	Owner   string      `json:"owner"`   // instance that works on it; "" if none
 	Changes int64       `json:"changes"` // raised by each change that asks for the job again
-	Writes  int64       `json:"writes"`  // raised by each claim, which changes the ETag
+	Writes  int64       `json:"writes"`  // raised by each claim
 	ETag    cosmos.ETag `json:"_etag,omitempty"`
+
+	claimed time.Time
+	count   int             // of items done here
+	skipped map[string]bool // items that were refused here
 }
 
 type jobKind string
@@ -34,42 +40,48 @@ const (
 )
 
 const (
-	jobSlice  = 500 * time.Millisecond // of work on one job at a time, and on all jobs in the handler of a page
-	jobExpiry = 10 * time.Second       // after which an unchanged claim is void
-	jobPoll   = 30 * time.Second       // interval of looking for jobs of other instances
+	jobSlice   = 500 * time.Millisecond // of work on one job at a time, and on all jobs in the handler of a page
+	jobWorkers = 4                      // jobs that an instance works on at a time
+	jobExpiry  = 10 * time.Second       // after which a claim that its owner has not renewed is void
+	jobRetry   = time.Second            // the first wait after a failure, and the least between listings
+	jobWatch   = 3 * time.Second        // interval of listings while there are jobs
+	jobPoll    = 30 * time.Second       // and while there are none; also the longest wait after a failure
 )
 
 // do works on subjects for up to a slice of time, and makes jobs of the rest.
 func (v *Views) do(ctx context.Context, kind jobKind, subjects []string) error {
 	end := time.Now().Add(jobSlice)
+	slice, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
 	for _, subject := range subjects {
-		done, err := v.work(ctx, job{Kind: kind, Subject: subject}, time.Until(end))
-		if err == nil && !done {
-			err = v.enqueue(ctx, kind, subject)
+		done, err := v.work(slice, &job{Kind: kind, Subject: subject}, end)
+		if err != nil && slice.Err() == nil {
+			return err
 		}
-		if err != nil {
+		if done {
+			continue
+		}
+		if err := v.enqueue(ctx, kind, subject); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// work works on a job for some time. It reports whether the work is done.
-func (v *Views) work(ctx context.Context, j job, limit time.Duration) (done bool, err error) {
-	if limit <= 0 {
-		return false, nil
+// work works on a job until it is done, or the time is over after a unit of work. A unit always
+// ends: cut off, it would begin again in the next slice, and never end if it takes longer.
+func (v *Views) work(ctx context.Context, j *job, end time.Time) (done bool, err error) {
+	for n := 0; time.Now().Before(end); j.count += n {
+		if j.Kind == cascadeJob {
+			n, err = cascade(ctx, v.posts, j.Subject)
+		} else {
+			n, err = v.renameItems(ctx, j)
+		}
+		if err != nil || n == 0 {
+			return err == nil, err
+		}
 	}
-	slice, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	if j.Kind == cascadeJob {
-		err = cascade(slice, v.posts, j.Subject, math.MaxInt)
-	} else {
-		err = v.renameItems(slice, j.Subject)
-	}
-	if err != nil && ctx.Err() == nil && slice.Err() != nil {
-		return false, nil
-	}
-	return err == nil, err
+	return false, nil
 }
 
 // enqueue creates a job. If there is one, it must look again once it is done.
@@ -92,87 +104,113 @@ func (v *Views) enqueue(ctx context.Context, kind jobKind, subject string) error
 	return &blog.Error{Code: blog.Conflict, Op: op, Err: errors.New("the job keeps ending")}
 }
 
-// runJobs works on all jobs in turn, a slice on each, until ctx ends.
+// runJobs works on the jobs until ctx ends, in turns.
 func (v *Views) runJobs(ctx context.Context) error {
-	seen := map[string]sighting{}
+	var running sync.Map // by id
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	turns := semaphore.NewWeighted(jobWorkers)
+	claims := map[string]claim{}
 	for ctx.Err() == nil {
-		enqueued := v.enqueued.Next()
+		changed := v.enqueued.Next()
 		wait := jobPoll
 		jobs, err := v.jobs(ctx)
+		if err != nil && ctx.Err() == nil {
+			v.o.Logger.Warn("jobs not listed, retrying", logError, err)
+		}
+		if err != nil || len(jobs) > 0 {
+			wait = jobWatch
+		}
+		now, before := time.Now(), claims
+		claims = map[string]claim{}
 		for _, j := range jobs {
-			if ctx.Err() != nil {
-				return nil
+			c := before[j.ID]
+			if c.writes != j.Writes || c.since.IsZero() {
+				c = claim{j.Writes, now}
 			}
-			var left bool
-			left, err = v.advance(ctx, j, seen)
-			if left {
-				wait = 0
+			claims[j.ID] = c
+			if j.Owner != "" && j.Owner != v.o.Instance && now.Sub(c.since) < jobExpiry {
+				continue
 			}
-			if err != nil && ctx.Err() == nil {
-				v.o.Logger.Warn("job not finished, retrying", logItem, j.ID, logError, err)
+			if _, runs := running.LoadOrStore(j.ID, true); !runs {
+				wg.Go(func() {
+					v.finish(ctx, &j, turns)
+					running.Delete(j.ID)
+					v.enqueued.Set() // a listing shows whether it was asked for again
+				})
 			}
 		}
-		if len(jobs) > 0 || err != nil {
-			wait = min(wait, time.Second)
-		}
-		if err != nil {
-			wait = time.Second
-		}
-		t := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-enqueued:
-		case <-t.C:
-		}
-		t.Stop()
+		pause(ctx, nil, jobRetry)
+		pause(ctx, changed, wait-jobRetry)
 	}
 	return nil
 }
 
-// sighting records since when a job is known with an ETag.
-type sighting struct {
-	etag  cosmos.ETag
-	since time.Time
+// claim records since when a claim of a job is known.
+type claim struct {
+	writes int64
+	since  time.Time
 }
 
-// advance claims a job and works on it for a slice. It reports whether more is to be done here.
-func (v *Views) advance(ctx context.Context, j job, seen map[string]sighting) (left bool, err error) {
-	if s := seen[j.ID]; s.etag != j.ETag {
-		seen[j.ID] = sighting{j.ETag, time.Now()}
+// finish works on a job, a slice in each turn, until it is done or another instance has it. A claim
+// that expires between turns is free to others, who may have fewer jobs.
+func (v *Views) finish(ctx context.Context, j *job, turns *semaphore.Weighted) {
+	retry := jobRetry
+	for turns.Acquire(ctx, 1) == nil {
+		left, err := v.advance(ctx, j)
+		turns.Release(1)
+		if !left || ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			retry = jobRetry
+			continue
+		}
+		v.o.Logger.Warn("job not finished, retrying", logItem, j.ID, logError, err)
+		pause(ctx, nil, retry)
+		retry = min(2*retry, jobPoll)
 	}
-	age := time.Since(seen[j.ID].since)
-	if j.Owner != "" && j.Owner != v.o.Instance && age < jobExpiry {
-		return false, nil
-	}
-	etag := j.ETag
-	if j.Owner != v.o.Instance || age > jobExpiry/3 { // claim it, or renew the claim
+}
+
+// advance works on a job for a slice, after it has claimed it. It reports whether work is left to
+// this instance.
+func (v *Views) advance(ctx context.Context, j *job) (left bool, err error) {
+	if time.Since(j.claimed) > jobExpiry/3 {
+		etag := j.ETag
 		j.Owner, j.ETag = v.o.Instance, ""
 		j.Writes++
-		etag, err = v.leases.Replace(ctx, blog.Key(j.ID, j.ID), blog.Encode(j), etag)
-		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
-			return true, nil
-		}
+		claimed, err := v.leases.Replace(ctx, blog.Key(j.ID, j.ID), blog.Encode(j), etag)
 		if err != nil {
-			return false, blog.CosmosError("claim job", err)
+			j.ETag = etag
+			gone := cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound)
+			return !gone, blog.CosmosError("claim job", err)
 		}
-		seen[j.ID] = sighting{etag, time.Now()}
+		j.ETag, j.claimed = claimed, time.Now()
 	}
-	done, err := v.work(ctx, j, jobSlice)
-	if !done || err != nil {
+	done, err := v.work(ctx, j, time.Now().Add(jobSlice))
+	if !done {
 		return true, err
 	}
-	err = v.leases.Delete(ctx, blog.Key(j.ID, j.ID), etag)
-	if cosmos.HasStatus(err, http.StatusPreconditionFailed) {
-		return true, nil // asked for again
+	err = v.leases.Delete(ctx, blog.Key(j.ID, j.ID), j.ETag)
+	if err != nil && !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return true, blog.CosmosError("end job", err)
 	}
-	if err == nil || cosmos.HasStatus(err, http.StatusNotFound) {
-		delete(seen, j.ID)
-		return false, nil
+	if j.Kind == sweepJob && j.count > 0 {
+		v.o.Logger.Info("renamed everything a user has written", logUser, j.Subject, logCount, j.count)
 	}
-	return true, blog.CosmosError("end job", err)
+	return false, nil
 }
 
-// jobs lists the jobs.
+// pause waits until d has passed, early is closed, or ctx ends.
+func pause(ctx context.Context, early <-chan struct{}, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-early:
+	case <-time.After(d):
+	}
+}
+
+// jobs lists the jobs. It skips malformed ones.
 func (v *Views) jobs(ctx context.Context) ([]job, error) {
 	var all []job
 	for page, err := range v.leases.Query(ctx, cosmos.Query{Text: "SELECT * FROM c WHERE c.kind IN ('sweep', 'cascade')", AllPartitions: true}) {
@@ -182,7 +220,8 @@ func (v *Views) jobs(ctx context.Context) ([]job, error) {
 		for _, raw := range page {
 			var j job
 			if err := json.Unmarshal(raw, &j); err != nil {
-				return nil, &blog.Error{Code: blog.Internal, Op: "list jobs", Err: err}
+				v.skip(blog.LeasesContainer, raw, err)
+				continue
 			}
 			all = append(all, j)
 		}

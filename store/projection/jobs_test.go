@@ -1,10 +1,13 @@
 package projection_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,5 +85,160 @@ func TestProjection_SweepDoesNotBlockAPage(t *testing.T) {
 		if n := named(ada.ID, "byron"); n != comments {
 			t.Errorf("%d of %d comments have the newest name", n, comments)
 		}
+	})
+}
+
+// sweepOf reports whether a request is the query of a sweep for what a user wrote under another name.
+func sweepOf(t testing.TB, r *http.Request, userID string) bool {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/colls/posts/docs") {
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return bytes.Contains(body, []byte("c.userUsername != @name")) && bytes.Contains(body, []byte(userID))
+}
+
+// wait waits as a slow service does: a canceled request ends at once.
+func wait(r *http.Request, d time.Duration) error {
+	select {
+	case <-r.Context().Done():
+		return r.Context().Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// A sweep whose query takes longer than a slice makes progress and ends. It tries what Cosmos DB refuses
+// once in the handler and once in the job.
+func TestJobs_SlowQuery(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		post := w.AddPost(grace, "post")
+		const comments = 250
+		for i := range comments {
+			w.AddComment(ada, post, fmt.Sprint("comment ", i))
+		}
+		w.Upsert("posts", "poison", fmt.Sprintf(`{"id":"poison","postId":"poison","type":"post","userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`, ada.ID))
+		w.Start()
+		waittest.Until(t, w.CaughtUp)
+		var refused, queries atomic.Int64
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/docs/poison") {
+				refused.Add(1)
+			}
+			if sweepOf(t, r, ada.ID) {
+				queries.Add(1)
+				return wait(r, 700*time.Millisecond)
+			}
+			return nil
+		})
+		if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Advance(30 * time.Second)
+		named := 0
+		for _, c := range w.AllComments(post) {
+			if c.AuthorUsername == "lovelace" {
+				named++
+			}
+		}
+		t.Logf("%d queries, %d attempts of what is refused", queries.Load(), refused.Load())
+		if named != comments {
+			t.Errorf("%d of %d comments have the new name", named, comments)
+		}
+		if n := refused.Load(); n > 2 {
+			t.Errorf("%d attempts of what is refused", n)
+		}
+		before := queries.Load()
+		waittest.Advance(time.Minute)
+		if n := queries.Load() - before; n > 0 {
+			t.Errorf("%d queries after the sweep", n)
+		}
+	})
+}
+
+// A failing job is retried with backoff beside one that goes on, and a malformed one stops neither.
+func TestJobs_BackOff(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		post := w.AddPost(grace, "post")
+		w.AddComment(ada, post, "by ada")
+		const comments = 400
+		for i := range comments {
+			w.AddComment(grace, post, fmt.Sprint("comment ", i))
+		}
+		w.Start()
+		waittest.Until(t, w.CaughtUp)
+		w.Upsert("leases", "sweep.malformed", `{"id":"sweep.malformed","kind":"sweep","subject":"malformed","changes":"many"}`)
+		var failing, listings atomic.Int64
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/leases/docs") {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte("c.kind IN")) {
+					listings.Add(1)
+				}
+			}
+			switch {
+			case sweepOf(t, r, ada.ID):
+				failing.Add(1)
+				return errors.New("no connection")
+			case sweepOf(t, r, grace.ID):
+				return wait(r, 3*time.Second)
+			}
+			return nil
+		})
+		for id, name := range map[string]string{ada.ID: "lovelace", grace.ID: "hopper"} {
+			if _, err := w.RenameUser(t.Context(), id, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waittest.Advance(30 * time.Second)
+		t.Logf("%d attempts, %d listings", failing.Load(), listings.Load())
+		for _, c := range w.AllComments(post) {
+			if c.AuthorID == grace.ID && c.AuthorUsername != "hopper" {
+				t.Fatalf("a comment by %s", c.AuthorUsername)
+			}
+		}
+		if n := failing.Load(); n > 10 {
+			t.Errorf("%d attempts of a job that fails", n)
+		}
+		if n := listings.Load(); n > 15 {
+			t.Errorf("%d listings in 30 s", n)
+		}
+	})
+}
+
+// The claim of an instance that has ended expires, although new changes ask for the job.
+func TestJobs_DeadOwner(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		id := "sweep." + ada.ID
+		w.Upsert("leases", id, fmt.Sprintf(`{"id":%q,"kind":"sweep","subject":%q,"owner":"dead","changes":0,"writes":1}`, id, ada.ID))
+		var done atomic.Bool
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/docs/"+id) {
+				done.Store(true)
+			}
+			return nil
+		})
+		w.Start()
+		for i := range 12 {
+			waittest.Advance(5 * time.Second)
+			if done.Load() {
+				return
+			}
+			w.Corrupt("leases", id, id, "/changes", i+1)
+		}
+		t.Error("an instance that has ended keeps the job")
 	})
 }

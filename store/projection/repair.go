@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 
@@ -111,7 +110,11 @@ func (v *Views) repairCount(ctx context.Context, d Difference) error {
 		return err
 	}
 	if p.Tombstone {
-		return cascade(ctx, v.posts, d.ID, math.MaxInt)
+		for {
+			if left, err := cascade(ctx, v.posts, d.ID); left == 0 || err != nil {
+				return err
+			}
+		}
 	}
 	var o cosmos.Patch
 	o.Condition = fmt.Sprintf("from c where c.revision = %d", p.Revision)

@@ -196,7 +196,10 @@ func (v *Views) Show(ctx context.Context, p *blog.Post) {
 		})
 	}
 	if p.Tombstone {
-		g.Go(func() error { return cascade(ctx, v.requests.posts, p.ID, 1) })
+		g.Go(func() error {
+			_, err := cascade(ctx, v.requests.posts, p.ID)
+			return err
+		})
 	}
 	if err := g.Wait(); err != nil {
 		v.o.Logger.Warn("summaries not updated yet", logPost, p.ID, logError, err)

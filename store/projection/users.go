@@ -56,70 +56,73 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	return v.do(ctx, sweepJob, slices.Collect(maps.Keys(renamed)))
 }
 
-// renameItems sets the user's current name on everything the user wrote. It queries only for
-// items with another name, so a repetition resumes where the last one stopped. It ends when
-// the query finds nothing.
-func (v *Views) renameItems(ctx context.Context, userID string) error {
+// renameItems sets the user's current name on items that the user wrote, as many as a page of a
+// query has, and returns how many it found. It queries only for items with another name, so a
+// repetition resumes where the last one stopped. It skips what Cosmos DB refuses, once.
+func (v *Views) renameItems(ctx context.Context, j *job) (found int, err error) {
 	const op = "sweep name"
-	count, skipped := 0, map[blog.Authored]bool{}
-	for {
-		u, err := blog.ReadUser(ctx, op, v.users, userID)
-		if u == nil || errors.Is(err, blog.ErrMalformed) {
-			return nil // the feed has a later change
-		}
-		if err != nil {
-			return err
-		}
-		items, err := v.misnamed(ctx, u, skipped)
-		if err != nil {
-			return err
-		}
-		if len(items) == 0 {
-			if count > 0 {
-				v.o.Logger.Info("renamed everything a user has written", logUser, userID, logCount, count)
-			}
-			return nil
-		}
-		g, gctx := errgroup.WithContext(ctx)
-		g.SetLimit(workers)
-		refusals := make([]error, len(items))
-		for i, item := range items {
-			g.Go(func() error {
-				err := v.renameItem(gctx, item, u.Username)
-				if refused(err) {
-					refusals[i], err = err, nil
-				}
-				return err
-			})
-		}
-		if err := g.Wait(); err != nil {
-			return err
-		}
-		for i, item := range items {
-			if refusals[i] != nil {
-				skipped[item] = true
-				v.skip(blog.PostsContainer, blog.Encode(item), refusals[i])
-			}
-		}
-		count += len(items)
+	u, err := blog.ReadUser(ctx, op, v.users, j.Subject)
+	if u == nil || errors.Is(err, blog.ErrMalformed) {
+		return 0, nil // the feed has a later change
 	}
+	if err != nil {
+		return 0, err
+	}
+	items, err := v.misnamed(ctx, u, j)
+	if err != nil {
+		return 0, err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	refusals := make([]error, len(items))
+	for i, item := range items {
+		g.Go(func() error {
+			err := v.renameItem(gctx, item.Authored, u.Username)
+			if refused(err) {
+				refusals[i], err = err, nil
+			}
+			return err
+		})
+	}
+	err = g.Wait()
+	for i, item := range items {
+		if refusals[i] != nil {
+			j.skipped[item.raw] = true
+			v.skip(blog.PostsContainer, []byte(item.raw), refusals[i])
+		}
+	}
+	return len(items), err
 }
 
-// misnamed returns the first page with items of the user that have another name and are not in
-// skipped. It queries all partitions: never on the request path.
-func (v *Views) misnamed(ctx context.Context, u *blog.User, skipped map[blog.Authored]bool) ([]blog.Authored, error) {
+// foundItem is an item as a query returned it.
+type foundItem struct {
+	blog.Authored
+	raw string
+}
+
+// misnamed returns the first page with items of the user that have another name and were not skipped
+// by the job. It queries all partitions: never on the request path.
+func (v *Views) misnamed(ctx context.Context, u *blog.User, j *job) ([]foundItem, error) {
 	const op = "find misnamed items"
 	query := cosmos.Query{
 		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
 		AllPartitions: true, PageSize: 100}.With("@user", u.ID).With("@name", u.Username)
-	var items []blog.Authored
+	if j.skipped == nil {
+		j.skipped = map[string]bool{}
+	}
+	var items []foundItem
 	for page, err := range v.posts.Query(ctx, query) {
 		if err != nil {
 			return nil, blog.CosmosError(op, err)
 		}
 		for _, raw := range page {
-			if item, ok := v.decodeChange(blog.PostsContainer, raw); ok && !skipped[item] {
-				items = append(items, item)
+			if j.skipped[string(raw)] {
+				continue
+			}
+			if item, ok := v.decodeChange(blog.PostsContainer, raw); ok {
+				items = append(items, foundItem{item, string(raw)})
+			} else {
+				j.skipped[string(raw)] = true
 			}
 		}
 		if len(items) > 0 { // pages may be empty

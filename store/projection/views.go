@@ -59,7 +59,7 @@ type Views struct {
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
 	feedPartitions []string          // partition keys of the feed
-	enqueued       changefeed.Signal // a job
+	enqueued       changefeed.Signal // a job, or one has ended
 }
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
