@@ -48,7 +48,8 @@ const (
 	jobPoll    = 30 * time.Second       // and while there are none; also the longest wait after a failure
 )
 
-// do works on subjects for up to a slice of time, and makes jobs of the rest.
+// do works on subjects for up to a slice of time, and makes jobs of the rest: also of what fails, so
+// that one subject does not stop the changes of others.
 func (v *Views) do(ctx context.Context, kind jobKind, subjects []string) error {
 	end := time.Now().Add(jobSlice)
 	slice, cancel := context.WithDeadline(ctx, end)
@@ -56,7 +57,7 @@ func (v *Views) do(ctx context.Context, kind jobKind, subjects []string) error {
 	for _, subject := range subjects {
 		done, err := v.work(slice, &job{Kind: kind, Subject: subject}, end)
 		if err != nil && slice.Err() == nil {
-			return err
+			v.o.Logger.Warn("job not finished, retrying", logKind, kind, logItem, subject, logError, err)
 		}
 		if done {
 			continue

@@ -162,6 +162,35 @@ func TestJobs_SlowQuery(t *testing.T) {
 	})
 }
 
+// A sweep that fails does not stop the changes of others. It becomes a job, which is retried with
+// backoff.
+func TestJobs_FailingSubject(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		post := w.AddPost(grace, "post")
+		w.AddComment(ada, post, "by ada")
+		w.Start()
+		waittest.Until(t, w.CaughtUp)
+		w.Wire.Intercept(func(r *http.Request) error {
+			if sweepOf(t, r, ada.ID) {
+				return errors.New("no connection")
+			}
+			return nil
+		})
+		if _, err := w.RenameUser(t.Context(), ada.ID, "lovelace"); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Until(t, w.CaughtUp)
+		w.Wire.Intercept(nil)
+		waittest.Advance(time.Minute)
+		if c := w.AllComments(post)[0]; c.AuthorUsername != "lovelace" {
+			t.Errorf("by %s", c.AuthorUsername)
+		}
+	})
+}
+
 // A failing job is retried with backoff beside one that goes on, and a malformed one stops neither.
 func TestJobs_BackOff(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
