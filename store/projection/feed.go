@@ -183,22 +183,16 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 		if err != nil {
 			return err
 		}
-		for _, p := range posts {
-			if p == nil {
-				continue // deleted meanwhile, or malformed
-			}
-			if err := WriteSummary(ctx, v.feed, partition, p); err != nil {
-				return err
-			}
+		posts = slices.DeleteFunc(posts, func(p *blog.Post) bool { return p == nil }) // deleted meanwhile, or malformed
+		if err := v.writeEach(ctx, v.feed, partition, posts...); err != nil {
+			return err
 		}
 		changed, err := v.changedSince(ctx, v.posts, posts)
 		if err != nil {
 			return err
 		}
-		for _, p := range changed {
-			if err := WriteSummary(ctx, v.feed, partition, p); err != nil {
-				return err
-			}
+		if err := v.writeEach(ctx, v.feed, partition, changed...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package projection_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,6 +163,18 @@ func TestProjection_FullPartition(t *testing.T) {
 			}
 			return w.CaughtUp()
 		})
+		// Neither do they stop a rebuild, nor a full partition of the feed its refill.
+		for _, p := range w.AllFeed() {
+			w.Remove("feed", "post", p.ID)
+		}
+		w.Upsert("feed", "post", fmt.Sprintf(`{"id":"filler","type":"post","userId":"u","title":"filler","content":%q,"creationDate":"2099-01-01T00:00:00.000Z","revision":1}`, strings.Repeat("x", 3600)))
+		if err := w.Views().RefillFeed(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := w.Views().Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Rebuilt()
 	})
 }
 

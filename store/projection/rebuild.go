@@ -33,15 +33,19 @@ func (v *Views) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// repairAll repairs differences, several at a time. It logs a Conflict, which Verify reports,
-// and goes on.
+// repairAll repairs differences, several at a time. It logs a Conflict, and what a full partition
+// refuses, which Verify reports, and goes on.
 func (v *Views) repairAll(ctx context.Context, all []Difference) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	for _, d := range all {
 		g.Go(func() error {
 			err := v.repair(ctx, d)
-			if blog.CodeOf(err) == blog.Conflict {
+			switch blog.CodeOf(err) {
+			case blog.LimitReached:
+				v.metrics.skipped.Inc()
+				fallthrough
+			case blog.Conflict:
 				v.o.Logger.Warn("not repaired", logKind, d.Kind, logPartition, d.Partition, logItem, d.ID, logError, err)
 				return nil
 			}

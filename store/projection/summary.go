@@ -38,26 +38,27 @@ func WriteSummary(ctx context.Context, c *cosmos.Container, partition string, p 
 // one if an operation fails.
 const summariesPerBatch = 25
 
-// writeSummaries is WriteSummary for several posts, in goroutines of g. It skips summaries that Cosmos
-// DB refuses.
-func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post) {
-	write := func(posts ...*blog.Post) error {
-		for _, p := range posts {
-			err := WriteSummary(ctx, c, partition, p)
-			if refused(err) {
-				v.skip(c.Name(), blog.Encode(summaryIn(p, c, partition)), err)
-			} else if err != nil {
-				return err
-			}
+// writeEach is WriteSummary for several posts. It skips summaries that Cosmos DB refuses.
+func (v *Views) writeEach(ctx context.Context, c *cosmos.Container, partition string, posts ...*blog.Post) error {
+	for _, p := range posts {
+		err := WriteSummary(ctx, c, partition, p)
+		if refused(err) {
+			v.skip(c.Name(), blog.Encode(summaryIn(p, c, partition)), err)
+		} else if err != nil {
+			return err
 		}
-		return nil
 	}
+	return nil
+}
+
+// writeSummaries is writeEach in goroutines of g.
+func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos.Container, partition string, posts []*blog.Post) {
 	var counted []*blog.Post
 	for _, p := range posts {
 		if countsOnly(ctx, p) {
 			counted = append(counted, p)
 		} else {
-			g.Go(func() error { return write(p) })
+			g.Go(func() error { return v.writeEach(ctx, c, partition, p) })
 		}
 	}
 	for some := range slices.Chunk(counted, summariesPerBatch) {
@@ -67,7 +68,7 @@ func (v *Views) writeSummaries(ctx context.Context, g *errgroup.Group, c *cosmos
 					return err
 				}
 			}
-			return write(some...)
+			return v.writeEach(ctx, c, partition, some...)
 		})
 	}
 }
