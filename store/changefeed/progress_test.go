@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,6 +116,37 @@ func TestProcessor_SmallerPagesAfterAFailure(t *testing.T) {
 		}
 		if !repeated {
 			t.Error("the handler is not told that changes may be repeated")
+		}
+	})
+}
+
+// A read that fails says nothing about the size of pages: they stay as large, and repeat nothing.
+func TestProcessor_SamePagesAfterAFailedRead(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.needRange()
+		w.write(ids("change", 300)...)
+		var mu sync.Mutex
+		var sizes []int // guarded by mu
+		var reads atomic.Int64
+		process := w.process()
+		process.answer(func(r *http.Request) *http.Response {
+			if r.Header.Get("A-IM") != "" && strings.HasSuffix(r.URL.Path, "/docs") && reads.Add(1) == 2 {
+				return &http.Response{StatusCode: http.StatusBadRequest, Body: http.NoBody, Header: http.Header{}}
+			}
+			return nil
+		})
+		w.runWith(process, func(ctx context.Context, items [][]byte) error {
+			mu.Lock()
+			sizes = append(sizes, len(items))
+			mu.Unlock()
+			return w.handle(ctx, items)
+		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 1000, PollInterval: time.Millisecond})
+		w.wait(func() bool { return len(w.handled()) == 300 })
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []int{100, 200}; fmt.Sprint(sizes) != fmt.Sprint(want) {
+			t.Errorf("pages of %v, want %v", sizes, want)
 		}
 	})
 }

@@ -277,7 +277,11 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 	if w.pages.repeats > 0 {
 		ctx = context.WithValue(ctx, repeatKey{}, true)
 	}
-	done, err := p.reader.step(ctx, h.r, w.at, w.pages.size, p.handle)
+	handling := false
+	done, err := p.reader.step(ctx, h.r, w.at, w.pages.size, func(ctx context.Context, items [][]byte) error {
+		handling = true
+		return p.handle(ctx, items)
+	})
 	if behind := (behindError{}); errors.As(err, &behind) {
 		idle, err := p.replayLost(ctx, h, w, behind.end)
 		return idle, false, err
@@ -289,7 +293,9 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 		return false, false, h.checkpoint(ctx, "")
 	}
 	if err != nil {
-		w.pages.failed()
+		if handling || errors.Is(err, context.DeadlineExceeded) { // other failures of a read are not for its size
+			w.pages.failed()
+		}
 		return false, false, err
 	}
 	w.pages.handled(done)
