@@ -131,6 +131,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 	var b cosmos.Batch
 	b.NoItems = true
 	var p cosmos.Patch
+	var orphan cosmos.Item
 	switch {
 	case d.Have == textInPost:
 		raw, err := blog.ReadItem(ctx, "repair", v.posts, blog.Key(d.ID, d.ID))
@@ -150,6 +151,10 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 	case d.Want != absent:
 		return &blog.Error{Code: blog.Conflict, Op: "repair", Message: fmt.Sprintf("the text of post %s is lost: only its author can write it again", d.ID)}
 	default:
+		var err error
+		if orphan, err = v.posts.Read(ctx, blog.Key(d.ID, blog.TextID)); orphan.Value == nil || err != nil {
+			return err // deleted meanwhile
+		}
 		// The post decides, as it is now: it may have got the text since it was read.
 		p.Condition = "from c where IS_DEFINED(c.deleted) OR NOT IS_DEFINED(c.textDigest) OR c.textDigest = ''"
 		p.Set("/textDigest", "")
@@ -158,7 +163,7 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 	}
 	r, err := v.posts.Batch(ctx, d.ID, &b)
 	if err == nil && r.Failed == 0 && r.Status == http.StatusNotFound { // there is no post
-		return v.posts.Delete(ctx, blog.Key(d.ID, blog.TextID), "")
+		return v.posts.Delete(ctx, blog.Key(d.ID, blog.TextID), orphan.ETag)
 	}
 	if err == nil && r.Failed >= 0 {
 		err = &cosmos.Error{Status: r.Status, Err: fmt.Errorf("operation %d of a batch: status %d", r.Failed, r.Status)}

@@ -419,3 +419,27 @@ func TestRepair_NameOfTwoUsers(t *testing.T) {
 		}
 	})
 }
+
+// The repair of a text without a post does not delete one that was written meanwhile, with its post.
+func TestRepair_TextWrittenMeanwhile(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		const orphan = `{"id":"text","postId":"p1","type":"text","userId":"u1","content":"x","textDigest":%q}`
+		w.Upsert("posts", "p1", fmt.Sprintf(orphan, "old"))
+		var deletes atomic.Int64
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/docs/text") && deletes.Add(1) == 1 {
+				w.Upsert("posts", "p1", fmt.Sprintf(orphan, "new"))
+				w.Upsert("posts", "p1", `{"id":"p1","postId":"p1","type":"post","userId":"u1","userUsername":"ada","title":"x","content":"x","textDigest":"new","commentCount":0,"likeCount":0,"version":1,"creationDate":"2026-01-01T00:00:00.000Z","revision":1}`)
+			}
+			return nil
+		})
+		if err := w.Views().Repair(t.Context(), projection.Difference{Kind: projection.Text, Partition: "p1", ID: "p1"}); err != nil {
+			t.Error(err)
+		}
+		w.Corrupt("posts", "p1", "text", "/checked", true) // fails if it is gone
+		if deletes.Load() != 1 {
+			t.Errorf("%d deletes", deletes.Load())
+		}
+	})
+}
