@@ -55,8 +55,8 @@ type Options struct {
 	PartitionBytes int64
 	// Regions are the names of the account's regions; the first takes the writes, and the others
 	// refuse them (403, substatus 3). With several, each has an endpoint of its own, for clients that use
-	// the engine as their transport, and session tokens have an LSN for each region, -1 for those that do
-	// not say it. Default: South Central US.
+	// the engine as their transport, but not at an IP address; and session tokens have an LSN for each
+	// region, -1 for those that do not say it. Default: South Central US.
 	Regions []string
 	// MultipleWriteRegions makes every region take writes, which all regions see at once: there are no
 	// conflicts. Default: only the first region takes writes.

@@ -2,7 +2,9 @@ package emulator
 
 import (
 	"errors"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,13 +42,19 @@ func newRegions(names []string, multiple bool) (*regions, error) {
 func slug(region string) string { return strings.ToLower(strings.ReplaceAll(region, " ", "")) }
 
 // endpoint returns the endpoint of a region: like in the service, the account's with the region's name
-// in the first label of the host.
+// in the first label of the host. An IP address has no labels: all regions have the account's endpoint.
 func (r *regions) endpoint(account string, region int) string {
-	if len(r.names) == 1 {
+	if len(r.names) == 1 || isAddress(account) {
 		return account
 	}
 	at := labelEnd(account)
 	return account[:at] + "-" + slug(r.names[region]) + account[at:]
+}
+
+// isAddress reports whether the host of an endpoint is an IP address.
+func isAddress(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	return err == nil && net.ParseIP(u.Hostname()) != nil
 }
 
 // labelEnd returns the end of the first label of an endpoint's host.

@@ -68,6 +68,29 @@ func TestSessionToken_TooLong(t *testing.T) {
 	}
 }
 
+// TestRegions_EndpointOfAddress: the host of a region is a name, so at an IP address all regions have the
+// account's endpoint, and what takes the writes answers.
+func TestRegions_EndpointOfAddress(t *testing.T) {
+	r, err := newRegions([]string{"West Europe", "North Europe"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.failOver()
+	for account, want := range map[string]string{
+		"http://127.0.0.1:8081/":         "http://127.0.0.1:8081/",
+		"https://[::1]:8081/":            "https://[::1]:8081/",
+		"https://10.0.0.1/":              "https://10.0.0.1/",
+		"http://account.localhost:8081/": "http://account-westeurope.localhost:8081/",
+	} {
+		if got := r.endpoint(account, 0); got != want {
+			t.Errorf("at %s, the region's endpoint is %s, want %s", account, got, want)
+		}
+		if region, found := r.find(account); region != 1 || found != account {
+			t.Errorf("%s is region %d of %s", account, region, found)
+		}
+	}
+}
+
 // TestRegions_Names refuses regions that could not have hosts of their own.
 func TestRegions_Names(t *testing.T) {
 	for _, names := range [][]string{{""}, {"West US", ""}, {"West US", "westus"}} {
