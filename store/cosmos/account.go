@@ -58,7 +58,7 @@ type Options struct {
 
 	// Retry says how often, and how fast, azcore repeats a failed request that is not an
 	// ambiguous write. Background work is not subject to it: it waits while it is
-	// throttled, and repeats nothing else. Default: azcore's.
+	// throttled, and repeats only writes that met another of the same item. Default: azcore's.
 	Retry policy.RetryOptions
 
 	// TryTimeout is how long each try may take. Default 1 minute.
@@ -140,13 +140,13 @@ func Open(o Options) (*Account, error) {
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{}, retryWrites{}, s.sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{}, retryWrites{}, retryMet{}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
 	patient, low := waitWhileThrottled, azcosmos.PriorityLevelLow
 	patient.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{s.sessions}, tries...)})
+	s.background, err = open(&low, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{retryMet{}, s.sessions}, tries...)})
 	if err != nil {
 		return nil, err
 	}

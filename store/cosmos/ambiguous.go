@@ -16,15 +16,8 @@ import (
 // an answer to say so (a connection that broke, a gateway that gave up) is ambiguous: it is
 // not sent again, as azcore would, since an increment would count twice, and a condition
 // that held the first time would fail. The caller reads instead what became of it (see
-// Error.Ambiguous). One that was not done, since it met another of the same item (449), is
-// sent again, as azcosmos would not.
+// Error.Ambiguous).
 type retryWrites struct{}
-
-// The pauses before a write that met another is sent again: each is twice the one before.
-const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = 32 * firstPause
-)
 
 // ambiguous are the statuses after which a write may have been done.
 var ambiguous = []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
@@ -35,6 +28,28 @@ func (retryWrites) Do(req *policy.Request) (*http.Response, error) {
 	if !isWrite(req.Raw()) {
 		return resp, err
 	}
+	if err == nil && slices.Contains(ambiguous, resp.StatusCode) {
+		err = runtime.NewResponseError(resp)
+	}
+	if err != nil {
+		return nil, finalError{err}
+	}
+	return resp, nil
+}
+
+// retryMet is a policy, per try, for requests and background work. A write that was not done, since it
+// met another of the same item (449), is sent again, as azcosmos would not.
+type retryMet struct{}
+
+// The pauses before a write that met another is sent again: each is twice the one before.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 32 * firstPause
+)
+
+// Do implements policy.Policy.
+func (retryMet) Do(req *policy.Request) (*http.Response, error) {
+	resp, err := req.Next()
 	for pause := firstPause; err == nil && resp.StatusCode == statusRetryWith && pause <= lastPause; pause *= 2 {
 		runtime.Drain(resp)
 		if !sleep(req.Raw().Context(), jittered(pause)) {
@@ -45,13 +60,7 @@ func (retryWrites) Do(req *policy.Request) (*http.Response, error) {
 		}
 		resp, err = req.Next()
 	}
-	if err == nil && slices.Contains(ambiguous, resp.StatusCode) {
-		err = runtime.NewResponseError(resp)
-	}
-	if err != nil {
-		return nil, finalError{err}
-	}
-	return resp, nil
+	return resp, err
 }
 
 // jittered is half a pause to a whole one, so that those that met do not meet again.

@@ -13,8 +13,9 @@ import (
 
 // waitWhileThrottled has a request that is refused with 429 wait as long as Cosmos DB
 // asks for, again and again until its context ends: nobody waits for background work,
-// and to begin a page or a scan again costs more than to wait. Everything else is left
-// to azcosmos and to the caller, so that an outage shows as soon as it would otherwise.
+// and to begin a page or a scan again costs more than to wait. Everything else but what
+// retryMet does is left to azcosmos and to the caller, so that an outage shows as soon as it
+// would otherwise.
 var waitWhileThrottled = policy.RetryOptions{
 	MaxRetries:    math.MaxInt32 - 1,
 	RetryDelay:    100 * time.Millisecond, // and twice as long each time, if the answer does not say

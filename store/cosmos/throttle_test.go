@@ -146,3 +146,33 @@ func TestPartitionFull_IsFinal(t *testing.T) {
 		})
 	}
 }
+
+// A write that met another of the same item is sent again, a few times: also in the background, where one
+// that fails repeats a page of changes.
+func TestMet_IsSentAgain(t *testing.T) {
+	for name, of := range map[string]func(*Account) *Account{
+		"request":    func(a *Account) *Account { return a },
+		"background": (*Account).Background,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &scripted{status: statusRetryWith}
+				account := of(s.open(t))
+				posts, err := account.Container("blog", "posts")
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				if err := posts.Create(account.Begin(t.Context(), "C4"), "a", []byte(`{"id":"a"}`)); !HasStatus(err, statusRetryWith) {
+					t.Error(err)
+				}
+				if n := s.requests.Load(); n != 7 {
+					t.Errorf("%d requests, want 7", n)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("took %s", took)
+				}
+			})
+		})
+	}
+}
