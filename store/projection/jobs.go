@@ -42,7 +42,7 @@ const (
 const (
 	jobSlice   = 500 * time.Millisecond // of work on one job at a time, and on all jobs in the handler of a page
 	jobWorkers = 4                      // jobs that an instance works on at a time
-	jobExpiry  = 10 * time.Second       // after which a claim that its owner has not renewed is void
+	jobExpiry  = 5 * time.Second        // after which a claim that its owner has not renewed is void
 	jobRetry   = time.Second            // the first wait after a failure, and the least between listings
 	jobWatch   = 3 * time.Second        // interval of listings while there are jobs
 	jobPoll    = 30 * time.Second       // and while there are none; also the longest wait after a failure

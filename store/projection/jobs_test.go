@@ -14,6 +14,9 @@ import (
 	"byline/internal/waittest"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
 // While everything that one user wrote gets a new name, the changes of others are projected. The
@@ -269,5 +272,26 @@ func TestJobs_DeadOwner(t *testing.T) {
 			w.Corrupt("leases", id, id, "/changes", i+1)
 		}
 		t.Error("an instance that has ended keeps the job")
+	})
+}
+
+// The job of a killed instance is done within 10 s, the time in which views are to become equal to their sources.
+func TestProjection_JobOfAKilledInstance(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		leases, err := w.Client.NewContainer(w.Database, blog.LeasesContainer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := "sweep." + ada.ID
+		w.Upsert(blog.LeasesContainer, id, fmt.Sprintf(`{"id":%q,"kind":"sweep","subject":%q,"owner":"killed"}`, id, ada.ID))
+		w.Start()
+		waittest.Advance(8 * time.Second)
+		var response *azcore.ResponseError
+		if _, err := leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(id), id, nil); !errors.As(err, &response) || response.StatusCode != http.StatusNotFound {
+			t.Errorf("the job is not done: %v", err)
+		}
 	})
 }
