@@ -106,7 +106,7 @@ func (v *Views) misnamed(ctx context.Context, u *blog.User, j *job) ([]foundItem
 	const op = "find misnamed items"
 	query := cosmos.Query{
 		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
-		AllPartitions: true, PageSize: 100}.With("@user", u.ID).With("@name", u.Username)
+		AllPartitions: true, PageSize: 400}.With("@user", u.ID).With("@name", u.Username)
 	if j.skipped == nil {
 		j.skipped = map[string]bool{}
 	}
