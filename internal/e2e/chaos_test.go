@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,14 +24,18 @@ import (
 
 	"byline/internal/cli"
 	"byline/internal/longtest"
+	"byline/store/blog"
 	"byline/store/emulator"
 )
 
-var chaosSeed = flag.Uint64("chaos.seed", 0, "seed of TestChaos; 0: random")
+var (
+	chaosSeed = flag.Uint64("chaos.seed", 0, "seed of TestChaos; 0: random")
+	chaosFor  = flag.Duration("chaos.for", 0, "how long each part of TestChaos sends load; 0: 3s, and 20s in its long form")
+)
 
-// chaosEngineArgs is the environment variable that makes this test binary a `byline emulator` that
-// throttles 5% of the requests and splits partitions on request. Its value is the directory and the
-// address, separated by a line break.
+// chaosEngineArgs is the environment variable that makes this test binary a `byline emulator` of an
+// account with two regions and lagging replicas that injects chaosFault and splits partitions on request.
+// Its value is the directory and the address, separated by a line break.
 const chaosEngineArgs = "BYLINE_CHAOS_ENGINE"
 
 func chaosEngine() int {
@@ -41,16 +46,11 @@ func chaosEngine() int {
 		if err != nil {
 			return err
 		}
-		engine, err := emulator.Open(dir, emulator.Options{Logger: log})
+		engine, err := emulator.Open(dir, emulator.Options{Logger: log, Regions: []string{"West Europe", "North Europe"}, ItemWriters: 2, ReplicaLag: chaosReplicaLag})
 		if err != nil {
 			return err
 		}
-		engine.Inject(func(emulator.Operation) emulator.Fault {
-			if rand.N(100) < 5 {
-				return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: 20 * time.Millisecond}
-			}
-			return emulator.Fault{}
-		})
+		engine.Inject(chaosFault)
 		go func() {
 			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 				container, id, _ := strings.Cut(lines.Text(), " ")
@@ -62,6 +62,25 @@ func chaosEngine() int {
 	}()
 	fmt.Fprintln(os.Stderr, err)
 	return 1
+}
+
+// chaosFault throttles 2% of the requests, as a partition does whose budget is used up, and answers 449
+// to 1% of the writes. Of the batches, 2% fail by one operation.
+func chaosFault(o emulator.Operation) emulator.Fault {
+	n, retryAfter := rand.N(1000), time.Duration(1+rand.N(300))*time.Millisecond
+	write := o.Kind != emulator.Read && o.Kind != emulator.Query && o.Kind != emulator.ChangeFeed && o.Kind != emulator.Metadata
+	const retryWith = 449
+	switch {
+	case n < 20:
+		return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
+	case n < 30 && write:
+		return emulator.Fault{Status: retryWith}
+	case n < 40:
+		return emulator.Fault{BatchStatus: http.StatusTooManyRequests, BatchOperation: rand.N(3), RetryAfter: retryAfter}
+	case n < 50:
+		return emulator.Fault{BatchStatus: retryWith, BatchOperation: rand.N(3)}
+	}
+	return emulator.Fault{}
 }
 
 // engineProcess is the engine in its own process, always on the same address.
@@ -140,27 +159,50 @@ func (e *engineProcess) flags() []string {
 }
 
 // TestChaos writes to three instances on one engine, each in its own process, and kills and restarts
-// one of them every few seconds, while the engine throttles 5% of the requests and splits partitions.
-// When the load stops, every projection becomes equal to its source, and every acknowledged write is
-// stored exactly once. In the long form each part sends load for a minute, and projections have 10 s to
-// catch up:
+// them every few seconds, while the engine injects chaosFault and splits partitions. Meanwhile no
+// projection is more than 30 s behind. When the load stops, every projection becomes equal to its
+// source, and every acknowledged write is stored exactly once. In the long form projections have 10 s
+// for that:
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos -v
+//	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestChaos/engine -chaos.for=5m -v
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	for name, killEngine := range map[string]bool{"instances are killed": false, "instances and the engine are killed": true} {
+	for name, kills := range map[string][]victim{
+		"an instance is killed":                     {oneInstance},
+		"all instances are killed":                  {allInstances},
+		"the engine and then an instance is killed": {theEngine, oneInstance},
+	} {
 		t.Run(name, func(t *testing.T) {
 			if !longtest.Enabled() { // the long form measures how long projections take
 				t.Parallel()
 			}
-			runChaos(t, killEngine)
+			runChaos(t, kills)
 		})
 	}
 }
 
-func runChaos(t *testing.T, killEngine bool) {
+// victim is what is killed.
+type victim int
+
+const (
+	oneInstance victim = iota
+	allInstances
+	theEngine
+)
+
+const (
+	chaosSplits     = 3
+	chaosLag        = 30 * time.Second // the most that a projection may be behind during the load
+	chaosReplicaLag = 50 * time.Millisecond
+)
+
+func runChaos(t *testing.T, kills []victim) {
 	duration := longtest.Pick(3*time.Second, 20*time.Second)
-	every := longtest.Pick(600*time.Millisecond, 3*time.Second) // between two kills
+	if *chaosFor > 0 {
+		duration = *chaosFor
+	}
+	every := longtest.Pick(600*time.Millisecond, 4*time.Second) // from one kill to the next
 	within := longtest.Pick(time.Minute, 10*time.Second)
 	seed := *chaosSeed
 	if seed == 0 {
@@ -177,6 +219,7 @@ func runChaos(t *testing.T, killEngine bool) {
 	var writers []*writer
 	for i := range 6 {
 		w := newWriter(t, c, fmt.Sprintf("writer%d", i), rand.New(rand.NewPCG(seed, uint64(i)+1)))
+		w.renameEvery = max(20*time.Second, duration/3) // as often as Byline allows by default
 		w.create()
 		writers = append(writers, w)
 	}
@@ -193,32 +236,46 @@ func runChaos(t *testing.T, killEngine bool) {
 		})
 	}
 
+	lag := &lagWatch{}
+	load.Go(func() { lag.run(ctx, engine) })
+
 	began := time.Now()
 	splits := []func(){func() { engine.split("posts", "0") }, func() { engine.split("users", "0") }, func() { engine.split("posts", "1") }}
 	instances, engines := 0, 0
 	for kill := 0; kill < 4 || time.Since(began) < duration; kill++ {
-		pause(random, every/2, every)
+		next := time.NewTimer(every)
 		if len(splits) > 0 {
 			splits[0]()
 			splits = splits[1:]
 		}
-		// The engine is killed during the split or after it.
+		// What is killed is killed during the split or after it.
 		pause(random, 0, every/4)
-		if killEngine && kill%2 == 0 {
+		switch kills[kill%len(kills)] {
+		case theEngine:
 			engine.kill()
-			pause(random, 0, every)
+			pause(random, 0, every/2)
 			engine.start()
 			engines++
-			continue
+		case oneInstance:
+			i := random.IntN(len(c.instances))
+			c.at(i).Kill()
+			pause(random, 0, every/2)
+			c.start(t, i)
+			instances++
+		case allInstances:
+			for i := range c.instances {
+				c.at(i).Kill()
+			}
+			for i := range c.instances {
+				c.start(t, i)
+			}
+			instances += len(c.instances)
 		}
-		i := random.IntN(len(c.instances))
-		c.at(i).Kill()
-		pause(random, 0, every)
-		c.start(t, i)
-		instances++
+		<-next.C
 	}
 	stop()
 	stopped := time.Now()
+	pause(random, chaosReplicaLag, 2*chaosReplicaLag) // for the last writes to be on every replica
 	var out, log output
 	status := run(t.Context(), append([]string{"views", "verify", "--settle", within.String()}, engine.flags()...), &out, &log, nil)
 	took := time.Since(stopped)
@@ -228,6 +285,9 @@ func runChaos(t *testing.T, killEngine bool) {
 	if took > within {
 		t.Errorf("the projections caught up only after %v", took)
 	}
+	if lag.longest > chaosLag {
+		t.Errorf("the projections were %v behind", lag.longest)
+	}
 	operations, retries := 0, 0
 	for _, w := range writers {
 		operations += w.operations
@@ -235,10 +295,10 @@ func runChaos(t *testing.T, killEngine bool) {
 		w.account()
 	}
 	accountAll(writers)
-	t.Logf("%d operations, of which %d were retried; %d instances and %d engines killed; %d splits; projections verified %v after the load stopped",
-		operations, retries, instances, engines, 3-len(splits), took.Round(time.Millisecond))
-	if operations < 20 {
-		t.Error("too few operations, kills or splits")
+	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind in %d samples, and verified %v after the load stopped",
+		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond), lag.samples, took.Round(time.Millisecond))
+	if operations < 20 || lag.samples == 0 {
+		t.Error("too few operations, or no sample of the lag")
 	}
 	// Each range has one lease, and each lease an owner.
 	eventually(t, func() error {
@@ -247,7 +307,7 @@ func runChaos(t *testing.T, killEngine bool) {
 			return errors.New(log.String())
 		}
 		wanted := map[string]int{"projections-posts": 1, "projections-users": 1} // the sweep of usernames is slow
-		for _, processor := range []string{"projections-posts", "projections-users", "projections-posts"}[:3-len(splits)] {
+		for _, processor := range []string{"projections-posts", "projections-users", "projections-posts"}[:chaosSplits-len(splits)] {
 			wanted[processor]++
 		}
 		for processor, n := range wanted {
@@ -270,6 +330,57 @@ func runChaos(t *testing.T, killEngine bool) {
 // pause waits for a random time.
 func pause(random *rand.Rand, least, most time.Duration) {
 	time.Sleep(least + time.Duration(random.Int64N(int64(most-least)))) // what is tested is that the moment does not matter
+}
+
+// lagWatch reads again and again how far the projections are behind. While that cannot be read, it
+// counts them as making no progress.
+type lagWatch struct {
+	longest time.Duration
+	samples int
+}
+
+func (l *lagWatch) run(ctx context.Context, engine *engineProcess) {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	since := time.Now()
+	for ctx.Err() == nil {
+		at := time.Now()
+		if behind, err := lagOf(ctx, engine); err == nil {
+			l.samples++
+			since = at.Add(-behind)
+		}
+		if ctx.Err() == nil { // otherwise the reading was canceled
+			l.longest = max(l.longest, time.Since(since))
+		}
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		}
+	}
+}
+
+// lagOf returns how long the first change waits that a projection has not applied.
+func lagOf(ctx context.Context, engine *engineProcess) (longest time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var out, log output
+	if status := run(ctx, append([]string{"views", "status", "--json"}, engine.flags()...), &out, &log, nil); status != 0 {
+		return 0, errors.New(log.String())
+	}
+	for lines := json.NewDecoder(strings.NewReader(out.String())); ; {
+		var r struct {
+			Processor     string
+			BehindSeconds float64
+		}
+		if err := lines.Decode(&r); errors.Is(err, io.EOF) {
+			return longest, nil
+		} else if err != nil {
+			return 0, err
+		}
+		if strings.HasPrefix(r.Processor, "projections-") { // the sweep of usernames is slow
+			longest = max(longest, time.Duration(r.BehindSeconds*float64(time.Second)))
+		}
+	}
 }
 
 // cluster is three instances on one engine.
@@ -315,8 +426,10 @@ type writer struct {
 	random *rand.Rand
 
 	subject, id, name  string
-	settled            bool // the name
+	session            string // reads its own writes on every instance
+	settled            bool   // the name
 	renamed            time.Time
+	renameEvery        time.Duration
 	posts              map[string]*chaosPost
 	comments           map[string]*chaosComment
 	likes              map[string]*chaosLike // by post
@@ -325,7 +438,7 @@ type writer struct {
 }
 
 type chaosPost struct {
-	title                  string
+	title, content         string
 	kept, deleted, settled bool
 	version                float64
 }
@@ -347,8 +460,11 @@ func (w *writer) do(query string, variables map[string]any, code string) (data m
 	w.operations++
 	for deadline := time.Now().Add(time.Minute); ; again = true {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		out, err := w.c.at(w.random.IntN(len(w.c.instances))).PostWithin(ctx, w.subject, query, variables)
+		out, err := w.c.at(w.random.IntN(len(w.c.instances))).PostIn(ctx, w.session, w.subject, query, variables)
 		cancel()
+		if out.Session != "" {
+			w.session = out.Session
+		}
 		var got any
 		if err == nil && out.Errors == nil {
 			return out.Data, false, again
@@ -356,7 +472,8 @@ func (w *writer) do(query string, variables map[string]any, code string) (data m
 			if got = out.Errors[0].Extensions["code"]; got == code {
 				return nil, true, again
 			}
-			if got != "THROTTLED" && got != "UNAVAILABLE" && got != "CONFLICT" {
+			// What is not found may be a post of another writer that has not reached the replica.
+			if got != "THROTTLED" && got != "UNAVAILABLE" && got != "CONFLICT" && got != "NOT_FOUND" {
 				w.t.Errorf("%s: %v", query, out.Errors)
 				return nil, true, again
 			}
@@ -411,15 +528,24 @@ func (w *writer) step() {
 	}
 }
 
+// content returns a text with the key, which every third time is too long to be stored on its post.
+func (w *writer) content(key string) string {
+	if w.random.IntN(3) > 0 {
+		return key
+	}
+	return key + strings.Repeat(" long", (blog.InlineText+w.random.IntN(20_000))/len(" long"))
+}
+
 func (w *writer) write(keep bool) {
 	key := w.key()
-	data, refused, again := w.do(`mutation($title: String!, $key: String) { createPost(input: {title: $title, content: "x", idempotencyKey: $key}) { post { id version } } }`,
-		map[string]any{"title": key, "key": key}, "")
+	content := w.content(key)
+	data, refused, again := w.do(`mutation($title: String!, $content: String!, $key: String) { createPost(input: {title: $title, content: $content, idempotencyKey: $key}) { post { id version } } }`,
+		map[string]any{"title": key, "content": content, "key": key}, "")
 	if refused {
 		return
 	}
 	id := at(w.t, data, "createPost.post.id").(string)
-	w.posts[id] = &chaosPost{title: key, kept: keep, settled: again, version: at(w.t, data, "createPost.post.version").(float64)}
+	w.posts[id] = &chaosPost{title: key, content: content, kept: keep, settled: again, version: at(w.t, data, "createPost.post.version").(float64)}
 	if keep {
 		w.c.keep(id)
 	}
@@ -441,12 +567,13 @@ func (w *writer) edit() {
 		return
 	}
 	title := w.key()
-	data, refused, again := w.do(`mutation($id: ID!, $title: String!, $version: Int) { updatePost(input: {id: $id, title: $title, version: $version}) { post { version } } }`,
-		map[string]any{"id": id, "title": title, "version": p.version}, "CONFLICT")
+	content := w.content(title)
+	data, refused, again := w.do(`mutation($id: ID!, $title: String!, $content: String!, $version: Int) { updatePost(input: {id: $id, title: $title, content: $content, version: $version}) { post { version } } }`,
+		map[string]any{"id": id, "title": title, "content": content, "version": p.version}, "CONFLICT")
 	if refused && !again {
 		w.t.Errorf("edit of %s at version %v is refused", id, p.version)
 	}
-	p.title, p.settled = title, again // after a retry, the conflict may be with the first attempt
+	p.title, p.content, p.settled = title, content, again // after a retry, the conflict may be with the first attempt
 	if !refused {
 		p.version = at(w.t, data, "updatePost.post.version").(float64)
 	}
@@ -511,7 +638,7 @@ func (w *writer) unlike() {
 }
 
 func (w *writer) rename() {
-	if w.settled || time.Since(w.renamed) < 20*time.Second {
+	if w.settled || time.Since(w.renamed) < w.renameEvery {
 		return
 	}
 	w.renamed = time.Now()
@@ -529,12 +656,13 @@ func (w *writer) account() {
 	}
 	posts, comments, liked := w.nodes(maps.Keys(w.posts)), w.nodes(maps.Keys(w.comments)), w.nodes(maps.Keys(w.likes))
 	for id, p := range w.posts {
-		if got := find(posts[id], "title"); p.deleted && got != nil || !p.deleted && got != p.title {
-			w.t.Errorf("post %s: %v, should be %+v", id, got, *p)
+		title, content := find(posts[id], "title"), find(posts[id], "content")
+		if p.deleted && title != nil || !p.deleted && (title != p.title || content != p.content) {
+			w.t.Errorf("post %s: %v %.40v, should be %+.200v", id, title, content, *p)
 		}
 	}
 	for id, c := range w.comments {
-		got := find(comments[id], "content")
+		got := find(comments[id], "comment")
 		if gone := w.gone(c); gone && got != nil || !gone && got != c.content {
 			w.t.Errorf("comment %s: %v, should be %+v", id, got, *c)
 		}
@@ -550,7 +678,7 @@ func (w *writer) account() {
 func (w *writer) nodes(ids iter.Seq[string]) map[string]any {
 	found := map[string]any{}
 	for chunk := range slices.Chunk(slices.Collect(ids), 100) {
-		data, _, _ := w.do(`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title commentCount likeCount viewerHasLiked } ... on Comment { content } } }`,
+		data, _, _ := w.do(`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content commentCount likeCount viewerHasLiked } ... on Comment { comment: content } } }`,
 			map[string]any{"ids": chunk}, "")
 		for i, id := range chunk {
 			found[id] = find(data, fmt.Sprint("nodes.", i))

@@ -123,15 +123,16 @@ type Response struct {
 		Extensions map[string]any
 	}
 	Extensions map[string]any
+	Session    string `json:"-"` // the header Byline-Session
 }
 
 // Post sends an operation as a demo user; user "" is anonymous.
 func (i *Instance) Post(user, query string, variables map[string]any) (Response, error) {
-	return i.PostWithin(context.Background(), user, query, variables)
+	return i.PostIn(context.Background(), "", user, query, variables)
 }
 
-// PostWithin is Post with a context.
-func (i *Instance) PostWithin(ctx context.Context, user, query string, variables map[string]any) (Response, error) {
+// PostIn is Post with a context and a Byline-Session; "" is none.
+func (i *Instance) PostIn(ctx context.Context, session, user, query string, variables map[string]any) (Response, error) {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return Response{}, err
@@ -147,12 +148,15 @@ func (i *Instance) PostWithin(ctx context.Context, user, query string, variables
 	if i.Cost != "" {
 		r.Header.Set("Byline-Cost", i.Cost)
 	}
+	if session != "" {
+		r.Header.Set("Byline-Session", session)
+	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return Response{}, err
 	}
 	defer response.Body.Close()
-	var out Response
+	out := Response{Session: response.Header.Get("Byline-Session")}
 	return out, json.NewDecoder(response.Body).Decode(&out)
 }
 
