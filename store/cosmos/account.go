@@ -135,18 +135,18 @@ func Open(o Options) (*Account, error) {
 	// policies see requests with their tokens; the meter and the clock are last and see what is sent.
 	s.sessions = &sessions{meter: s.meter}
 	tries := []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
-	open := func(priority *azcosmos.PriorityLevel, client azcore.ClientOptions) (*azcosmos.Client, error) {
-		client.Transport, client.PerCallPolicies = o.Transport, slices.Clone(calls)
+	open := func(priority *azcosmos.PriorityLevel, retries policyFunc, client azcore.ClientOptions) (*azcosmos.Client, error) {
+		client.Transport, client.PerCallPolicies = o.Transport, append([]policy.Policy{retries}, calls...)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
-	s.requests, err = open(nil, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
+	s.requests, err = open(nil, someRetries, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
 		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{}, retryWrites{}, retryMet{}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
 	patient, low := waitWhileThrottled, azcosmos.PriorityLevelLow
 	patient.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{retryMet{}, s.sessions}, tries...)})
+	s.background, err = open(&low, endlessRetries, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{retryMet{}, s.sessions}, tries...)})
 	if err != nil {
 		return nil, err
 	}

@@ -81,6 +81,11 @@ type BatchResult struct {
 // item is an error of the batch. One that met another write of the same item, or was throttled,
 // is executed again, as single writes are.
 func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (BatchResult, error) {
+	if c.patient {
+		ctx = withRetries(ctx, withoutEnd)
+	} else {
+		ctx = withSomeRetries(ctx)
+	}
 	for pause := firstPause; ; pause = min(2*pause, 2*lastPause) {
 		r, x, err := c.execute(ctx, partition, b)
 		if err != nil {
@@ -99,7 +104,7 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 		case refused.Status == statusRetryWith && pause <= lastPause:
 		case refused.Status == http.StatusTooManyRequests:
 			wait = max(wait, refused.RetryAfter)
-			if !c.patient && !scopeOf(ctx).retries.allows(wait) {
+			if !scopeOf(ctx).retries.allows(wait) {
 				return BatchResult{}, refused
 			}
 		default:

@@ -21,7 +21,7 @@ const leasesContainer = "leases"
 type scope struct {
 	pattern Pattern
 	record  func(context.Context, *Operation) // nil: nobody
-	retries *retryTime                        // nil: not limited
+	retries *retryTime                        // nil: each request has its own
 }
 
 type scopeKey struct{}

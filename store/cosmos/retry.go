@@ -28,10 +28,33 @@ var waitWhileThrottled = policy.RetryOptions{
 // WithPatience returns a context whose requests are repeated until it ends, as long as they
 // are throttled or fail in a way that may pass: for what is done before there are requests.
 func WithPatience(ctx context.Context) context.Context {
+	return policy.WithRetryOptions(withRetries(ctx, withoutEnd), policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+}
+
+func withRetries(ctx context.Context, t *retryTime) context.Context {
 	s := scopeOf(ctx)
-	s.retries = withoutEnd
-	ctx = context.WithValue(ctx, scopeKey{}, s)
-	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: math.MaxInt32 - 1})
+	s.retries = t
+	return context.WithValue(ctx, scopeKey{}, s)
+}
+
+// withSomeRetries returns a context whose requests have time for retries: that of their operation, or
+// their own if they are part of none.
+func withSomeRetries(ctx context.Context) context.Context {
+	if scopeOf(ctx).retries != nil {
+		return ctx
+	}
+	return withRetries(ctx, &retryTime{})
+}
+
+// someRetries is a policy, per call, for requests.
+func someRetries(req *policy.Request) (*http.Response, error) {
+	return req.WithContext(withSomeRetries(req.Raw().Context())).Next()
+}
+
+// endlessRetries is a policy, per call, for background work, which is part of no operation even if its
+// context is.
+func endlessRetries(req *policy.Request) (*http.Response, error) {
+	return req.WithContext(withRetries(req.Raw().Context(), withoutEnd)).Next()
 }
 
 // retryBudget is how long the requests of an operation may wait, all in all, while they are
@@ -42,12 +65,12 @@ const retryBudget = 2 * time.Second
 // first pause.
 type retryTime struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
 
-// withoutEnd is the time for retries of what is done with patience.
+// withoutEnd is the time for retries of background work, and of what is done with patience.
 var withoutEnd = &retryTime{}
 
 // allows reports whether a pause ends within the budget.
 func (t *retryTime) allows(pause time.Duration) bool {
-	if t == nil || t == withoutEnd {
+	if t == withoutEnd {
 		return true
 	}
 	now := time.Now().UnixNano()

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -118,6 +119,35 @@ func TestThrottled_BudgetIsSharedByAnOperation(t *testing.T) {
 			t.Errorf("took %s", took)
 		}
 	})
+}
+
+// What is part of no operation waits as long as an operation.
+func TestThrottled_WithoutPattern(t *testing.T) {
+	for name, s := range map[string]*scripted{
+		"request":              {status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "900"}},
+		"operation of a batch": {status: http.StatusMultiStatus, body: strings.ReplaceAll(throttledBatch, "%", "900")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				posts, err := s.open(t).Container("blog", "posts")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var b Batch
+				b.Create([]byte(`{"id":"a"}`))
+				b.Create([]byte(`{"id":"b"}`))
+				began := time.Now()
+				if _, err = posts.Batch(ctx, "p", &b); !HasStatus(err, http.StatusTooManyRequests) {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > retryBudget {
+					t.Errorf("took %s", took)
+				}
+			})
+		})
+	}
 }
 
 func TestPartitionFull_IsFinal(t *testing.T) {
