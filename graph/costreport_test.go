@@ -111,7 +111,7 @@ func TestCostsAddUp(t *testing.T) {
 	n := 0
 	inject(func(emulator.Operation) (f emulator.Fault) {
 		if n++; n%2 == 0 {
-			f.Status = http.StatusTooManyRequests
+			f.Status, f.RetryAfter = http.StatusTooManyRequests, time.Minute
 		}
 		return f
 	})

@@ -397,7 +397,7 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 				}
 				close(asked)
 				<-goOn
-				return emulator.Fault{Status: http.StatusTooManyRequests}
+				return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Minute} // final
 			})
 			done := make(chan error, 1)
 			go func() { done <- read(t.Context(), a, post.ID) }()

@@ -56,8 +56,8 @@ type Options struct {
 	// Policies see every try of a request. Those of background work are not among them.
 	Policies []policy.Policy
 
-	// Retry says how often, and how fast, azcore repeats a failed request that is not an
-	// ambiguous write. Background work is not subject to it: it waits while it is
+	// Retry says how often, and how fast, azcore repeats a failed request that is neither
+	// throttled nor an ambiguous write. Background work is not subject to it: it waits while it is
 	// throttled, and repeats only writes that met another of the same item. Default: azcore's.
 	Retry policy.RetryOptions
 

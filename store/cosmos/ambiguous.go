@@ -51,8 +51,12 @@ const (
 func (retryMet) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	for pause := firstPause; err == nil && resp.StatusCode == statusRetryWith && pause <= lastPause; pause *= 2 {
+		wait := jittered(pause)
+		if !scopeOf(req.Raw().Context()).retries.allows(wait) {
+			break
+		}
 		runtime.Drain(resp)
-		if !sleep(req.Raw().Context(), jittered(pause)) {
+		if !sleep(req.Raw().Context(), wait) {
 			return nil, finalError{req.Raw().Context().Err()}
 		}
 		if err := req.RewindBody(); err != nil {

@@ -86,7 +86,7 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 	} else {
 		ctx = withSomeRetries(ctx)
 	}
-	for pause := firstPause; ; pause = min(2*pause, 2*lastPause) {
+	for contended, throttled := firstPause, firstPause; ; {
 		r, x, err := c.execute(ctx, partition, b)
 		if err != nil {
 			return BatchResult{}, c.written(ctx, partition, err)
@@ -99,15 +99,16 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 			return result, wrap(err)
 		}
 		c.meter.refused(refused.Status, refused.Substatus)
-		wait := jittered(pause)
+		var wait time.Duration
 		switch {
-		case refused.Status == statusRetryWith && pause <= lastPause:
+		case refused.Status == statusRetryWith && contended <= lastPause:
+			wait, contended = jittered(contended), 2*contended
 		case refused.Status == http.StatusTooManyRequests:
-			wait = max(wait, refused.RetryAfter)
-			if !scopeOf(ctx).retries.allows(wait) {
-				return BatchResult{}, refused
-			}
+			wait, throttled = max(jittered(throttled), refused.RetryAfter), doubled(throttled)
 		default:
+			return BatchResult{}, refused
+		}
+		if !scopeOf(ctx).retries.allows(wait) {
 			return BatchResult{}, refused
 		}
 		if !sleep(ctx, wait) {

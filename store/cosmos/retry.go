@@ -57,12 +57,12 @@ func endlessRetries(req *policy.Request) (*http.Response, error) {
 	return req.WithContext(withRetries(req.Raw().Context(), withoutEnd)).Next()
 }
 
-// retryBudget is how long the requests of an operation may wait, all in all, while they are
-// throttled.
+// retryBudget is how long the requests of an operation may wait, all in all: while they are throttled,
+// for writes that they met, and for replicas that are behind.
 const retryBudget = 2 * time.Second
 
 // retryTime is the time for retries that the requests of an operation share. It begins with the
-// first pause.
+// first pause, whatever that is for.
 type retryTime struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
 
 // withoutEnd is the time for retries of background work, and of what is done with patience.
@@ -78,21 +78,37 @@ func (t *retryTime) allows(pause time.Duration) bool {
 	return now+int64(pause) <= t.began.Load()+int64(retryBudget)
 }
 
-// throttled is a policy, per try, for requests: a 429 is final once the pause that it asks for
-// exceeds the budget of its context.
+// throttled is a policy, per try, for requests: one that is refused with 429 is sent again, until the
+// pause that it is to make exceeds the budget of its context.
 type throttled struct{}
 
 // Do implements policy.Policy.
 func (throttled) Do(req *policy.Request) (*http.Response, error) {
+	ctx := req.Raw().Context()
+	retries := scopeOf(ctx).retries
+	if retries == withoutEnd {
+		return req.Next() // azcore repeats it, as the time for a try would end
+	}
 	resp, err := req.Next()
-	if err != nil || resp.StatusCode != http.StatusTooManyRequests {
-		return resp, err
+	for pause := firstPause; err == nil && resp.StatusCode == http.StatusTooManyRequests; pause = doubled(pause) {
+		wait := max(jittered(pause), retryAfter(resp))
+		if !retries.allows(wait) {
+			return nil, finalError{runtime.NewResponseError(resp)}
+		}
+		runtime.Drain(resp)
+		if !sleep(ctx, wait) {
+			return nil, finalError{ctx.Err()}
+		}
+		if err := req.RewindBody(); err != nil {
+			return nil, finalError{err}
+		}
+		resp, err = req.Next()
 	}
-	if !scopeOf(req.Raw().Context()).retries.allows(retryAfter(resp)) {
-		return nil, finalError{runtime.NewResponseError(resp)}
-	}
-	return resp, nil
+	return resp, err
 }
+
+// doubled is the next pause while throttled.
+func doubled(pause time.Duration) time.Duration { return min(2*pause, 2*lastPause) }
 
 // sleep reports whether it slept as long as it should.
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -286,7 +286,8 @@ func (s *sessions) learnRanges(container string, resp *http.Response) {
 }
 
 // patience is how long the reads of an operation wait, all together, for replicas to come as far
-// as their session tokens ask. One of them waits and asks again; the others wait for it.
+// as their session tokens ask, within the operation's time for retries. One of them waits and asks
+// again; the others wait for it.
 type patience struct {
 	turn chan struct{}
 
@@ -341,7 +342,14 @@ func (p *patience) until(ctx context.Context, resp *http.Response, send func() (
 		}
 	}
 	defer func() { <-p.turn }()
-	for p.left >= p.pause && sleep(ctx, p.pause) {
+	for p.left >= p.pause {
+		if !scopeOf(ctx).retries.allows(p.pause) {
+			p.left = 0
+			break
+		}
+		if !sleep(ctx, p.pause) {
+			break
+		}
 		p.left, p.pause = p.left-p.pause, 2*p.pause
 		if again, err := send(); err != nil || !isBehind(again) {
 			return again, err

@@ -25,13 +25,17 @@ type scripted struct {
 	header   map[string]string
 	body     string
 	requests atomic.Int64
+	before   func(n int64) // called before the n-th response, which it may change
 }
 
 func (s *scripted) Do(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("X-Ms-Documentdb-Partitionkey") == "" {
 		return s.Transporter.Do(r)
 	}
-	s.requests.Add(1)
+	n := s.requests.Add(1)
+	if s.before != nil {
+		s.before(n)
+	}
 	resp := &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(bytes.NewReader([]byte(s.body)))}
 	for name, value := range s.header {
 		resp.Header.Set(name, value)
@@ -119,6 +123,101 @@ func TestThrottled_BudgetIsSharedByAnOperation(t *testing.T) {
 			t.Errorf("took %s", took)
 		}
 	})
+}
+
+// A request that is throttled for short is repeated as long as an operation of a batch is.
+func TestThrottled_ForShort(t *testing.T) {
+	for name, s := range map[string]*scripted{
+		"request":              {status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "5"}},
+		"operation of a batch": {status: http.StatusMultiStatus, body: strings.ReplaceAll(throttledBatch, "%", "5")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				account := s.open(t)
+				posts, err := account.Container("blog", "posts")
+				if err != nil {
+					t.Fatal(err)
+				}
+				var b Batch
+				b.Create([]byte(`{"id":"a"}`))
+				b.Create([]byte(`{"id":"b"}`))
+				began := time.Now()
+				if _, err = posts.Batch(account.Begin(t.Context(), "C4"), "p", &b); !HasStatus(err, http.StatusTooManyRequests) {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > retryBudget || took < retryBudget-2*lastPause {
+					t.Errorf("took %s", took)
+				}
+			})
+		})
+	}
+}
+
+// A write that meets another after it was throttled is repeated, too.
+func TestThrottled_ThenContended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{status: http.StatusMultiStatus}
+		s.before = func(n int64) {
+			switch {
+			case n <= 8:
+				s.body = strings.ReplaceAll(throttledBatch, "%", "5")
+			case n == 9:
+				s.body = `[{"statusCode":449},{"statusCode":424}]`
+			default:
+				s.status, s.body = http.StatusOK, `[{"statusCode":201},{"statusCode":201}]`
+			}
+		}
+		account := s.open(t)
+		posts, err := account.Container("blog", "posts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := Batch{NoItems: true}
+		b.Create([]byte(`{"id":"a"}`))
+		b.Create([]byte(`{"id":"b"}`))
+		if _, err = posts.Batch(account.Begin(t.Context(), "C4"), "p", &b); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An operation waits for 2 s in all, whatever for.
+func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
+	for name, then := range map[string]*scripted{
+		"a write that meets another": {status: statusRetryWith},
+		"a batch that meets another": {status: http.StatusMultiStatus, body: `[{"statusCode":449}]`},
+		"a replica that is behind":   {status: http.StatusNotFound, header: map[string]string{substatusHeader: substatusReadSession}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &scripted{status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "900"}}
+				s.before = func(n int64) {
+					if n == 3 { // after 1.8 s
+						s.status, s.header, s.body = then.status, then.header, then.body
+					}
+				}
+				account := s.open(t)
+				posts, err := account.Container("blog", "posts")
+				if err != nil {
+					t.Fatal(err)
+				}
+				account.sessions.known.learn(posts.path, hashRID(""), "0:-1#7", instanceRanges)
+				var b Batch
+				b.Create([]byte(`{"id":"a"}`))
+				ctx, began := WithSession(account.Begin(t.Context(), "C4"), nil), time.Now()
+				_, err = posts.Batch(ctx, "p", &b)
+				if e := ErrorOf(err); e == nil || e.Status != statusRetryWith && e.Substatus != substatusReadSession {
+					t.Errorf("%+v", e)
+				}
+				if took := time.Since(began); took > retryBudget {
+					t.Errorf("took %s", took)
+				}
+				if n := s.requests.Load(); n < 5 {
+					t.Errorf("%d requests: nothing was repeated in the rest of the time", n)
+				}
+			})
+		})
+	}
 }
 
 // What is part of no operation waits as long as an operation.
