@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,47 @@ func TestLog_SubscriptionThatFailsAgainAndAgain(t *testing.T) {
 		}
 		if last := lines[len(lines)-1]; !regexp.MustCompile(`suppressed=[1-9]`).MatchString(last) {
 			t.Errorf("does not count what it suppressed: %s", last)
+		}
+	})
+}
+
+// An event that is throttled does not use up the time for retries of later ones.
+func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, server := liveInBubble(t, Options{})
+		p := dial(t, server, modern, nil).init()
+		p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
+		opened(t, b, 1)
+		events := make(chan string)
+		go func() { // all the time, so that pings are answered
+			defer close(events)
+			for {
+				_, raw, err := p.Read(t.Context())
+				if err != nil {
+					return
+				}
+				events <- string(raw)
+			}
+		}()
+		notes := b.postID(t, "notes")
+		for i := range 3 {
+			waittest.Advance(time.Minute)
+			b.comment(t, "ada", notes, "x")
+			var once atomic.Bool
+			throttle := func(r *http.Request) (*http.Response, error) { // of requests, not of the projections
+				if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/colls/users/docs/") || !once.CompareAndSwap(false, true) {
+					return nil, nil
+				}
+				response := newResponse(http.StatusTooManyRequests, "{}")
+				response.Header.Set("x-ms-retry-after-ms", "500")
+				return response, nil
+			}
+			b.wire.mu.Lock()
+			b.wire.fail = throttle
+			b.wire.mu.Unlock()
+			if got := <-events; strings.Contains(got, "errors") || !once.Load() {
+				t.Errorf("event %d: %s", i, got)
+			}
 		}
 	})
 }

@@ -49,7 +49,7 @@ func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationH
 	return next(cosmos.WithSession(ctx, r.session))
 }
 
-// InterceptResponse gives each event of a subscription a wait of its own.
+// InterceptResponse gives each event of a subscription waits of its own.
 func (inSession) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	if graphql.HasOperationContext(ctx) && graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
 		ctx = cosmos.WithSession(ctx, requestFrom(ctx).session)

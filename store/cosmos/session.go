@@ -42,8 +42,11 @@ type inSession struct {
 
 // WithSession returns a context for one operation of a session, which may be nil: its requests
 // see what the session has written, and wait for that together, for a second at most. Then they
-// see what there is.
+// see what there is. The operation has time for retries of its own.
 func WithSession(ctx context.Context, s *Session) context.Context {
+	if scopeOf(ctx).retries != withoutEnd {
+		ctx = withRetries(ctx, &retryTime{})
+	}
 	return context.WithValue(ctx, sessionKey{}, &inSession{s, newPatience()})
 }
 
