@@ -135,9 +135,10 @@ func (s *Store) tail(name string, source *cosmos.Container, partition string, ha
 		OnDemand: onDemand, Logger: s.o.Logger, Observe: s.views.Observer(name)})
 }
 
-// Ready returns nil if Cosmos DB can serve. It costs about 1 RU.
+// Ready returns nil if Cosmos DB can serve. It costs about 1 RU. It does not wait while throttled: that
+// is Cosmos DB's response, too.
 func (s *Store) Ready(ctx context.Context) error {
-	ctx = s.account.Begin(ctx, Readiness)
+	ctx = s.account.Begin(cosmos.WithoutWaiting(ctx), Readiness)
 	_, err := s.posts.Read(ctx, blog.Key("ready", "ready"))
 	if err != nil && !cosmos.HasStatus(err, http.StatusNotFound) {
 		return blog.CosmosError("check readiness", err)

@@ -168,6 +168,27 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
+// A throttled probe does not wait until it fails: the response proves that Cosmos DB is there.
+func TestReadiness_ThrottledWithRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProbed(t)
+		if err := p.Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		p.engine.Inject(func(emulator.Operation) emulator.Fault {
+			return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
+		})
+		h := newHealth(p.Store, prometheus.NewRegistry())
+		if r := probeReady(t, h); r.code != http.StatusOK || r.Checks[0].Detail != "Cosmos DB throttles requests" {
+			t.Errorf("%+v", r)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("waited %s", took)
+		}
+	})
+}
+
 // What is wrong with the account for all instances alike, or with one author's data, takes none out of
 // service.
 func TestReadiness_IsOfThisInstance(t *testing.T) {

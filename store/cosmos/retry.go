@@ -68,6 +68,17 @@ type retryTime struct{ began atomic.Int64 } // Unix nanoseconds, 0 before
 // withoutEnd is the time for retries of background work, and of what is done with patience.
 var withoutEnd = &retryTime{}
 
+// noRetries is a time for retries that is over.
+var noRetries = func() *retryTime {
+	t := &retryTime{}
+	t.began.Store(1)
+	return t
+}()
+
+// WithoutWaiting returns a context whose requests do not wait while they are throttled, for a write
+// that they met, or for replicas.
+func WithoutWaiting(ctx context.Context) context.Context { return withRetries(ctx, noRetries) }
+
 // allows reports whether a pause ends within the budget.
 func (t *retryTime) allows(pause time.Duration) bool {
 	if t == withoutEnd {
