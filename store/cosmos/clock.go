@@ -20,6 +20,10 @@ const (
 	// dateAge is how old the time of a Date header may be: it is in whole seconds, and servers
 	// may format it once a second.
 	dateAge = 2 * time.Second
+
+	// clockAgree is how many responses, one after the other, must agree on what contradicts the
+	// estimate: a single wrong Date is of a broken server or proxy.
+	clockAgree = 3
 )
 
 // clock is a policy, per try, that estimates how far the account's time is from this process's
@@ -34,7 +38,9 @@ type clock struct {
 	offset atomic.Int64 // nanoseconds
 
 	mu            sync.Mutex
-	current, last bounds    // guarded by mu; of this window and of the one before it
+	current, last bounds    // guarded by mu; of this window and of the one before it, which overlap
+	against       bounds    // guarded by mu; of the latest responses, if they contradict the estimate
+	agree         int       // guarded by mu; how many these are
 	began         time.Time // guarded by mu; the current window
 	warned        time.Time // guarded by mu
 }
@@ -69,7 +75,7 @@ func newClock(now func() time.Time, log *slog.Logger, r prometheus.Registerer) (
 	return &clock{now: now, log: log, gauge: gauge}, err
 }
 
-// Do implements policy.Policy. The engine in this process sends no Date: it has this clock.
+// Do implements policy.Policy.
 func (c *clock) Do(req *policy.Request) (*http.Response, error) {
 	sent := c.now()
 	resp, err := req.Next()
@@ -87,17 +93,26 @@ func (c *clock) observe(sent, received, date time.Time) {
 	one := bounds{date.Sub(received), date.Add(dateAge).Sub(sent), true}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if age := received.Sub(c.began); age < 0 || age > clockWindow {
-		c.current, c.last, c.began = bounds{}, c.current, received
+	all, _ := c.current.and(c.last)
+	if _, possible := all.and(one); possible {
+		if age := received.Sub(c.began); age < 0 || age > clockWindow {
+			c.current, c.last, c.began = bounds{}, c.current, received
+		}
+		c.current, _ = c.current.and(one)
+		c.agree = 0
+	} else {
+		if both, possible := c.against.and(one); possible && c.agree > 0 {
+			c.against = both
+			c.agree++
+		} else {
+			c.against, c.agree = one, 1
+		}
+		if c.agree < clockAgree {
+			return
+		}
+		c.current, c.last, c.began, c.agree = c.against, bounds{}, received, 0 // a clock was set
 	}
-	var possible bool
-	if c.current, possible = c.current.and(one); !possible { // a clock was set
-		c.current, c.last, c.began = one, bounds{}, received
-	}
-	all, possible := c.current.and(c.last)
-	if !possible {
-		all, c.last = c.current, bounds{}
-	}
+	all, _ = c.current.and(c.last)
 	offset := max(all.low, min(0, all.high))
 	c.offset.Store(int64(offset))
 	c.gauge.Set(offset.Seconds())
