@@ -20,11 +20,6 @@ func batch(ctx context.Context, c *cosmos.Container, partition string, add func(
 	return r.Items, r.Failed, r.Status, err
 }
 
-// refused returns the error of a batch of which nothing was applied.
-func refused(failed, status int) error {
-	return &cosmos.Error{Status: status, Err: fmt.Errorf("operation %d of a batch: status %d", failed, status)}
-}
-
 // createCounted creates the item id in a post's partition and counts it on the post, in one
 // transactional batch. It returns the updated post. If the item exists, nothing changes and
 // exists is true. LimitReached if the post has as many as it can have.

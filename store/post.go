@@ -147,7 +147,7 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 		b.Upsert(blog.Encode(text))
 	})
 	if err == nil && failed >= 0 {
-		err = refused(failed, status)
+		err = cosmos.BatchResult{Failed: failed, Status: status}.Err()
 	}
 	return err
 }
@@ -311,7 +311,7 @@ func (s *Store) editGuessing(ctx context.Context, userID, postID string, e PostE
 	case err != nil:
 		return nil, err
 	case failed >= 0:
-		return nil, refused(failed, status)
+		return nil, cosmos.BatchResult{Failed: failed, Status: status}.Err()
 	}
 	return items[0], nil
 }

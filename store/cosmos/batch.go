@@ -77,6 +77,14 @@ type BatchResult struct {
 	Status int      // why: 404, 409 or 412
 }
 
+// Err returns why nothing took effect, nil if all did.
+func (r BatchResult) Err() error {
+	if r.Failed < 0 {
+		return nil
+	}
+	return &Error{Status: r.Status, Err: fmt.Errorf("operation %d of a batch: status %d", r.Failed, r.Status)}
+}
+
 // Batch executes a batch. An operation that is refused for another reason than the state of its
 // item is an error of the batch. One that met another write of the same item, or was throttled,
 // is executed again, as single writes are.

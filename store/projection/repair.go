@@ -165,8 +165,8 @@ func (v *Views) repairText(ctx context.Context, d Difference) error {
 	if err == nil && r.Failed == 0 && r.Status == http.StatusNotFound { // there is no post
 		return v.posts.Delete(ctx, blog.Key(d.ID, blog.TextID), orphan.ETag)
 	}
-	if err == nil && r.Failed >= 0 {
-		err = &cosmos.Error{Status: r.Status, Err: fmt.Errorf("operation %d of a batch: status %d", r.Failed, r.Status)}
+	if err == nil {
+		err = r.Err()
 	}
 	return err
 }
