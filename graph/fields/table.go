@@ -86,11 +86,11 @@ var Table = map[string]map[string]Field{
 	"Mutation": {
 		"createUser": { // C1
 			Price: Price{Each: 13.4}, Rule: []Relation{Self},
-			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindPointRead, "users", "input.username"}}},
+			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindCreate, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}}},
 		},
 		"updateUser": { // C1
 			Price: Price{Each: 40.3}, Rule: []Relation{Self},
-			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindReplace, "users", OldUsername}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindPointRead, "users", "input.username"}, {cosmos.KindReplace, "users", OldUsername}}},
+			Access: Access{store.C1, []Request{{cosmos.KindPointRead, "users", Viewer}, {cosmos.KindCreate, "users", "input.username"}, {cosmos.KindPointRead, "users", OldUsername}, {cosmos.KindReplace, "users", OldUsername}, {cosmos.KindPatch, "users", Viewer}, {cosmos.KindBatch, "users", "input.username"}, {cosmos.KindReplace, "users", OldUsername}}},
 		},
 		"createPost": { // C2
 			Price: Price{Each: 19.2, Copy: 5.3, Long: 6.5, KB: .37}, Rule: []Relation{Anyone},
