@@ -28,6 +28,7 @@ type job struct {
 	ETag    cosmos.ETag `json:"_etag,omitempty"`
 
 	claimed time.Time
+	again   time.Time       // when a sweep that has found nothing more looks again; zero: not known yet
 	count   int             // of items done here
 	skipped map[string]bool // items that were refused here
 }
@@ -43,13 +44,16 @@ const (
 	jobSlice   = 500 * time.Millisecond // of work on one job at a time, and on all jobs in the handler of a page
 	jobWorkers = 4                      // jobs that an instance works on at a time
 	jobExpiry  = 5 * time.Second        // after which a claim that its owner has not renewed is void
+	jobSettle  = 3 * time.Second        // longer than replicas lag
 	jobRetry   = time.Second            // the first wait after a failure, and the least between listings
 	jobWatch   = 3 * time.Second        // interval of listings while there are jobs
 	jobPoll    = 30 * time.Second       // and while there are none; also the longest wait after a failure
 )
 
 // do works on subjects for up to a slice of time, and makes jobs of the rest: also of what fails, so
-// that one subject does not stop the changes of others.
+// that one subject does not stop the changes of others. Every sweep is a job: it looks again when
+// replicas have caught up, since the query may miss an item that was just written with the old name,
+// while the handler of that item may read the old name of its author.
 func (v *Views) do(ctx context.Context, kind jobKind, subjects []string) error {
 	end := time.Now().Add(jobSlice)
 	slice, cancel := context.WithDeadline(ctx, end)
@@ -59,7 +63,7 @@ func (v *Views) do(ctx context.Context, kind jobKind, subjects []string) error {
 		if err != nil && slice.Err() == nil {
 			v.o.Logger.Warn("job not finished, retrying", logKind, kind, logItem, subject, logError, err)
 		}
-		if done {
+		if done && kind != sweepJob {
 			continue
 		}
 		if err := v.enqueue(ctx, kind, subject); err != nil {
@@ -165,6 +169,9 @@ func (v *Views) finish(ctx context.Context, j *job, turns *semaphore.Weighted) {
 		}
 		if err == nil {
 			retry = jobRetry
+			if d := time.Until(j.again); d > 0 {
+				pause(ctx, nil, d)
+			}
 			continue
 		}
 		v.o.Logger.Warn("job not finished, retrying", logItem, j.ID, logError, err)
@@ -191,6 +198,10 @@ func (v *Views) advance(ctx context.Context, j *job) (left bool, err error) {
 	done, err := v.work(ctx, j, time.Now().Add(jobSlice))
 	if !done {
 		return true, err
+	}
+	if j.Kind == sweepJob && j.again.IsZero() {
+		j.again = time.Now().Add(jobSettle)
+		return true, nil
 	}
 	err = v.leases.Delete(ctx, blog.Key(j.ID, j.ID), j.ETag)
 	if err != nil && !cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {

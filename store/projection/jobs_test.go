@@ -288,7 +288,7 @@ func TestProjection_JobOfAKilledInstance(t *testing.T) {
 		id := "sweep." + ada.ID
 		w.Upsert(blog.LeasesContainer, id, fmt.Sprintf(`{"id":%q,"kind":"sweep","subject":%q,"owner":"killed"}`, id, ada.ID))
 		w.Start()
-		waittest.Advance(8 * time.Second)
+		waittest.Advance(10 * time.Second)
 		var response *azcore.ResponseError
 		if _, err := leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(id), id, nil); !errors.As(err, &response) || response.StatusCode != http.StatusNotFound {
 			t.Errorf("the job is not done: %v", err)
