@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -99,6 +100,7 @@ func fleet(t *testing.T, instances int) (*storetest.World, *bill) {
 
 // The change feeds and leases of idle instances cost little.
 func TestCost_Idle(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for _, c := range []struct {
 		instances int
@@ -124,6 +126,7 @@ func TestCost_Idle(t *testing.T) {
 // A write costs little beside its answer: what it costs in a minute, less an idle minute, on any number
 // of instances.
 func TestCost_LoneWrite(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	const window = time.Minute
 	limits := map[int]float64{1: 45, 3: 50, 10: 60} // RU, by instances, each of which polls

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -207,6 +208,7 @@ func TestRenameUser_WithinTheGracePeriod(t *testing.T) {
 // its answer still arrives or not: the user is found under the old or the new name, and
 // under a name released; the sweep leaves nothing else over; and the user can do it again.
 func TestRenameUser_CrashAtEveryStep(t *testing.T) {
+	longtest.Heavy(t)
 	for _, what := range []string{"create", "rename"} {
 		for _, answered := range []bool{true, false} {
 			for k := range 20 {
