@@ -297,7 +297,7 @@ func runChaos(t *testing.T, kills []victim) {
 	accountAll(writers)
 	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind in %d samples, and verified %v after the load stopped",
 		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond), lag.samples, took.Round(time.Millisecond))
-	if operations < 20 || lag.samples == 0 {
+	if operations < 20 || lag.samples == 0 && longtest.Enabled() { // a short load may end while the engine is down
 		t.Error("too few operations, or no sample of the lag")
 	}
 	// Each range has one lease, and each lease an owner.
