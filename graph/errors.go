@@ -157,7 +157,7 @@ type eventFailures struct {
 	byKind map[failureKey]eventFailure // guarded by mu; there are few operations and codes
 }
 
-// eventFailure is what is known of one kind of failure.
+// eventFailure records the last log line about failures with the same operation and code.
 type eventFailure struct {
 	logged     time.Time // when its last line was written
 	suppressed int       // failures since then

@@ -46,7 +46,7 @@ func newAuthorComments() *authorComments {
 	return &authorComments{allowed: allowed}
 }
 
-// take takes one of the comments that are allowed. It returns false if there is none: until full the
+// take takes one of the comments that are allowed. It returns false if none is left: until full the
 // limit is known to be reached, and then they are to be counted.
 func (a *authorComments) take(k authorOnPost) (ok bool, full time.Time) {
 	a.mu.Lock()

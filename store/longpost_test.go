@@ -48,7 +48,7 @@ func (w *world) hasContent(id, content string) {
 	}
 }
 
-// text returns the text item of a post, nil if there is none.
+// text returns the text item of a post, nil if it has no text item.
 func (w *world) text(id string) *blog.TextItem {
 	w.T.Helper()
 	c, err := w.Account.Container(w.Database, blog.PostsContainer)
@@ -72,7 +72,7 @@ func (w *world) text(id string) *blog.TextItem {
 	return &item
 }
 
-// addInline writes a long post as it was before texts were items of their own.
+// addInline writes a long post in the old format, with its text inline.
 func (w *world) addInline(u *blog.User, content string) *blog.Post {
 	w.T.Helper()
 	p := w.AddPost(u, "inline")

@@ -26,7 +26,7 @@ func TestIsLong(t *testing.T) {
 	}
 }
 
-// A post is read back as it was stored, its summaries are the same with and without the text,
+// A stored post is read back unchanged, its summaries are the same with and without the text,
 // and a long text never goes without an excerpt that is shorter.
 func TestNewPostItem_ReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

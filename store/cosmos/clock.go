@@ -45,7 +45,7 @@ type clock struct {
 	warned        time.Time // guarded by mu
 }
 
-// bounds are those of an offset. The zero value is none.
+// bounds are those of an offset. The zero value is no estimate.
 type bounds struct {
 	low, high time.Duration
 	known     bool

@@ -49,7 +49,7 @@ func TestKeyRanges(t *testing.T) {
 		t.Error(got)
 	}
 	if k.holding("FF") != nil || (keyRanges{}).holding("00") != nil || k.find(5) != nil || k.find(1).min != "80" {
-		t.Error("a range that is not there")
+		t.Error("found a range that does not exist")
 	}
 	for _, bad := range []string{`x`, `{"PartitionKeyRanges":[{"id":"x"}]}`, `{"PartitionKeyRanges":[{"id":"1","parents":["x"]}]}`} {
 		if _, _, err := parseKeyRanges([]byte(bad)); err == nil {

@@ -10,7 +10,7 @@ import (
 // purged yet.
 type size struct{ items, bytes int }
 
-// sizeOf returns the size of an item; nil is none.
+// sizeOf returns the size of an item; 0 for nil.
 func sizeOf(r *record) size {
 	if r == nil {
 		return size{}
