@@ -182,6 +182,18 @@ func TestRatesOfWebSockets(t *testing.T) {
 	if !strings.Contains(refused, "THROTTLED") || !strings.Contains(refused, `"retryAfterMs":`) {
 		t.Error(refused)
 	}
+	began := time.Now()
+	for n := range 3 {
+		ada.subscribe("subscribe", fmt.Sprint("at once ", n), `{ __typename }`)
+	}
+	for range 3 {
+		if got := ada.receive(); !strings.Contains(got, "THROTTLED") {
+			t.Error(got)
+		}
+	}
+	if took := time.Since(began); took < 5*refusedPause/2 {
+		t.Errorf("three operations over the limit were refused within %v, without a pause", took)
+	}
 	grace := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:grace"}}).init()
 	grace.subscribe("subscribe", "1", `{ __typename }`)
 	grace.expect(`{"type":"next","id":"1","payload":{"data":{"__typename":"Query"}}}`)

@@ -39,6 +39,10 @@ const (
 
 	// messageTimeout is how long a message may take to arrive once it has begun.
 	messageTimeout = 30 * time.Second
+
+	// refusedPause is how long a connection is not read after an operation over a limit. A client
+	// that sends thousands at once would otherwise keep the processors busy with refusals.
+	refusedPause = 100 * time.Millisecond
 )
 
 const messageExpired = "the bearer token has expired"
@@ -383,7 +387,14 @@ func (s *socket) subscribe(m message) bool {
 		return s.refuse(closeDuplicate, "Subscriber for "+refusal.Truncate(m.ID, 80)+" already exists")
 	case refused != nil:
 		defer cancel()
-		return s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) == nil
+		if s.answer(m.ID, s.exec.DispatchError(ctx, gqlerror.List{gqlerror.Wrap(refused)})) != nil {
+			return false
+		}
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(refusedPause):
+		}
+		return true
 	}
 	go func() { s.run(begin(ctx, s.exec, s.admission, params), op, m.ID) }()
 	return true
