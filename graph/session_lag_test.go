@@ -1,0 +1,68 @@
+package graph
+
+import (
+	"net/http"
+	"regexp"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"byline/graph/auth"
+	"byline/internal/enginetest"
+	"byline/internal/secrettest"
+	"byline/store"
+	"byline/store/cosmos"
+	"byline/store/emulator"
+)
+
+// Who has just signed up can write a post although replicas lag and, as in an account with several
+// regions, session tokens have an LSN of -1 for the regions that do not say theirs. On another instance
+// the session's token does it.
+func TestSession_CreatePostAfterCreateUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := emulator.Open("", emulator.Options{Regions: []string{"West Europe", "North Europe", "East US"}, ReplicaLag: time.Hour, Logger: secrettest.Logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = engine.Close() })
+		var withoutLSN atomic.Int64 // session tokens
+		edge := func() http.Handler {
+			w := &wire{engine: engine}
+			w.fail = func(r *http.Request) (*http.Response, error) {
+				response, err := engine.Do(r)
+				if err == nil && regexp.MustCompile(`^\d+:\d+#\d+(#\d+=\d+)+(#\d+=-1){2}$`).MatchString(response.Header.Get("X-Ms-Session-Token")) {
+					withoutLSN.Add(1)
+				}
+				return response, err
+			}
+			s, err := store.New(enginetest.Account(t, engine, cosmos.Options{Transport: w}), store.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Provision(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return deaf(t, Options{Store: s, Verifier: auth.DemoVerifier()})
+		}
+		one := edge()
+		const createUser, createPost = `mutation { createUser(input: {username: "ada"}) { user { username } } }`,
+			`mutation { createPost(input: {title: "Note", content: "G"}) { post { author { username } } } }`
+		signUp := post(t, one, "demo:ada", createUser, nil)
+		session := signUp.header.Get(sessionHeader)
+		if signUp.code() != "" || session == "" || withoutLSN.Load() == 0 {
+			t.Fatalf("%s, session %q, %d responses have an LSN of -1", signUp.body, session, withoutLSN.Load())
+		}
+		for name, a := range map[string]answer{
+			"on the same instance, without the session": post(t, one, "demo:ada", createPost, nil),
+			"on another, with the session":              inSessionOf(t, edge(), "demo:ada", session, createPost),
+		} {
+			if want := `{"createPost":{"post":{"author":{"username":"ada"}}}}`; string(a.Data) != want {
+				t.Errorf("%s: %s", name, a.body)
+			}
+		}
+		if a := post(t, edge(), "demo:ada", createPost, nil); a.code() != "FORBIDDEN" {
+			t.Errorf("on another, without the session, the replica does not lag: %s", a.body)
+		}
+	})
+}
