@@ -124,9 +124,10 @@ func (c Flags) Local() bool {
 // Options are the settings of an account that are not flags. The zero value is a durable engine
 // without an item cache and without traces.
 type Options struct {
-	Engine  emulator.Options // of the embedded engine; its Logger is set by Open
-	Cache   int              // bytes of the item cache; 0 for none
-	Tracing tracing.Provider // background work is not traced
+	Engine      emulator.Options // of the embedded engine; its Logger is set by Open
+	Cache       int              // bytes of the item cache; 0 for none
+	RetryBudget time.Duration    // of operations; see cosmos.Options
+	Tracing     tracing.Provider // background work is not traced
 }
 
 // Account is an open account: of Cosmos DB, or the embedded engine.
@@ -143,7 +144,7 @@ type Account struct {
 func (c Flags) Open(ctx context.Context, log *slog.Logger, o Options) (*Account, error) {
 	metrics := prometheus.NewRegistry()
 	a := &Account{Metrics: metrics, Where: c.Location(), compact: func(context.Context) error { return nil }, close: func() error { return nil }}
-	options := cosmos.Options{Endpoint: c.CosmosEndpoint, Regions: c.CosmosRegions, CacheBytes: o.Cache, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
+	options := cosmos.Options{Endpoint: c.CosmosEndpoint, Regions: c.CosmosRegions, CacheBytes: o.Cache, RetryBudget: o.RetryBudget, Metrics: metrics, Logger: log, Tracing: o.Tracing, Done: ctx.Done()}
 	var err error
 	if options.SessionKey, err = sessionKey(); err != nil {
 		return nil, err

@@ -25,6 +25,8 @@ type Config struct {
 	RUPerViewer      *int   `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that a viewer, or an address of anonymous clients, may spend in a minute; 0 for no limit. Default: 6000, and no limit with demo tokens."`
 	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 
+	RetryBudget time.Duration `default:"2s" env:"BYLINE_RETRY_BUDGET" help:"How long an operation may wait for Cosmos DB, all in all, while it is throttled, meets other writes, or replicas are behind."`
+
 	RenameCooldown time.Duration `default:"24h" env:"BYLINE_RENAME_COOLDOWN" help:"Period in which a user can change their name three times."`
 
 	MetricsListen string `env:"BYLINE_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Address for /metrics only. Without one, /metrics is on --listen if that is on loopback and there is no --behind-proxy, and disabled otherwise."`
@@ -53,6 +55,9 @@ func (c Config) check() error {
 	}
 	if c.RUPerRequest < 1 || c.RUPerViewer != nil && *c.RUPerViewer < 0 {
 		return errors.New("--ru-per-request must be at least 1, and --ru-per-viewer at least 0")
+	}
+	if c.RetryBudget <= 0 {
+		return errors.New("--retry-budget must be more than 0")
 	}
 	if c.RenameCooldown <= 0 {
 		return errors.New("--rename-cooldown must be more than 0")

@@ -135,7 +135,7 @@ func (g *gateway) listen(context.Context) (err error) {
 // openBlog opens the account and the store on it. It makes no request.
 func (g *gateway) openBlog(ctx context.Context) (err error) {
 	g.log.Info("data is in "+g.Location(), logDatabase, g.CosmosDatabase)
-	g.account, err = g.Open(ctx, g.log, account.Options{Cache: g.itemCache(), Tracing: g.traces.azure()})
+	g.account, err = g.Open(ctx, g.log, account.Options{Cache: g.itemCache(), RetryBudget: g.RetryBudget, Tracing: g.traces.azure()})
 	if err != nil {
 		return err
 	}

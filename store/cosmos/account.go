@@ -61,6 +61,11 @@ type Options struct {
 	// throttled, and repeats only writes that met another of the same item. Default: azcore's.
 	Retry policy.RetryOptions
 
+	// RetryBudget is how long the requests of an operation may wait, all in all, from the first pause
+	// on: while they are throttled, for writes that they met, and for replicas that are behind.
+	// Default 2 s.
+	RetryBudget time.Duration
+
 	// TryTimeout is how long each try may take. Default 1 minute.
 	TryTimeout time.Duration
 
@@ -81,6 +86,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.RetryBudget == 0 {
+		o.RetryBudget = retryBudget
 	}
 	if o.TryTimeout == 0 {
 		o.TryTimeout = time.Minute
@@ -109,6 +117,7 @@ type shared struct {
 	cache                *itemCache // nil: nothing is cached
 	sessions             *sessions
 	sessionKey           []byte
+	retryBudget          time.Duration
 
 	mu       sync.Mutex
 	followed map[string]*following // guarded by mu; by the container's path
@@ -117,7 +126,7 @@ type shared struct {
 // Open returns an Account. It does no I/O.
 func Open(o Options) (*Account, error) {
 	o = o.withDefaults()
-	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: sessionKeyOf(o)}
+	s := &shared{registerer: o.Metrics, log: o.Logger, regions: o.Regions, followed: map[string]*following{}, sessionKey: sessionKeyOf(o), retryBudget: o.RetryBudget}
 	var err error
 	if s.meter, err = newMeter(o.Metrics); err != nil {
 		return nil, err
@@ -133,20 +142,20 @@ func Open(o Options) (*Account, error) {
 	calls = append(calls, meterCalls{})
 	// The order counts. A write that is repeated goes through the sessions again; the caller's
 	// policies see requests with their tokens; the meter and the clock are last and see what is sent.
-	s.sessions = &sessions{meter: s.meter}
+	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
 	tries := []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, retries policyFunc, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, append([]policy.Policy{retries}, calls...)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, someRetries, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
-		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{}, retryWrites{}, retryMet{}, s.sessions}, o.Policies, tries)})
+		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{o.RetryBudget}, retryWrites{}, retryMet{o.RetryBudget}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
 	patient, low := waitWhileThrottled, azcosmos.PriorityLevelLow
 	patient.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, endlessRetries, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{retryMet{}, s.sessions}, tries...)})
+	s.background, err = open(&low, endlessRetries, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{retryMet{o.RetryBudget}, s.sessions}, tries...)})
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (retryWrites) Do(req *policy.Request) (*http.Response, error) {
 
 // retryMet is a policy, per try, for requests and background work. A write that was not done, since it
 // met another of the same item (449), is sent again, as azcosmos would not.
-type retryMet struct{}
+type retryMet struct{ budget time.Duration }
 
 // The pauses before a write that met another is sent again: each is twice the one before.
 const (
@@ -48,11 +48,11 @@ const (
 )
 
 // Do implements policy.Policy.
-func (retryMet) Do(req *policy.Request) (*http.Response, error) {
+func (r retryMet) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	for pause := firstPause; err == nil && resp.StatusCode == statusRetryWith && pause <= lastPause; pause *= 2 {
 		wait := jittered(pause)
-		if !scopeOf(req.Raw().Context()).retries.allows(wait) {
+		if !scopeOf(req.Raw().Context()).retries.allows(wait, r.budget) {
 			break
 		}
 		runtime.Drain(resp)

@@ -116,7 +116,7 @@ func (c *Container) Batch(ctx context.Context, partition string, b *Batch) (Batc
 		default:
 			return BatchResult{}, refused
 		}
-		if !scopeOf(ctx).retries.allows(wait) {
+		if !scopeOf(ctx).retries.allows(wait, c.retryBudget) {
 			return BatchResult{}, refused
 		}
 		if !sleep(ctx, wait) {

@@ -35,8 +35,8 @@ func scopeOf(ctx context.Context) scope {
 
 // WithRecorder has record called with every operation on Cosmos DB that ends in ctx,
 // and with the context that the operation was made with. It may be called by several
-// goroutines at once, and must not keep the operation. The requests of ctx may together wait
-// 2 s, from the first pause on: while they are throttled, for writes that they met, and for replicas.
+// goroutines at once, and must not keep the operation. The requests of ctx share
+// Options.RetryBudget.
 func WithRecorder(ctx context.Context, record func(context.Context, *Operation)) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{Unnamed, record, &retryTime{}})
 }

@@ -57,8 +57,7 @@ func endlessRetries(req *policy.Request) (*http.Response, error) {
 	return req.WithContext(withRetries(req.Raw().Context(), withoutEnd)).Next()
 }
 
-// retryBudget is how long the requests of an operation may wait, all in all: while they are throttled,
-// for writes that they met, and for replicas that are behind.
+// retryBudget is the default of Options.RetryBudget.
 const retryBudget = 2 * time.Second
 
 // retryTime is the time for retries that the requests of an operation share. It begins with the
@@ -79,22 +78,22 @@ var noRetries = func() *retryTime {
 // that they met, or for replicas.
 func WithoutWaiting(ctx context.Context) context.Context { return withRetries(ctx, noRetries) }
 
-// allows reports whether a pause ends within the budget.
-func (t *retryTime) allows(pause time.Duration) bool {
+// allows reports whether a pause ends within a budget.
+func (t *retryTime) allows(pause, budget time.Duration) bool {
 	if t == withoutEnd {
 		return true
 	}
 	now := time.Now().UnixNano()
 	t.began.CompareAndSwap(0, now)
-	return now+int64(pause) <= t.began.Load()+int64(retryBudget)
+	return now+int64(pause) <= t.began.Load()+int64(budget)
 }
 
 // throttled is a policy, per try, for requests: one that is refused with 429 is sent again, until the
 // pause that it is to make exceeds the budget of its context.
-type throttled struct{}
+type throttled struct{ budget time.Duration }
 
 // Do implements policy.Policy.
-func (throttled) Do(req *policy.Request) (*http.Response, error) {
+func (t throttled) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	retries := scopeOf(ctx).retries
 	if retries == withoutEnd {
@@ -103,7 +102,7 @@ func (throttled) Do(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
 	for pause := firstPause; err == nil && resp.StatusCode == http.StatusTooManyRequests; pause = doubled(pause) {
 		wait := max(jittered(pause), retryAfter(resp))
-		if !retries.allows(wait) {
+		if !retries.allows(wait, t.budget) {
 			return nil, finalError{runtime.NewResponseError(resp)}
 		}
 		runtime.Drain(resp)

@@ -39,8 +39,9 @@ const (
 // Which range a partition key is in it learns from the answers that azcosmos gets for change
 // feeds and ReadMany. Before that it sends the tokens of all ranges, as many as maxTokens allows.
 type sessions struct {
-	known sessionState
-	meter *meter
+	known       sessionState
+	meter       *meter
+	retryBudget time.Duration
 }
 
 // sessionState is how far containers have come.
@@ -220,7 +221,7 @@ func (a *asking) read() (*http.Response, error) {
 	}
 	var tried sessionTried
 	if !a.req.OperationValue(&tried) {
-		resp, err = wait.until(a.req.Raw().Context(), resp, func() (*http.Response, error) {
+		resp, err = wait.until(a.req.Raw().Context(), a.retryBudget, resp, func() (*http.Response, error) {
 			token, _ := a.header(a.at, a.session)
 			return a.send(token)
 		})
@@ -322,7 +323,7 @@ func (p *patience) take(ctx context.Context) bool {
 }
 
 // until sends a request again until a replica has come as far as it asks, or patience ends.
-func (p *patience) until(ctx context.Context, resp *http.Response, send func() (*http.Response, error)) (*http.Response, error) {
+func (p *patience) until(ctx context.Context, budget time.Duration, resp *http.Response, send func() (*http.Response, error)) (*http.Response, error) {
 	select {
 	case p.turn <- struct{}{}:
 	default: // another waits, perhaps for the same
@@ -343,7 +344,7 @@ func (p *patience) until(ctx context.Context, resp *http.Response, send func() (
 	}
 	defer func() { <-p.turn }()
 	for p.left >= p.pause {
-		if !scopeOf(ctx).retries.allows(p.pause) {
+		if !scopeOf(ctx).retries.allows(p.pause, budget) {
 			p.left = 0
 			break
 		}
