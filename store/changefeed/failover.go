@@ -70,7 +70,8 @@ func (c rewound) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptio
 
 // feedEnd is the end of a range in the region that was read.
 type feedEnd struct {
-	version int64 // counts failovers; 0 of an account with one region, which says -1
+	id      string // of the partition key range
+	version int64  // counts failovers; 0 of an account with one region, which says -1
 	lsn     uint64
 }
 
@@ -84,13 +85,13 @@ func endOf(page azcosmos.ChangeFeedResponse) (feedEnd, bool) {
 	if len(fields) < 2 {
 		return feedEnd{}, false
 	}
-	_, text, _ := strings.Cut(fields[0], ":")
+	id, text, _ := strings.Cut(fields[0], ":")
 	version, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return feedEnd{}, false
 	}
 	lsn, err := strconv.ParseUint(fields[1], 10, 64)
-	return feedEnd{max(0, version), lsn}, err == nil
+	return feedEnd{id, max(0, version), lsn}, err == nil
 }
 
 // replayLost replays the range from the beginning, as Reset does, once a region to which the account

@@ -48,7 +48,7 @@ type Options struct {
 	// Expiry is how long a lease stays valid without a write. It is renewed at half of that, also
 	// while a handler runs; work whose lease could not be renewed in time is canceled. Leases are
 	// rebalanced as often as they are renewed, and by a process that holds all of them a quarter as
-	// often. Default 15 s.
+	// often, and as soon as pages come from another physical partition. Default 15 s.
 	Expiry time.Duration
 
 	// Clock returns the current time. Default time.Now.
@@ -132,7 +132,7 @@ type Processor struct {
 	mu      sync.Mutex
 	workers map[string]*worker // guarded by mu; by lease id, reserved ones included
 
-	lost chan struct{} // signals that a lease was lost
+	stale chan struct{} // signals that leases were lost or feed ranges have changed
 
 	sightings map[string]*sighting // owned by Run
 }
@@ -145,7 +145,7 @@ func New(source, leaseContainer Container, handle Handler, o Options) (*Processo
 	o = o.withDefaults()
 	o.Logger = o.Logger.With(logProcessor, o.Name)
 	return &Processor{reader: reader{checked{source}, o}, leases: leases{leaseContainer, o.Name, o.Clock}, handle: handle, o: o,
-		workers: map[string]*worker{}, lost: make(chan struct{}, 1), sightings: map[string]*sighting{}}, nil
+		workers: map[string]*worker{}, stale: make(chan struct{}, 1), sightings: map[string]*sighting{}}, nil
 }
 
 // Run processes changes until ctx ends, and then returns nil. Failures are logged and retried. Run
@@ -175,7 +175,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			t.Stop()
 			return nil
-		case <-p.lost:
+		case <-p.stale:
 			t.Stop()
 		case <-t.C:
 		}

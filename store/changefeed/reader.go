@@ -60,9 +60,9 @@ const fullPage = 2 << 20
 // handled is the result of a page that was handled.
 type handled struct {
 	Progress
-	at      string // continuation after the page
-	version int64  // of the region that was read, see feedEnd
-	full    bool   // the next page can be read at once
+	at   string  // continuation after the page
+	end  feedEnd // of the range when it was read, if that is known
+	full bool    // the next page can be read at once
 }
 
 // step reads a page of so many changes and calls the handler.
@@ -95,7 +95,7 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 	}
 	r.o.Observe(progress)
 	end, _ := endOf(page)
-	return handled{progress, page.ContinuationToken, end.version, full(page.Items, size)}, nil
+	return handled{progress, page.ContinuationToken, end, full(page.Items, size)}, nil
 }
 
 // errRecreated reports that a continuation belongs to a container that was deleted and created

@@ -21,6 +21,7 @@ type worker struct {
 	resets  int64         // of the lease at launch
 	at      string        // the continuation
 	version int64         // of the session token that came with it
+	rangeID string        // the id of the partition key range that was read
 	began   time.Time     // when it was launched
 	saved   time.Time     // time of the last checkpoint
 	unsaved int           // changes handled since
@@ -168,7 +169,7 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	p.wg.Go(func() {
 		defer func() {
 			if context.Cause(ctx) == errLeaseLost {
-				p.signalLost()
+				p.signalRebalance() // after Reset it is free to be taken again
 			}
 		}()
 		defer close(w.done)
@@ -185,10 +186,10 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	})
 }
 
-// signalLost triggers a rebalance: a lease that was lost to Reset is free to be taken again.
-func (p *Processor) signalLost() {
+// signalRebalance has Run rebalance at once.
+func (p *Processor) signalRebalance() {
 	select {
-	case p.lost <- struct{}{}:
+	case p.stale <- struct{}{}:
 	default:
 	}
 }
@@ -299,7 +300,12 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 		return false, false, err
 	}
 	w.pages.handled(done)
-	w.at, w.version = done.at, done.version
+	if w.at, w.version = done.at, done.end.version; done.end.id != w.rangeID {
+		if w.rangeID != "" { // it was merged, which rebalance deals with, or split
+			p.signalRebalance()
+		}
+		w.rangeID = done.end.id
+	}
 	if saved := h.handled(w.at, w.version); saved.After(w.saved) { // by a renewal
 		w.saved, w.unsaved, w.spent = saved, 0, 0
 	}
