@@ -103,6 +103,12 @@ func sessionKey() ([]byte, error) {
 	return []byte(key), nil
 }
 
+// SharesSessions reports whether other instances on the data, if there can be any, take this one's
+// sessions.
+func (c Flags) SharesSessions() bool {
+	return c.Embedded() || cosmosKey() != "" || os.Getenv("BYLINE_SESSION_KEY") != ""
+}
+
 // Embedded reports whether the data is in the embedded engine.
 func (c Flags) Embedded() bool { return c.CosmosEndpoint == "" }
 

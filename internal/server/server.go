@@ -140,6 +140,9 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 		return err
 	}
 	g.onClose(func() { g.closeErr = g.account.Close() })
+	if !g.SharesSessions() {
+		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them the same BYLINE_SESSION_KEY")
+	}
 	g.blog, err = g.Store(g.account, g.log, store.Options{RenameCooldown: g.RenameCooldown})
 	return err
 }
