@@ -9,7 +9,12 @@ import (
 	"time"
 )
 
-const interval = time.Millisecond
+// Until waits shortest between checks, and later a share of the time that has passed: in a bubble,
+// where waiting is free, checks are what takes time.
+const (
+	shortest = time.Millisecond
+	share    = 16
+)
 
 // The limits of Until. Both are less than the 30 s after which cached items expire, so that a test
 // sees whether they were invalidated. In a bubble only what a test waits for takes time.
@@ -28,15 +33,14 @@ func Until(t testing.TB, check func() error) {
 	}
 	late := time.NewTimer(limit)
 	defer late.Stop()
-	again := time.NewTicker(interval)
-	defer again.Stop()
+	began := time.Now()
 	for {
 		err := check()
 		if err == nil {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-time.After(max(shortest, time.Since(began)/share)):
 		case <-late.C:
 			t.Fatalf("after %v: %v", limit, err)
 		}
