@@ -121,18 +121,25 @@ func (s *Store) Run(ctx context.Context) error {
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.runEvents(ctx) })
 	if s.users.Caches() { // at request priority: without them every read is a request
-		onDemand := func() bool { return true } // what wants to use the cache wakes them
-		g.Go(func() error { return s.tail("cache-users", s.users, "userId", nil, onDemand).Run(ctx) })
-		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, onDemand).Run(ctx) })
+		o := changefeed.Options{OnDemand: func() bool { return true }} // what wants to use the cache wakes them
+		g.Go(func() error { return s.tail("cache-users", s.users, "userId", nil, o).Run(ctx) })
+		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, o).Run(ctx) })
 	}
 	return blog.CosmosError("run store", g.Wait())
 }
 
 // tail follows the changes of a container and hands them to handle, unless that is nil.
-// partition is the property of the partition key; for onDemand see changefeed.Options.
-func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, onDemand func() bool) *cosmos.Tail {
-	return source.Tail(partition, handle, changefeed.Options{PollInterval: s.o.PollInterval, IdleInterval: projection.IdleInterval(s.o.PollInterval),
-		OnDemand: onDemand, Logger: s.o.Logger, Observe: s.views.Observer(name)})
+// partition is the property of the partition key. Of o, OnDemand and Observe count.
+func (s *Store) tail(name string, source *cosmos.Container, partition string, handle changefeed.Handler, o changefeed.Options) *cosmos.Tail {
+	count, observe := s.views.Observer(name), o.Observe
+	o.PollInterval, o.IdleInterval, o.Logger = s.o.PollInterval, projection.IdleInterval(s.o.PollInterval), s.o.Logger
+	o.Observe = func(p changefeed.Progress) {
+		count(p)
+		if observe != nil {
+			observe(p)
+		}
+	}
+	return source.Tail(partition, handle, o)
 }
 
 // Ready returns nil if Cosmos DB can serve. It costs about 1 RU. It does not wait while throttled: that

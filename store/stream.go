@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"byline/store/blog"
+	"byline/store/changefeed"
 	"byline/store/cosmos"
 	"byline/store/projection"
 )
@@ -171,6 +173,9 @@ type events struct {
 	ready   chan struct{} // guarded by mu; closed while the tail runs
 	opening int           // guarded by mu; streams that are being opened
 
+	observed  changefeed.Signal // of what the tail has read, or could not
+	throttled error             // guarded by mu; why it could not, if that is Cosmos DB's throttling
+
 	since     time.Time                         // guarded by mu; see isNew
 	seen      *simplelru.LRU[string, blog.Date] // guarded by mu; published items and their dates
 	forgotten blog.Date                         // guarded by mu; the newest date evicted from seen
@@ -307,28 +312,84 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 
 // awaitEvents waits for the tail to start, as it does soon after Run or after the first
 // listener, and for the changes that it has not polled for while nobody listened. Those who
-// listen already have waited for them.
+// listen already have waited for them. While Cosmos DB throttles the tail it waits no longer
+// than for a request.
 func (s *Store) awaitEvents(ctx context.Context) error {
-	const op = "follow changes"
-	timeout := time.NewTimer(streamPatience)
-	defer timeout.Stop()
+	started := s.events.placeKnown()
 	select {
-	case <-s.events.placeKnown():
-		if tail := s.events.tail.Load(); s.posts.Caches() && tail != nil && s.events.streams() == 0 {
-			return s.catchUp(ctx, tail)
+	case <-started:
+		if !s.posts.Caches() || s.events.streams() > 0 {
+			return nil
 		}
-		return nil
-	case <-ctx.Done():
-		return &blog.Error{Code: blog.Canceled, Op: op, Err: context.Cause(ctx)}
-	case <-timeout.C:
-		return &blog.Error{Code: blog.Unavailable, Op: op, Err: errors.New("the change feed is not being followed")}
+	default:
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, streamPatience, &blog.Error{Code: blog.Unavailable, Op: followChanges, Err: errors.New("the change feed is not being followed")})
+	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer giveUp(nil)
+	watch.Go(func() { giveUp(s.events.refused(ctx, s.account.RetryBudget())) })
+	select {
+	case <-started:
+	case <-ctx.Done():
+		return whyNotFollowed(ctx)
+	}
+	if tail := s.events.tail.Load(); s.posts.Caches() && tail.CatchUp(ctx, projection.IdleInterval(s.o.PollInterval)) != nil {
+		return whyNotFollowed(ctx)
+	}
+	return nil
 }
 
-func (s *Store) catchUp(ctx context.Context, tail *cosmos.Tail) error {
-	ctx, cancel := context.WithTimeout(ctx, streamPatience)
-	defer cancel()
-	return blog.CosmosError("follow changes", tail.CatchUp(ctx, projection.IdleInterval(s.o.PollInterval)))
+const followChanges = "follow changes" // the operation in errors
+
+// whyNotFollowed returns the error of a context of awaitEvents that has ended.
+func whyNotFollowed(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if known := (*blog.Error)(nil); errors.As(err, &known) {
+		return known
+	}
+	if cosmos.HasStatus(err, http.StatusTooManyRequests) {
+		return blog.CosmosError(followChanges, err)
+	}
+	return &blog.Error{Code: blog.Canceled, Op: followChanges, Err: err}
+}
+
+// observe notes what became of the tail's last read.
+func (e *events) observe(p changefeed.Progress) {
+	e.mu.Lock()
+	e.throttled = nil
+	if cosmos.HasStatus(p.Err, http.StatusTooManyRequests) {
+		e.throttled = p.Err
+	}
+	e.mu.Unlock()
+	e.observed.Set()
+}
+
+// refused waits until the tail has been throttled when a budget is over, and returns its error; nil
+// if ctx ends first.
+func (e *events) refused(ctx context.Context, budget time.Duration) error {
+	over := time.NewTimer(budget)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-ctx.Done():
+		return nil
+	}
+	for {
+		observed := e.observed.Next()
+		e.mu.Lock()
+		err := e.throttled
+		e.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-observed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // runEvents follows the change feed of posts until ctx ends, while there are streams or a
@@ -348,7 +409,9 @@ func (s *Store) runEvents(ctx context.Context) error {
 // followEvents follows the change feed of posts until ctx ends or nobody listens.
 func (s *Store) followEvents(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	tail := s.tail("events", s.posts, "postId", s.distribute, func() bool { return s.events.listeners() == 0 })
+	s.events.observe(changefeed.Progress{}) // what stopped another tail does not count
+	tail := s.tail("events", s.posts, "postId", s.distribute,
+		changefeed.Options{OnDemand: func() bool { return s.events.listeners() == 0 }, Observe: s.events.observe})
 	s.events.tail.Store(tail)
 	var watch sync.WaitGroup
 	watch.Go(func() {

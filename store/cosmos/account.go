@@ -193,6 +193,9 @@ func (a *Account) Client() *azcosmos.Client { return a.client }
 // Registerer returns where the account's metrics are registered.
 func (a *Account) Registerer() prometheus.Registerer { return a.registerer }
 
+// RetryBudget returns how long the requests of an operation may wait; see Options.
+func (a *Account) RetryBudget() time.Duration { return a.retryBudget }
+
 // Container returns a container, which need not exist. It does no I/O.
 func (a *Account) Container(database, name string) (*Container, error) {
 	client, err := a.client.NewContainer(database, name)

@@ -1,0 +1,58 @@
+package store_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"byline/internal/waittest"
+	"byline/store/blog"
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+)
+
+// TestStreams_FirstWhileThrottled: who is the first to subscribe while the change feed is throttled is
+// told so when the budget for retries is over, and when to try again.
+func TestStreams_FirstWhileThrottled(t *testing.T) {
+	for name, cacheBytes := range map[string]int{"with a cache": 1 << 20, "without": 0} {
+		for _, retryAfter := range []time.Duration{300 * time.Millisecond, time.Second, 7 * time.Second} {
+			t.Run(name+", retry after "+retryAfter.String(), func(t *testing.T) {
+				cosmostest.Run(t, func(t *testing.T) {
+					cosmostest.NeedsEngine(t, "it injects throttling")
+					account := cosmostest.Open(t, emulator.Options{})
+					a := newRemembering(t, account, cacheBytes)
+					storetest.Pass(45 * time.Second) // the cache is not up to date
+					account.Engine.Inject(func(o emulator.Operation) emulator.Fault {
+						if o.Kind != emulator.ChangeFeed {
+							return emulator.Fault{}
+						}
+						return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
+					})
+					for range 3 {
+						began := time.Now()
+						s, err := a.PublishedPosts(t.Context())
+						if err == nil {
+							s.Close()
+						}
+						if e := (*blog.Error)(nil); !errors.As(err, &e) || e.Code != blog.Throttled || e.RetryAfter != retryAfter {
+							t.Errorf("%v", err)
+						}
+						if took := time.Since(began); took > 2*time.Second+10*time.Millisecond {
+							t.Errorf("it took %v", took)
+						}
+					}
+					account.Engine.Inject(nil)
+					waittest.Until(t, func() error {
+						s, err := a.PublishedPosts(t.Context())
+						if err == nil {
+							s.Close()
+						}
+						return err
+					})
+				})
+			})
+		}
+	}
+}
