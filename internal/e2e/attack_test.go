@@ -59,6 +59,9 @@ const (
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestAttack -v
 func TestAttack_OneViewer(t *testing.T) {
 	longtest.Heavy(t)
+	if !longtest.Enabled() { // no latency is judged
+		t.Parallel()
+	}
 	w := newAttackedBlog(t)
 	before := w.phase(t, "", func(context.Context) {})
 	w.rows = append(w.rows, before.row("undisturbed", undisturbed{}))

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	// Tests that are parallel wait more than they compute, so more run at a time than there are processors.
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		if err := parallel.Value.Set("4"); err != nil {
+		if err := parallel.Value.Set("8"); err != nil {
 			panic(err)
 		}
 	}
