@@ -28,6 +28,35 @@ func (e behindError) Error() string {
 	return fmt.Sprintf("change feed ends at LSN %d, before the continuation", e.end.lsn)
 }
 
+// since is a container whose change feed, without a continuation, begins at a time.
+type since struct {
+	Container
+	time time.Time
+}
+
+func (c since) ReadChangeFeed(ctx context.Context, o *azcosmos.ChangeFeedOptions) (azcosmos.ChangeFeedResponse, error) {
+	if o.Continuation == nil {
+		begin := *o
+		begin.StartFrom = &c.time
+		o = &begin
+	}
+	return c.Container.ReadChangeFeed(ctx, o)
+}
+
+// lostFor is how much of its latest writes a failover loses, at most: the recovery point objective
+// that Microsoft states for accounts with one write region.
+const lostFor = 15 * time.Minute
+
+// rewind has the range read again what was written from shortly before a failover on. A region that
+// has lost writes, and has overtaken the continuation since, has other changes before it.
+func (p *Processor) rewind(h *held, w *worker) {
+	h.mu.Lock()
+	w.rewound = time.Unix(h.until, 0).Add(-lostFor)
+	h.mu.Unlock()
+	w.pages = newPages(p.o.MaxItems)
+	p.o.Logger.Info("the account has failed over: reading its last changes again", logRange, spanOf(h.r))
+}
+
 // checked is a container that fails with a behindError where a page is empty because the
 // continuation is ahead.
 type checked struct{ Container }

@@ -22,6 +22,7 @@ const lost = 1000
 type region struct {
 	*world
 	failedOver atomic.Bool
+	raised     atomic.Bool  // nothing was lost in a failover
 	lagging    atomic.Bool  // another region is read, which lacks as many but has lost nothing
 	behind     atomic.Int64 // reads since then whose continuation is ahead of the region
 	level      atomic.Int64 // and those whose continuation is not
@@ -33,7 +34,7 @@ func (g *region) wire(r *http.Request) *http.Response {
 	}
 	at, err := strconv.Atoi(strings.Trim(r.Header.Get("If-None-Match"), `"`))
 	version, lacks := 1, g.failedOver.Load() || g.lagging.Load()
-	if g.failedOver.Load() {
+	if g.failedOver.Load() || g.raised.Load() {
 		version++
 	}
 	if lacks && err == nil && at > lost {

@@ -47,6 +47,9 @@ type lease struct {
 	// Version is that of the session token that came with the continuation. A failover raises it.
 	Version int64 `json:"version,omitempty"`
 
+	// Until is when the changes before the continuation were made, at the latest, in Unix seconds.
+	Until int64 `json:"until,omitempty"`
+
 	etag    azcore.ETag
 	written time.Time // start of this process's last write
 	renewed time.Time // _ts of a listed lease, in whole seconds
@@ -279,6 +282,7 @@ type held struct {
 	lease   lease  // guarded by mu; as last written
 	at      string // guarded by mu; the continuation, saved with the next write
 	version int64  // guarded by mu; its Version
+	until   int64  // guarded by mu; its Until
 }
 
 func (h *held) get() lease {
@@ -298,7 +302,7 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 	defer func() { <-h.writing }()
 	h.mu.Lock()
 	v, at := h.lease, h.at
-	v.Version = h.version
+	v.Version, v.Until = h.version, h.until
 	h.mu.Unlock()
 	owner, generation := v.Owner, v.Generation
 	v.Continuation = at
@@ -328,10 +332,10 @@ func (h *held) write(ctx context.Context, change func(*lease)) error {
 }
 
 // handled notes how far the range was handled, for the next write. It returns the time of the last.
-func (h *held) handled(continuation string, version int64) (written time.Time) {
+func (h *held) handled(page handled) (written time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.at, h.version = continuation, version
+	h.at, h.version, h.until = page.at, page.end.version, page.until
 	return h.lease.written
 }
 

@@ -34,7 +34,7 @@ func (m mergeable) named(w *world) func(*http.Request) *http.Response {
 // share them, and not only when the leases are rebalanced.
 func TestChangedRanges_NoticedByPages(t *testing.T) {
 	options := func(owner string) changefeed.Options {
-		return changefeed.Options{Name: "test", Owner: owner, PollInterval: time.Second, Expiry: 3 * time.Minute}
+		return changefeed.Options{Name: "test", Owner: owner, PollInterval: time.Second, Expiry: time.Minute}
 	}
 	inSeconds := func(w *world, n int) {
 		w.t.Helper()
@@ -59,7 +59,7 @@ func TestChangedRanges_NoticedByPages(t *testing.T) {
 				w.runWith(c, f.handle(w.handle), options(owner))
 				w.wait(func() bool { return w.all(ids("a", 20)) })
 			}
-			pass(10 * time.Minute)
+			pass(4 * time.Minute)
 			if n := len(w.owners()); n != processes {
 				t.Fatalf("%d processes have leases", n)
 			}
@@ -76,7 +76,7 @@ func TestChangedRanges_NoticedByPages(t *testing.T) {
 				w.runWith(w.process(), f.handle(w.handle), options(owner))
 				w.wait(func() bool { return w.all(ids("a", 20)) })
 			}
-			pass(10 * time.Minute)
+			pass(4 * time.Minute)
 			if n := len(w.owners()); n != processes {
 				t.Fatalf("%d processes have leases", n)
 			}

@@ -60,9 +60,10 @@ const fullPage = 2 << 20
 // handled is the result of a page that was handled.
 type handled struct {
 	Progress
-	at   string  // continuation after the page
-	end  feedEnd // of the range when it was read, if that is known
-	full bool    // the next page can be read at once
+	at    string  // continuation after the page
+	until int64   // of the continuation, see lease
+	end   feedEnd // of the range when it was read, if that is known
+	full  bool    // the next page can be read at once
 }
 
 // step reads a page of so many changes and calls the handler.
@@ -95,7 +96,11 @@ func (r reader) step(ctx context.Context, of azcosmos.FeedRange, continuation st
 	}
 	r.o.Observe(progress)
 	end, _ := endOf(page)
-	return handled{progress, page.ContinuationToken, end, full(page.Items, size)}, nil
+	done := handled{progress, page.ContinuationToken, progress.Asked.Unix(), end, full(page.Items, size)}
+	if done.full || done.Lag > 0 {
+		done.until = min(done.until, systemOf(page.Items[progress.Items-1]).TS)
+	}
+	return done, nil
 }
 
 // errRecreated reports that a continuation belongs to a container that was deleted and created

@@ -52,7 +52,7 @@ func (p *Processor) split(ctx context.Context, h *held, w *worker, c continuatio
 	for _, r := range ranges {
 		r = intersection(r, h.r)
 		v := &lease{MinInclusive: r.MinInclusive, MaxExclusive: r.MaxExclusive, Owner: p.o.Owner, Expiry: p.o.Expiry,
-			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo, Version: whole.Version}
+			Continuation: c.within(r).String(), Generation: whole.Generation + 1, Resets: whole.Resets, ReplayTo: whole.ReplayTo, Version: whole.Version, Until: whole.Until}
 		v.ID = p.leases.id(r)
 		made := false
 		reserved, ok := p.reserve(v.ID)
@@ -148,6 +148,9 @@ func (p *Processor) mergeInto(ctx context.Context, r azcosmos.FeedRange, parts [
 		whole.Resets, whole.ReplayTo = max(whole.Resets, v.Resets), max(whole.ReplayTo, v.ReplayTo)
 		if i == 0 || v.Version < whole.Version {
 			whole.Version = v.Version
+		}
+		if i == 0 || v.Until < whole.Until {
+			whole.Until = v.Until
 		}
 		if w.at == "" || v.Resets != parts[0].Resets {
 			beginning = true

@@ -30,6 +30,7 @@ type worker struct {
 	pages   pages
 	parts   []part    // of the range, after a split
 	behind  time.Time // since when the region has been behind the continuation after a failover; zero: it is not
+	rewound time.Time // when the next page begins, in place of the continuation; zero: it does not
 }
 
 // part is a worker reserved for a new lease.
@@ -79,7 +80,8 @@ type replayKey struct{}
 type repeatKey struct{}
 
 // Repeated reports whether a Processor called the handler with changes that may have been handled
-// before: those after the last checkpoint of a lease that was taken, and those of a failed page.
+// before: those after the last checkpoint of a lease that was taken, those of a failed page, and those
+// from shortly before a failover.
 func Repeated(ctx context.Context) bool { return ctx.Value(repeatKey{}) != nil }
 
 // Replaying reports whether a Processor called the handler with changes that are repeated because
@@ -163,7 +165,7 @@ func (p *Processor) launch(run context.Context, w *worker, v *lease) {
 	w.at, w.version, w.resets = v.Continuation, v.Version, v.Resets
 	w.began, w.pages = p.o.Clock(), newPages(p.o.MaxItems)
 	w.saved = w.began
-	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, writing: make(chan struct{}, 1), lease: *v, at: v.Continuation, version: v.Version}
+	h := &held{leases: p.leases, r: v.feedRange(), expiry: p.o.Expiry, writing: make(chan struct{}, 1), lease: *v, at: v.Continuation, version: v.Version, until: v.Until}
 	h.watchdog = time.AfterFunc(h.remains(), func() { stop(errLeaseLost) })
 	ctx = context.WithValue(ctx, leaseKey{}, v.public())
 	p.wg.Go(func() {
@@ -278,8 +280,12 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 	if w.pages.repeats > 0 {
 		ctx = context.WithValue(ctx, repeatKey{}, true)
 	}
+	from, at := p.reader, w.at
+	if !w.rewound.IsZero() {
+		from, at = reader{since{p.reader.source, w.rewound}, p.o}, ""
+	}
 	handling := false
-	done, err := p.reader.step(ctx, h.r, w.at, w.pages.size, func(ctx context.Context, items [][]byte) error {
+	done, err := from.step(ctx, h.r, at, w.pages.size, func(ctx context.Context, items [][]byte) error {
 		handling = true
 		return p.handle(ctx, items)
 	})
@@ -290,7 +296,7 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 	w.behind = time.Time{}
 	if errors.Is(err, errRecreated) {
 		p.o.Logger.Warn("container was recreated, reading its change feed from the beginning", logRange, spanOf(h.r))
-		w.at = ""
+		w.at, w.version = "", 0
 		return false, false, h.checkpoint(ctx, "")
 	}
 	if err != nil {
@@ -300,13 +306,19 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 		return false, false, err
 	}
 	w.pages.handled(done)
+	if at != "" && done.end.version > w.version {
+		p.rewind(h, w)
+		return false, true, nil
+	}
+	w.rewound = time.Time{}
+	done.end.version = max(done.end.version, w.version) // of another region, which does not know yet
 	if w.at, w.version = done.at, done.end.version; done.end.id != w.rangeID {
 		if w.rangeID != "" { // it was merged, which rebalance deals with, or split
 			p.signalRebalance()
 		}
 		w.rangeID = done.end.id
 	}
-	if saved := h.handled(w.at, w.version); saved.After(w.saved) { // by a renewal
+	if saved := h.handled(done); saved.After(w.saved) { // by a renewal
 		w.saved, w.unsaved, w.spent = saved, 0, 0
 	}
 	w.lag.Store(done.Lag)
