@@ -26,7 +26,8 @@ const (
 	streamRest     = 100              // polls between checks for listeners
 )
 
-// ErrTooSlow ends a stream with more than 64 unread events.
+// ErrTooSlow ends a stream with more than 64 unread events, or with more than others once unread
+// events take too much memory.
 var ErrTooSlow = errors.New("the reader is too slow")
 
 // Stream delivers the events of one subject from the moment it was opened, caused by any
@@ -37,8 +38,9 @@ type Stream[T any] struct {
 	subject string
 	err     error // set before events is closed
 
-	over bool   // guarded by topics.mu; it has ended or is closed
-	wake func() // guarded by topics.mu; see Await
+	over  bool   // guarded by topics.mu; it has ended or is closed
+	wake  func() // guarded by topics.mu; see Await
+	sizes sizes  // guarded by topics.mu
 }
 
 // Events delivers the events, which readers share and must not change. It is closed when the
@@ -90,18 +92,22 @@ func newSubscribers(r prometheus.Registerer) (prometheus.Gauge, error) {
 // topics distributes events to the open streams of each subject.
 type topics[T any] struct {
 	subscribers prometheus.Gauge
+	most        int // bytes of unread events
 
-	mu      sync.Mutex
-	streams map[string]map[*Stream[T]]struct{} // guarded by mu
+	mu       sync.Mutex
+	streams  map[string]map[*Stream[T]]struct{} // guarded by mu
+	unread   int                                // guarded by mu; bytes of events that wait, at most
+	unreadOf map[string]int                     // guarded by mu; of each subject
+}
+
+func newTopics[T any](subscribers prometheus.Gauge, most int) topics[T] {
+	return topics[T]{subscribers: subscribers, most: most, streams: map[string]map[*Stream[T]]struct{}{}, unreadOf: map[string]int{}}
 }
 
 func (t *topics[T]) open(subject string) *Stream[T] {
 	s := &Stream[T]{events: make(chan T, streamBuffer), topics: t, subject: subject}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.streams == nil {
-		t.streams = map[string]map[*Stream[T]]struct{}{}
-	}
 	if t.streams[subject] == nil {
 		t.streams[subject] = map[*Stream[T]]struct{}{}
 	}
@@ -114,6 +120,7 @@ func (t *topics[T]) removeLocked(s *Stream[T]) {
 	delete(t.streams[s.subject], s)
 	if len(t.streams[s.subject]) == 0 {
 		delete(t.streams, s.subject)
+		t.setUnreadLocked(s.subject)
 	}
 	if !s.over {
 		s.over = true
@@ -129,19 +136,21 @@ func (t *topics[T]) followed(subject string) bool {
 	return len(t.streams[subject]) > 0
 }
 
-// publish sends event to every stream of the subject. It never blocks: a stream whose buffer
-// is full ends.
-func (t *topics[T]) publish(subject string, event T) {
+// publish sends event, which takes size bytes, to every stream of the subject. It never blocks: a
+// stream whose buffer is full ends.
+func (t *topics[T]) publish(subject string, event T, size int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for s := range t.streams[subject] {
 		select {
 		case s.events <- event:
+			s.sizes.add(size)
 			s.wakeLocked()
 		default:
 			t.endLocked(s, ErrTooSlow)
 		}
 	}
+	t.countLocked(subject)
 }
 
 // end ends every stream of the subject.
@@ -187,7 +196,7 @@ func newEvents(since time.Time, metrics prometheus.Registerer) (*events, error) 
 		return nil, err
 	}
 	e := &events{wanted: make(chan struct{}, 1), ready: make(chan struct{}), since: since,
-		published: topics[*blog.Post]{subscribers: open}, changed: topics[*blog.Post]{subscribers: open}, comments: topics[*blog.Comment]{subscribers: open}}
+		published: newTopics[*blog.Post](open, maxUnread), changed: newTopics[*blog.Post](open, maxUnread), comments: newTopics[*blog.Comment](open, maxUnread)}
 	e.seen, err = simplelru.NewLRU(rememberedNew, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
 	return e, err
 }
@@ -465,15 +474,15 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 				continue
 			}
 			if isNew {
-				s.events.published.publish("", p)
+				s.events.published.publish("", p, len(raw))
 			}
-			s.events.changed.publish(p.ID, p)
+			s.events.changed.publish(p.ID, p, len(raw))
 		case item.Type == blog.TypeComment && !item.Deleted:
 			if !s.events.isNew(&item) || !s.events.comments.followed(item.PostID) {
 				continue
 			}
 			if c, err := blog.DecodeComment(op, raw); err == nil && c != nil {
-				s.events.comments.publish(c.PostID, c)
+				s.events.comments.publish(c.PostID, c, len(raw))
 			}
 		}
 	}
