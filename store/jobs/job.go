@@ -1,0 +1,47 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"byline/store/cosmos"
+)
+
+// Job is an item of the leases container.
+type Job struct {
+	ID      string `json:"id"` // Kind + "." + Subject
+	Kind    string `json:"kind"`
+	Subject string `json:"subject"`
+
+	// Generation is raised when a job that exists is enqueued again.
+	Generation int64 `json:"generation"`
+
+	// Position is where the work continues: "" at the beginning, and again in a new generation.
+	Position string `json:"position"`
+
+	// Wait is how long after the last save the next unit begins, at the earliest. It is no point in
+	// time: the clocks of instances differ.
+	Wait time.Duration `json:"wait"`
+
+	Items         int64     `json:"items"`         // done so far, of all generations
+	RequestCharge float64   `json:"requestCharge"` // RU, so far
+	Created       time.Time `json:"created"`
+
+	// Owner is the instance that works on the job; "" if none does. It renews its claim by every save.
+	Owner    string `json:"owner"`
+	Renewals int64  `json:"renewals"` // raised by every save
+
+	etag cosmos.ETag
+}
+
+// Step is what one unit of work has done.
+type Step struct {
+	Items    int
+	Position string        // where the next unit begins
+	Done     bool          // nothing is left: the job ends
+	Wait     time.Duration // the next unit begins no earlier
+}
+
+// Work does one unit of a job, from its Position. A unit takes at most about a second, if its requests
+// need not wait. It must be idempotent, as it is repeated after a crash, and return when ctx ends.
+type Work func(ctx context.Context, j Job) (Step, error)
