@@ -145,7 +145,7 @@ func Open(o Options) (*Account, error) {
 	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
 	tries := []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
 	open := func(priority *azcosmos.PriorityLevel, retries policyFunc, client azcore.ClientOptions) (*azcosmos.Client, error) {
-		client.Transport, client.PerCallPolicies = o.Transport, append([]policy.Policy{retries}, calls...)
+		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
 	s.requests, err = open(nil, someRetries, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
@@ -155,7 +155,7 @@ func Open(o Options) (*Account, error) {
 	}
 	patient, low := waitWhileThrottled, azcosmos.PriorityLevelLow
 	patient.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, endlessRetries, azcore.ClientOptions{Retry: patient, PerRetryPolicies: append([]policy.Policy{retryMet{o.RetryBudget}, s.sessions}, tries...)})
+	s.background, err = open(&low, endlessRetries, azcore.ClientOptions{Retry: patient, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryMet{o.RetryBudget}, s.sessions}, tries...)})
 	if err != nil {
 		return nil, err
 	}

@@ -123,6 +123,10 @@ type Query struct {
 	AllPartitions bool  // never on the request path
 	PageSize      int32 // items of a page, at most; 0: as Cosmos DB likes
 
+	// Continuation is where the first page begins: what QueryPage returned for the same query. "" is the
+	// beginning. Cosmos DB refuses one of another query with 400.
+	Continuation string
+
 	parameters []azcosmos.QueryParameter
 }
 
@@ -134,6 +138,9 @@ func (q Query) With(name string, value any) Query {
 
 func (q Query) arguments() (azcosmos.PartitionKey, *azcosmos.QueryOptions) {
 	o := &azcosmos.QueryOptions{PageSizeHint: q.PageSize, QueryParameters: q.parameters}
+	if q.Continuation != "" {
+		o.ContinuationToken = &q.Continuation
+	}
 	if q.AllPartitions {
 		return azcosmos.NewPartitionKey(), o
 	}
@@ -144,6 +151,21 @@ func (q Query) arguments() (azcosmos.PartitionKey, *azcosmos.QueryOptions) {
 // the last that it returns.
 func (c *Container) Query(ctx context.Context, q Query) iter.Seq2[[][]byte, error] {
 	return pages(ctx, c, q, receivingItems, func(x *exchange) [][]byte { return x.items })
+}
+
+// QueryPage returns one page of items that a query selects, which may be empty, and the continuation
+// at which the next begins: "" after the last.
+func (c *Container) QueryPage(ctx context.Context, q Query) (items [][]byte, continuation string, err error) {
+	key, o := q.arguments()
+	ctx, x := receivingItems(ctx)
+	page, err := c.client.NewQueryItemsPager(q.Text, key, o).NextPage(ctx)
+	if err != nil {
+		return nil, "", wrap(err)
+	}
+	if page.ContinuationToken != nil {
+		continuation = *page.ContinuationToken
+	}
+	return x.items, continuation, nil
 }
 
 // QueryBodies is Query for callers that read pages by themselves, whole: an object whose

@@ -1,0 +1,72 @@
+package cosmos
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+)
+
+// Another account continues a query of all partitions where its continuation is, although items that
+// were passed no longer match.
+func TestQueryPage_Continues(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		on := cosmostest.Open(t, emulator.Options{Partitions: 3})
+		open := func() *Container {
+			account, err := Open(options(on))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(account.Close)
+			if err := account.Provision(t.Context(), on.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+				t.Fatal(err)
+			}
+			c, err := account.Container(on.Database, "posts")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		posts := open()
+		const items = 25
+		for i := range items {
+			id := fmt.Sprint("item-", i)
+			if err := posts.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"postId":%q,"name":"old"}`, id, id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := Query{Text: "SELECT VALUE c.id FROM c WHERE c.name != @name", AllPartitions: true, PageSize: 4}.With("@name", "new")
+		found := map[string]bool{}
+		for {
+			page, next, err := posts.QueryPage(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, raw := range page {
+				id := string(raw[1 : len(raw)-1])
+				if found[id] {
+					t.Errorf("%s comes twice", id)
+				}
+				found[id] = true
+				var p Patch
+				p.Set("/name", "new")
+				if _, err := posts.Patch(t.Context(), Key{id, id}, p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if next == "" {
+				break
+			}
+			q.Continuation, posts = next, open()
+		}
+		if len(found) != items {
+			t.Errorf("%d of %d items", len(found), items)
+		}
+		q.Continuation = "of another query"
+		if _, _, err := posts.QueryPage(t.Context(), q); !HasStatus(err, http.StatusBadRequest) {
+			t.Errorf("a continuation that is none: %v", err)
+		}
+	})
+}
