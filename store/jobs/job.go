@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"byline/store/cosmos"
@@ -13,7 +15,7 @@ type Job struct {
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
 
-	// Generation is raised when a job that exists is enqueued again.
+	// Generation is the version of the subject for which the job was enqueued. A newer one begins again.
 	Generation int64 `json:"generation"`
 
 	// Position is where the work continues: "" at the beginning, and again in a new generation.
@@ -32,6 +34,22 @@ type Job struct {
 	Renewals int64  `json:"renewals"` // raised by every save
 
 	etag cosmos.ETag
+}
+
+func (j *Job) key() cosmos.Key { return cosmos.Key{Partition: j.ID, ID: j.ID} }
+
+// decode decodes an item.
+func decode(item []byte) (Job, error) {
+	var v struct {
+		Job
+		ETag cosmos.ETag `json:"_etag"`
+	}
+	err := json.Unmarshal(item, &v)
+	if err == nil && v.ID != v.Kind+"."+v.Subject {
+		err = fmt.Errorf("the id of a job of kind %q and subject %q is not %q", v.Kind, v.Subject, v.ID)
+	}
+	v.etag = v.ETag
+	return v.Job, err
 }
 
 // Step is what one unit of work has done.
