@@ -39,6 +39,10 @@ type Options struct {
 	// and a feed with several partitions is a Conflict.
 	FeedPartitions int
 
+	// BackgroundRU is how many request units per second the jobs of this process may spend: renames, and
+	// deletes of what belonged to posts. Default: 0, and there is no limit.
+	BackgroundRU int
+
 	// RenameCooldown is the period in which a user can change their name three times. Default
 	// 24 hours.
 	RenameCooldown time.Duration
@@ -88,7 +92,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 	account.Patterns(patterns...)
 	var err error
 	s.views, err = projection.New(account, projection.Options{Database: o.Database, Instance: o.Instance, PollInterval: o.PollInterval,
-		FeedPartitions: o.FeedPartitions, Clock: o.Clock, Logger: o.Logger})
+		FeedPartitions: o.FeedPartitions, BackgroundRU: o.BackgroundRU, Clock: o.Clock, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -612,7 +612,7 @@ func (w *attackedBlog) awaitSweeps(t *testing.T, name string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, _ := total(all, "byline_projection_jobs", nil)
+			n, _ := total(all, "byline_jobs", nil)
 			jobs += n
 		}
 		have := find(r.Data, "node.author.username")

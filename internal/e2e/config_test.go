@@ -81,6 +81,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"}, "1 to 64 partitions, not 65"},
 		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()}, "--ru-per-request must be at least 1"},
 		{"no budget for retries", []string{"--retry-budget", "0s", "--data", t.TempDir()}, "--retry-budget must be more than 0"},
+		{"a negative rate of jobs", []string{"--background-ru=-1", "--data", t.TempDir()}, "--background-ru must be at least 0"},
 		{"renames without a period", []string{"--rename-cooldown", "0s", "--data", t.TempDir()}, "--rename-cooldown must be more than 0"},
 		{"negative memory", []string{"--cache=-1", "--data", t.TempDir(), "--no-demo"}, "--cache -1: there can be 0 to 1048576 megabytes"},
 		{"more memory than the maximum", []string{"--cache", "17592186044416", "--data", t.TempDir(), "--no-demo"}, "--cache 17592186044416"},

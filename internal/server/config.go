@@ -26,6 +26,7 @@ type Config struct {
 	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 
 	RetryBudget time.Duration `default:"2s" env:"BYLINE_RETRY_BUDGET" help:"How long an operation may wait for Cosmos DB, all in all, while it is throttled, meets other writes, or replicas are behind."`
+	BackgroundRU int `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the jobs of this instance may spend; 0 for no limit."`
 
 	RenameCooldown time.Duration `default:"24h" env:"BYLINE_RENAME_COOLDOWN" help:"Period in which a user can change their name three times."`
 
@@ -58,6 +59,9 @@ func (c Config) check() error {
 	}
 	if c.RetryBudget <= 0 {
 		return errors.New("--retry-budget must be more than 0")
+	}
+	if c.BackgroundRU < 0 {
+		return errors.New("--background-ru must be at least 0")
 	}
 	if c.RenameCooldown <= 0 {
 		return errors.New("--rename-cooldown must be more than 0")

@@ -143,7 +143,7 @@ func (g *gateway) openBlog(ctx context.Context) (err error) {
 	if !g.SharesSessions() {
 		g.log.Warn("Byline-Session is ignored by other instances, and by this one once it restarts: give all of them the same BYLINE_SESSION_KEY")
 	}
-	g.blog, err = g.Store(g.account, g.log, store.Options{RenameCooldown: g.RenameCooldown})
+	g.blog, err = g.Store(g.account, g.log, store.Options{RenameCooldown: g.RenameCooldown, BackgroundRU: g.BackgroundRU})
 	return err
 }
 

@@ -4,8 +4,8 @@
 //
 // Run applies the changes of posts and users, which changefeed delivers at least once and in
 // order per feed range. Every write of a view is conditional on the revision, so that repeated
-// and late changes do no harm. What may take long, a rename's sweep and a deleted post's cascade, is a
-// job: an item of the leases container, which Run works on beside the changes. Show is for writers: it updates the views of a post before its
+// and late changes do no harm. What may take long, a rename and the delete of what belonged to a post,
+// is a job, which Run works on beside the changes. Show is for writers: it updates the views of a post before its
 // author gets the response. Verify compares all views with their sources, Repair fixes one
 // difference, Rebuild replays the change feed.
 //

@@ -20,8 +20,8 @@ import (
 )
 
 // While everything that one user wrote gets a new name, the changes of others are projected. The
-// sweep survives the end of its instance, and a rename during a rename ends with the newest name.
-func TestProjection_SweepDoesNotBlockAPage(t *testing.T) {
+// job survives the end of its instance, and a rename during a rename ends with the newest name.
+func TestProjection_RenameDoesNotBlockAPage(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -37,7 +37,7 @@ func TestProjection_SweepDoesNotBlockAPage(t *testing.T) {
 		waittest.Until(t, w.CaughtUp)
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/colls/posts/docs/") {
-				<-time.After(20 * time.Millisecond) // 5 s for the sweep
+				<-time.After(20 * time.Millisecond) // 5 s for the job
 			}
 			return nil
 		})
@@ -61,7 +61,7 @@ func TestProjection_SweepDoesNotBlockAPage(t *testing.T) {
 		rename(ada.ID, "lovelace")
 		waittest.Until(t, func() error {
 			if named(ada.ID, "lovelace") == 0 {
-				return errors.New("the sweep has not begun")
+				return errors.New("the job has not begun")
 			}
 			return nil
 		})
@@ -74,13 +74,13 @@ func TestProjection_SweepDoesNotBlockAPage(t *testing.T) {
 			return nil
 		})
 		took := time.Since(began)
-		t.Logf("after %v, with %d of %d comments swept", took, named(ada.ID, "lovelace"), comments)
+		t.Logf("after %v, with %d of %d comments renamed", took, named(ada.ID, "lovelace"), comments)
 		if took > 1500*time.Millisecond || named(ada.ID, "lovelace") == comments {
 			t.Errorf("the other user's rename took %v", took)
 		}
 		stop()
 		if n := named(ada.ID, "lovelace"); n == comments {
-			t.Fatal("the sweep has ended: nothing is left for the next instance")
+			t.Fatal("the job has ended: nothing is left for the next instance")
 		}
 		w.Start()
 		rename(ada.ID, "byron")
@@ -91,8 +91,8 @@ func TestProjection_SweepDoesNotBlockAPage(t *testing.T) {
 	})
 }
 
-// sweepOf reports whether a request is the query of a sweep for what a user wrote under another name.
-func sweepOf(t testing.TB, r *http.Request, userID string) bool {
+// renameOf reports whether a request is the query of a job for what a user wrote under another name.
+func renameOf(t testing.TB, r *http.Request, userID string) bool {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/colls/posts/docs") {
 		return false
 	}
@@ -114,8 +114,8 @@ func wait(r *http.Request, d time.Duration) error {
 	}
 }
 
-// A sweep whose query takes longer than a slice makes progress and ends. It tries what Cosmos DB refuses
-// once in the handler and once in the job.
+// A rename whose query takes longer than a slice makes progress and ends. It tries what Cosmos DB refuses
+// once in each pass.
 func TestJobs_SlowQuery(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestJobs_SlowQuery(t *testing.T) {
 			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/docs/poison") {
 				refused.Add(1)
 			}
-			if sweepOf(t, r, ada.ID) {
+			if renameOf(t, r, ada.ID) {
 				queries.Add(1)
 				return wait(r, 700*time.Millisecond)
 			}
@@ -160,13 +160,12 @@ func TestJobs_SlowQuery(t *testing.T) {
 		before := queries.Load()
 		waittest.Advance(time.Minute)
 		if n := queries.Load() - before; n > 0 {
-			t.Errorf("%d queries after the sweep", n)
+			t.Errorf("%d queries after the job", n)
 		}
 	})
 }
 
-// A sweep that fails does not stop the changes of others. It becomes a job, which is retried with
-// backoff.
+// A job that fails does not stop the changes of others. It is retried with backoff.
 func TestJobs_FailingSubject(t *testing.T) {
 	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
@@ -177,7 +176,7 @@ func TestJobs_FailingSubject(t *testing.T) {
 		w.Start()
 		waittest.Until(t, w.CaughtUp)
 		w.Wire.Intercept(func(r *http.Request) error {
-			if sweepOf(t, r, ada.ID) {
+			if renameOf(t, r, ada.ID) {
 				return errors.New("no connection")
 			}
 			return nil
@@ -208,21 +207,21 @@ func TestJobs_BackOff(t *testing.T) {
 		}
 		w.Start()
 		waittest.Until(t, w.CaughtUp)
-		w.Upsert("leases", "sweep.malformed", `{"id":"sweep.malformed","kind":"sweep","subject":"malformed","changes":"many"}`)
+		w.Upsert("leases", "rename.malformed", `{"id":"rename.malformed","kind":"rename","subject":"malformed","generation":"many"}`)
 		var failing, listings atomic.Int64
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/leases/docs") {
 				body, _ := io.ReadAll(r.Body)
 				r.Body = io.NopCloser(bytes.NewReader(body))
-				if bytes.Contains(body, []byte("c.kind IN")) {
+				if bytes.Contains(body, []byte("IS_DEFINED(c.kind)")) {
 					listings.Add(1)
 				}
 			}
 			switch {
-			case sweepOf(t, r, ada.ID):
+			case renameOf(t, r, ada.ID):
 				failing.Add(1)
 				return errors.New("no connection")
-			case sweepOf(t, r, grace.ID):
+			case renameOf(t, r, grace.ID):
 				return wait(r, 3*time.Second)
 			}
 			return nil
@@ -254,8 +253,8 @@ func TestJobs_DeadOwner(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		id := "sweep." + ada.ID
-		w.Upsert("leases", id, fmt.Sprintf(`{"id":%q,"kind":"sweep","subject":%q,"owner":"dead","changes":0,"writes":1}`, id, ada.ID))
+		id := "rename." + ada.ID
+		w.Upsert("leases", id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"dead","generation":1,"renewals":1}`, id, ada.ID))
 		var done atomic.Bool
 		w.Wire.Intercept(func(r *http.Request) error {
 			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/docs/"+id) {
@@ -269,7 +268,7 @@ func TestJobs_DeadOwner(t *testing.T) {
 			if done.Load() {
 				return
 			}
-			w.Corrupt("leases", id, id, "/changes", i+1)
+			w.Corrupt("leases", id, id, "/generation", i+2)
 		}
 		t.Error("an instance that has ended keeps the job")
 	})
@@ -285,8 +284,8 @@ func TestProjection_JobOfAKilledInstance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := "sweep." + ada.ID
-		w.Upsert(blog.LeasesContainer, id, fmt.Sprintf(`{"id":%q,"kind":"sweep","subject":%q,"owner":"killed"}`, id, ada.ID))
+		id := "rename." + ada.ID
+		w.Upsert(blog.LeasesContainer, id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"killed"}`, id, ada.ID))
 		w.Start()
 		waittest.Advance(10 * time.Second)
 		var response *azcore.ResponseError

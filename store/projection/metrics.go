@@ -13,7 +13,6 @@ import (
 type metrics struct {
 	changes, failures *prometheus.CounterVec
 	skipped           prometheus.Counter
-	jobs              atomic.Int64                                     // at the last listing
 	running           atomic.Pointer[map[string]*changefeed.Processor] // by name; nil while no Views run
 }
 
@@ -50,8 +49,6 @@ func (m *metrics) observer(projection string) func(changefeed.Progress) {
 var projectionLabels = []string{"projection"}
 
 var (
-	openJobs = prometheus.NewDesc("byline_projection_jobs",
-		"Sweeps of renamed users and deletes of large posts that are under way, as of the last listing.", nil, nil)
 	leasesHeld    = prometheus.NewDesc("byline_projection_leases", "Change feed ranges whose lease this instance owns.", projectionLabels, nil)
 	projectionLag = prometheus.NewDesc("byline_projection_lag_transactions",
 		"Transactions that the projections of this instance are behind, in the ranges it owns, as of the last page of each.", projectionLabels, nil)
@@ -67,7 +64,6 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- leasesHeld
 	to <- projectionLag
 	to <- projectionStall
-	to <- openJobs
 }
 
 // Collect implements prometheus.Collector. The gauges exist while Run runs.
@@ -79,7 +75,6 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	if r == nil {
 		return
 	}
-	to <- prometheus.MustNewConstMetric(openJobs, prometheus.GaugeValue, float64(m.jobs.Load()))
 	for name, p := range *r {
 		leases, lag := p.Held()
 		to <- prometheus.MustNewConstMetric(leasesHeld, prometheus.GaugeValue, float64(leases), name)

@@ -11,7 +11,7 @@ import (
 )
 
 // projectPosts handles changes of the posts container: it writes the summaries of changed
-// posts, deletes the comments and likes of deleted ones, and corrects usernames that were
+// posts, enqueues a job for what belonged to deleted ones, and corrects usernames that were
 // written during a rename.
 func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	const op = "project posts"
@@ -37,13 +37,13 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 			changed = append(changed, item)
 		}
 	}
-	var deleted []string
+	deleted := map[string]int64{} // revisions
 	for _, p := range posts {
 		if p.Tombstone {
-			deleted = append(deleted, p.ID)
+			deleted[p.ID] = p.Revision
 		}
 	}
-	if err := v.do(ctx, cascadeJob, deleted); err != nil {
+	if err := v.enqueue(ctx, deletePostJob, deleted); err != nil {
 		return err
 	}
 	if err := v.repairNames(ctx, changed); err != nil {
@@ -96,7 +96,7 @@ func cascade(ctx context.Context, c *cosmos.Container, postID string) (found int
 }
 
 // repairNames compares the username on every changed item with the author's current one. They
-// differ on items that were written before a rename and arrived after its sweep.
+// differ on items that were written before a rename and arrived after its job.
 func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 	var ids []string
 	seen := map[string]bool{}

@@ -10,6 +10,7 @@ import (
 	"byline/store/blog"
 	"byline/store/changefeed"
 	"byline/store/cosmos"
+	"byline/store/jobs"
 )
 
 // The patterns of the projections.
@@ -17,12 +18,13 @@ const (
 	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, and the author's name
 	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: their names on all they wrote
 	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
+	Jobs             cosmos.Pattern = "jobs"             // renames, and what belonged to deleted posts
 	Verify           cosmos.Pattern = "verify"           // and the status of the projections
 	Repair           cosmos.Pattern = "repair"           // and rebuild
 )
 
 // patterns are all of them.
-var patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Verify, Repair}
+var patterns = []cosmos.Pattern{ProjectPosts, ProjectUsers, ProjectUsernames, Jobs, Verify, Repair}
 
 // Names of log attributes.
 const (
@@ -39,12 +41,13 @@ const (
 	logWritten   = "written"
 )
 
-// Options of Views. FeedPartitions excepted, they have no defaults: see store.Options.
+// Options of Views. FeedPartitions and BackgroundRU excepted, they have no defaults: see store.Options.
 type Options struct {
 	Database       string           // the Cosmos DB database
 	Instance       string           // owner of change feed leases
 	PollInterval   time.Duration    // of the change feeds, while they have nothing new
 	FeedPartitions int              // 0: one, and a feed with several is a Conflict
+	BackgroundRU   int              // RU per second of jobs; 0: unlimited
 	Clock          func() time.Time // dates items, by the account's time
 	Logger         *slog.Logger
 }
@@ -58,8 +61,8 @@ type Views struct {
 	users, posts, feed, leases *cosmos.Container // low priority, waiting while throttled
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
-	feedPartitions []string          // partition keys of the feed
-	enqueued       changefeed.Signal // a job, or one has ended
+	feedPartitions []string // partition keys of the feed
+	jobs           *jobs.Runner
 }
 
 // New returns the views of a database. It does no I/O. Invalid if the number of feed
@@ -90,11 +93,17 @@ func New(account *cosmos.Account, o Options) (*Views, error) {
 			return nil, &blog.Error{Code: blog.Invalid, Op: op, Field: "database", Message: err.Error(), Err: err}
 		}
 	}
+	v.jobs, err = jobs.New(v.leases, jobs.Options{Owner: o.Instance, Kinds: map[string]jobs.Work{renameJob: v.rename, deletePostJob: v.deletePost},
+		RU: float64(o.BackgroundRU), Pattern: Jobs, Clock: o.Clock, Logger: o.Logger, Metrics: account.Registerer(),
+		Skipped: func(item []byte, err error) { v.skip(blog.LeasesContainer, item, err) }})
+	if err != nil {
+		return nil, &blog.Error{Code: blog.Internal, Op: op, Err: err}
+	}
 	return v, nil
 }
 
 // Run applies the changes of posts and users to the views until ctx ends, from the last
-// checkpoint on, and releases abandoned usernames. Any number of processes may run it: they
+// checkpoint on, works on jobs, and releases abandoned usernames. Any number of processes may run it: they
 // divide the feed ranges by leases. It returns nil when ctx ends.
 //
 // Every write of a view is conditional and idempotent: a change that is handled twice, late,
@@ -114,7 +123,7 @@ func (v *Views) Run(ctx context.Context) error {
 	for _, p := range v.processors() {
 		g.Go(func() error { return running[p.name].Run(cosmos.WithPattern(ctx, p.pattern)) })
 	}
-	g.Go(func() error { return v.runJobs(cosmos.WithPattern(ctx, ProjectUsers)) })
+	g.Go(func() error { return v.jobs.Run(ctx) })
 	v.metrics.running.Store(&running)
 	defer v.metrics.running.CompareAndSwap(&running, nil)
 	return blog.CosmosError("run projections", g.Wait())
