@@ -182,7 +182,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			next = now.Add(poll)
 		}
 		if err == nil {
-			r.see(jobs, all, now)
+			r.see(jobs, all)
 		}
 		for _, j := range jobs {
 			r.offer(ctx, &working, j, now)
@@ -192,8 +192,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// see records jobs that were found now, which may be all.
-func (r *Runner) see(jobs []Job, all bool, now time.Time) {
+// see records jobs that were found, which may be all.
+func (r *Runner) see(jobs []Job, all bool) {
+	now := time.Now() // not before they were read
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := maps.Clone(r.seen)
@@ -202,7 +203,7 @@ func (r *Runner) see(jobs []Job, all bool, now time.Time) {
 	}
 	for _, j := range jobs {
 		s := before[j.ID]
-		if s.Renewals != j.Renewals || s.since.IsZero() {
+		if s.Renewals != j.Renewals || s.Owner != j.Owner || !s.Created.Equal(j.Created) { // Enqueue changes none of them
 			s.since = now
 		}
 		s.Job = j
@@ -255,9 +256,9 @@ func (r *Runner) decode(to []Job, items [][]byte) []Job {
 	return to
 }
 
-// offer begins to work on a job, unless another instance does: one that has not renewed its claim for
-// expiry does not.
-func (r *Runner) offer(ctx context.Context, working *sync.WaitGroup, j Job, now time.Time) {
+// offer begins to work on a job that was read at a time, or later, unless another instance does: one that
+// has not renewed its claim for expiry does not.
+func (r *Runner) offer(ctx context.Context, working *sync.WaitGroup, j Job, read time.Time) {
 	work := r.o.Kinds[j.Kind]
 	if work == nil {
 		return
@@ -274,7 +275,7 @@ func (r *Runner) offer(ctx context.Context, working *sync.WaitGroup, j Job, now 
 		}
 		return
 	}
-	if now.Sub(r.seen[j.ID].since) < void || len(r.tasks) == maxTasks {
+	if void > 0 && read.Sub(r.seen[j.ID].since) < void || len(r.tasks) == maxTasks {
 		return
 	}
 	t := newTask(ctx, r, j, work)

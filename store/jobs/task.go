@@ -112,6 +112,9 @@ func (t *task) unit() (err error) {
 		if err := t.save(t.quick, t.r.o.Owner); err != nil {
 			return err
 		}
+		if time.Since(t.saved) >= expiry { // the answer came late: another instance may have the job
+			return errLost
+		}
 	}
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
