@@ -1,0 +1,331 @@
+package projection_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"byline/internal/longtest"
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+)
+
+// jobItems is how many items the jobs of these tests have.
+func jobItems() int { return longtest.Pick(2000, 20_000) }
+
+// jobWorld is a world in which a user, ada, has written much on the posts of another, grace.
+type jobWorld struct {
+	*world
+	ada, grace *blog.User
+	posts      []*blog.Post
+	stop       func()
+	starts     int
+
+	mu      sync.Mutex
+	ru      float64 // guarded by mu; of jobs
+	written int     // guarded by mu; of their items
+	first   int     // guarded by mu; queries of jobs that had no continuation
+	until   int     // guarded by mu; how much is written before nothing reaches Cosmos DB any more; 0: all
+}
+
+func newJobWorld(t *testing.T, posts, items int) *jobWorld {
+	w := &jobWorld{world: newWorld(t)}
+	w.ada, w.grace = w.AddUser("ada"), w.AddUser("grace")
+	for i := range posts {
+		w.posts = append(w.posts, w.AddPost(w.grace, fmt.Sprint("post ", i)))
+	}
+	w.insert("posts", items, func(i int) (string, map[string]any) {
+		post := w.posts[i%posts].ID
+		return post, map[string]any{"id": fmt.Sprint("comment-", i), "postId": post, "type": "comment", "userId": w.ada.ID, "userUsername": "ada",
+			"content": "x", "creationDate": "2026-01-01T00:00:00.000Z"}
+	})
+	w.Wire.Intercept(w.before)
+	w.Wire.After(w.after)
+	w.start(0)
+	waittest.Until(t, w.CaughtUp)
+	return w
+}
+
+// start starts another instance.
+func (w *jobWorld) start(backgroundRU int) *prometheus.Registry {
+	w.T.Helper()
+	metrics := prometheus.NewRegistry()
+	w.starts++
+	var err error
+	if w.Store, err = store.New(w.NewAccount(cosmos.Options{Metrics: metrics}), store.Options{Database: w.Database, Clock: w.Clock.Now,
+		Instance: fmt.Sprint("instance-", w.starts), PollInterval: 10 * time.Millisecond, BackgroundRU: backgroundRU}); err != nil {
+		w.T.Fatal(err)
+	}
+	w.stop = w.Start()
+	return metrics
+}
+
+// writesItem reports whether a request changes what jobs change: each is 20 ms long, or 100 ms if it is a
+// batch.
+func writesItem(r *http.Request) (n int, took time.Duration) {
+	switch {
+	case !strings.Contains(r.URL.Path, "/colls/posts/docs") || r.Header.Get("x-ms-cosmos-priority-level") != "Low":
+	case r.Method == http.MethodPatch:
+		return 1, 20 * time.Millisecond
+	case r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "":
+		return 100, 100 * time.Millisecond
+	}
+	return 0, 0
+}
+
+func (w *jobWorld) before(r *http.Request) error {
+	n, took := writesItem(r)
+	if err := wait(r, took); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.until > 0 && w.written >= w.until {
+		return errors.New("killed")
+	}
+	w.written += n
+	if r.Header.Get("x-ms-continuation") == "" && renameOf(w.T, r, w.ada.ID) {
+		w.first++
+	}
+	return nil
+}
+
+// after counts the charges of jobs: of their items, and of themselves.
+func (w *jobWorld) after(r *http.Response) {
+	path := r.Request.URL.Path
+	n, _ := writesItem(r.Request)
+	query := strings.HasSuffix(path, "/colls/posts/docs") && r.Request.Header.Get("x-ms-documentdb-query") != ""
+	if n == 0 && !query && !strings.Contains(path, "/docs/rename.") && !strings.Contains(path, "/docs/deletePost.") {
+		return
+	}
+	ru, _ := strconv.ParseFloat(r.Header.Get("x-ms-request-charge"), 64)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ru += ru
+}
+
+// finish waits until there are no jobs, and kills the instance at each of the moments on the way: when so
+// much is written. It returns what the jobs cost, and how many queries began at the beginning.
+func (w *jobWorld) finish(moments ...int) (ru float64, first int) {
+	w.T.Helper()
+	for i, moment := range moments {
+		w.mu.Lock()
+		w.until = moment
+		w.mu.Unlock()
+		for range time.Tick(10 * time.Millisecond) {
+			w.mu.Lock()
+			killed := w.written >= moment
+			w.mu.Unlock()
+			if killed {
+				break
+			}
+		}
+		if i%2 == 1 { // on SIGTERM it releases its jobs
+			w.mu.Lock()
+			w.until = 0
+			w.mu.Unlock()
+		}
+		w.stop()
+		w.mu.Lock()
+		w.until = 0
+		w.mu.Unlock()
+		w.start(0)
+	}
+	for began := time.Now(); w.open() > 0; waittest.Advance(time.Second) {
+		if time.Since(began) > 10*time.Minute {
+			w.T.Fatal("the job does not end")
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ru, w.first
+}
+
+// open counts the jobs. It asks the engine, which is not to fail.
+func (w *jobWorld) open() int {
+	w.T.Helper()
+	inner := *w.World
+	aside := &inner
+	aside.Use(w.NewAccount(cosmos.Options{Transport: w.Transport}))
+	s, err := store.New(aside.Account, store.Options{Database: w.Database})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	all, err := s.Views().Jobs(w.T.Context())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return len(all)
+}
+
+// reset begins to count.
+func (w *jobWorld) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ru, w.written, w.first = 0, 0, 0
+}
+
+// A job whose instance is killed again and again, or stopped, costs within 5% of what it costs otherwise,
+// and does not read again what it has passed.
+func TestJobs_CostWhenKilled(t *testing.T) {
+	longtest.Heavy(t)
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	items := jobItems()
+	for _, tt := range []struct {
+		name  string
+		posts int
+		begin func(w *jobWorld) error
+		left  func(w *jobWorld) int
+		first int // queries that begin at the beginning: a rename has two passes
+	}{
+		{"rename", 50, func(w *jobWorld) error {
+			_, err := w.RenameUser(w.T.Context(), w.ada.ID, "lovelace")
+			return err
+		}, func(w *jobWorld) int { return len(w.misnamed("lovelace", w.ada.ID)) }, 2},
+		{"delete of a post", 1, func(w *jobWorld) error {
+			return w.DeletePost(w.T.Context(), w.grace.ID, w.posts[0].ID)
+		}, func(w *jobWorld) int { return len(w.misnamed("", w.ada.ID)) }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cost := func(moments ...int) (ru float64) {
+				cosmostest.Run(t, func(t *testing.T) {
+					w := newJobWorld(t, tt.posts, items)
+					w.reset()
+					if err := tt.begin(w); err != nil {
+						t.Fatal(err)
+					}
+					waittest.Until(t, func() error {
+						if w.open() == 0 {
+							return errors.New("no job")
+						}
+						return nil
+					})
+					var first int
+					ru, first = w.finish(moments...)
+					if n := tt.left(w); n > 0 {
+						t.Errorf("%d items are left", n)
+					}
+					if first > tt.first {
+						t.Errorf("%d queries began at the beginning, want %d", first, tt.first)
+					}
+				})
+				return ru
+			}
+			undisturbed := cost()
+			killed := cost(items*3/10, items/2, items*7/10, items*9/10)
+			t.Logf("%d items: %.0f RU, %.0f RU if killed and stopped (%+.1f%%)", items, undisturbed, killed, 100*(killed/undisturbed-1))
+			if killed > 1.05*undisturbed || killed < .95*undisturbed {
+				t.Errorf("%.0f RU if killed, %.0f RU otherwise", killed, undisturbed)
+			}
+		})
+	}
+}
+
+// While a job has thousands of items to write, the changes of others are projected within a second, and
+// the metrics tell of the job.
+func TestJobs_DoNotDelayOthers(t *testing.T) {
+	longtest.Heavy(t)
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		items := jobItems()
+		w := newJobWorld(t, 50, items)
+		w.stop()
+		metrics := w.start(0)
+		if _, err := w.RenameUser(t.Context(), w.ada.ID, "lovelace"); err != nil {
+			t.Fatal(err)
+		}
+		w.reset()
+		var longest time.Duration
+		samples := 0
+		for ; ; samples++ {
+			waittest.Advance(300 * time.Millisecond)
+			p := w.posts[samples%len(w.posts)]
+			began := time.Now()
+			w.AddLike(w.AddUser(fmt.Sprint("reader-", samples)), p)
+			waittest.Until(t, func() error {
+				for _, shown := range w.AllUserPosts(w.grace) {
+					if shown.ID == p.ID && int(shown.LikeCount) == 1+samples/len(w.posts) {
+						return nil
+					}
+				}
+				return errors.New("the like is not shown")
+			})
+			w.mu.Lock()
+			written := w.written
+			w.mu.Unlock()
+			if written >= items {
+				break
+			}
+			longest = max(longest, time.Since(began))
+			if n := metric(t, metrics, "byline_jobs", "rename"); n != 1 {
+				t.Fatalf("%v jobs", n)
+			}
+		}
+		t.Logf("%d likes meanwhile, shown after %v at most", samples, longest)
+		if samples < 5 || longest > time.Second {
+			t.Errorf("%d likes were shown after up to %v", samples, longest)
+		}
+		waittest.Advance(30 * time.Second)
+		for name, want := range map[string]float64{"byline_jobs": 0, "byline_job_age_seconds": 0, "byline_job_items_total": float64(items)} {
+			if n := metric(t, metrics, name, "rename"); n != want {
+				t.Errorf("%s is %v, want %v", name, n, want)
+			}
+		}
+	})
+}
+
+// metric returns the value of a metric of a kind of jobs.
+func metric(t testing.TB, from *prometheus.Registry, name, kind string) float64 {
+	t.Helper()
+	all, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && m.GetLabel()[0].GetValue() == kind {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no %s of %s", name, kind)
+	return 0
+}
+
+// While renames run, the jobs of an instance keep to its rate.
+func TestJobs_KeepToTheRate(t *testing.T) {
+	longtest.Heavy(t)
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		const rate = 100 // RU/s
+		w := newJobWorld(t, 50, jobItems())
+		w.stop()
+		metrics := w.start(rate)
+		for id, name := range map[string]string{w.ada.ID: "lovelace", w.grace.ID: "hopper"} {
+			if _, err := w.RenameUser(t.Context(), id, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waittest.Advance(10 * time.Second)
+		before := metric(t, metrics, "byline_job_request_charge_total", "rename")
+		waittest.Advance(time.Minute)
+		charged := metric(t, metrics, "byline_job_request_charge_total", "rename") - before
+		t.Logf("%.0f RU in a minute at %d RU/s", charged, rate)
+		if charged < .9*60*rate || charged > 1.1*60*rate {
+			t.Errorf("%.0f RU in a minute at %d RU/s", charged, rate)
+		}
+		if w.open() == 0 {
+			t.Error("the jobs have ended")
+		}
+	})
+}
