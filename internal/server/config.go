@@ -25,8 +25,8 @@ type Config struct {
 	RUPerViewer      *int   `name:"ru-per-viewer" placeholder:"N" env:"BYLINE_RU_PER_VIEWER" help:"Request units that a viewer, or an address of anonymous clients, may spend in a minute; 0 for no limit. Default: 6000, and no limit with demo tokens."`
 	RUPerViewerMode  string `name:"ru-per-viewer-mode" enum:"enforce,measure" default:"enforce" env:"BYLINE_RU_PER_VIEWER_MODE" help:"Refuse operations over the limit (enforce), or only count and log them (measure)."`
 
-	RetryBudget time.Duration `default:"2s" env:"BYLINE_RETRY_BUDGET" help:"How long an operation may wait for Cosmos DB, all in all, while it is throttled, meets other writes, or replicas are behind."`
-	BackgroundRU int `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the jobs of this instance may spend; 0 for no limit."`
+	RetryBudget  time.Duration `default:"2s" env:"BYLINE_RETRY_BUDGET" help:"How long an operation may wait for Cosmos DB, all in all, while it is throttled, meets other writes, or replicas are behind."`
+	BackgroundRU int           `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the jobs of this instance may spend; 0 for no limit."`
 
 	RenameCooldown time.Duration `default:"24h" env:"BYLINE_RENAME_COOLDOWN" help:"Period in which a user can change their name three times."`
 
