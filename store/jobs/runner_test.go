@@ -1,0 +1,330 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"byline/internal/waittest"
+	"byline/store/cosmos"
+	"byline/store/internal/cosmostest"
+)
+
+// steps is a work of so many units of 300 ms, which records them as <subject>:<position>.
+type steps struct {
+	units int
+
+	mu   sync.Mutex
+	done []string // guarded by mu
+}
+
+func (s *steps) work(ctx context.Context, j Job) (Step, error) {
+	if !pause(ctx, nil, 300*time.Millisecond) {
+		return Step{}, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := place(j.Position) + 1
+	s.done = append(s.done, fmt.Sprint(j.Subject, ":", at))
+	return Step{Items: 1, Position: strconv.Itoa(at), Done: at == s.units}, nil
+}
+
+func (s *steps) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.done)
+}
+
+// run runs a test in a bubble.
+func run(t *testing.T, test func(t *testing.T, w *world)) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) { test(t, newWorld(t)) })
+}
+
+// until waits, for as long as limit, and returns how long that took.
+func until(t *testing.T, limit time.Duration, condition func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !condition() {
+		if time.Since(began) > limit {
+			t.Fatalf("still not after %v", limit)
+		}
+		waittest.Advance(10 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+func TestRunner_DoesAllOnce(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		s, metrics := &steps{units: 10}, prometheus.NewRegistry()
+		p := w.start("a", s.work, func(_ *process, o *Options) { o.Metrics = metrics })
+		waittest.Advance(time.Second)
+		if err := p.Enqueue(t.Context(), "walk", "x", 7); err != nil {
+			t.Fatal(err)
+		}
+		saved := []string{}
+		w.wrote = func(_ string, j *Job) {
+			if j == nil {
+				saved = append(saved, "ended")
+			} else {
+				saved = append(saved, fmt.Sprint(j.Position, " of ", j.Generation, " by ", j.Owner))
+			}
+		}
+		if took := until(t, 5*time.Second, func() bool { return w.ended() == nil }); took > 3100*time.Millisecond {
+			t.Errorf("10 units of 300 ms took %v", took)
+		}
+		var want []string
+		for i := range 10 {
+			want = append(want, fmt.Sprint("x:", i+1))
+		}
+		if diff := cmp.Diff(want, s.all()); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{" of 7 by a", "4 of 7 by a", "8 of 7 by a", "ended"}, saved); diff != "" {
+			t.Error(diff)
+		}
+		if err := testutil.GatherAndCompare(metrics, strings.NewReader(`
+# HELP byline_job_items_total Items that jobs of this instance have done.
+# TYPE byline_job_items_total counter
+byline_job_items_total{kind="walk"} 10
+# HELP byline_jobs Jobs that are not done, of all instances, as far as this one knows.
+# TYPE byline_jobs gauge
+byline_jobs{kind="walk"} 0
+`), "byline_job_items_total", "byline_jobs"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An instance that is told to stop returns within a second, although a unit runs, and releases its job.
+// Another continues from its position at the next listing.
+func TestRunner_Stops(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		s := &steps{units: 30}
+		a := w.start("a", s.work, nil)
+		if err := a.Enqueue(t.Context(), "walk", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Advance(1500 * time.Millisecond)
+		other := &steps{units: 30}
+		w.start("c", other.work, nil)
+		waittest.Advance(2 * time.Second)
+		if n := len(other.all()); n > 0 {
+			t.Fatalf("two instances work on one job: %d units", n)
+		}
+		began := time.Now()
+		a.stop()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it stopped after %v", took)
+		}
+		if j := w.read("walk.x"); j.Owner != "" || place(j.Position) != len(s.all()) {
+			t.Errorf("%d units are done, and released is %+v", len(s.all()), j)
+		}
+		took := until(t, 10*time.Second, func() bool { return len(other.all()) > 0 })
+		if took > watch+time.Second || other.all()[0] != fmt.Sprint("x:", len(s.all())+1) {
+			t.Errorf("another continued after %v, from %s", took, other.all()[0])
+		}
+	})
+}
+
+// The job of an instance that is killed is taken over once its claim has expired.
+func TestRunner_TakesOver(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		s, other := &steps{units: 30}, &steps{units: 30}
+		var killed atomic.Bool
+		a := w.start("a", s.work, func(p *process, _ *Options) {
+			p.before = func(*http.Request) error {
+				if killed.Load() {
+					return errors.New("killed")
+				}
+				return nil
+			}
+		})
+		if err := a.Enqueue(t.Context(), "walk", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Advance(time.Second)
+		w.start("b", other.work, nil)
+		waittest.Advance(3 * time.Second)
+		killed.Store(true)
+		a.stop()
+		at := w.read("walk.x").Position
+		took := until(t, time.Minute, func() bool { return len(other.all()) > 0 })
+		if took < expiry-slice-renewal || took > expiry+2*watch || other.all()[0] != fmt.Sprint("x:", place(at)+1) {
+			t.Errorf("another continued after %v, from %s; saved was %s", took, other.all()[0], at)
+		}
+	})
+}
+
+// The claim of an instance whose unit takes long is renewed meanwhile.
+func TestRunner_RenewsWhileAUnitRuns(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		var units atomic.Int64
+		slow := func(ctx context.Context, _ Job) (Step, error) {
+			units.Add(1)
+			pause(ctx, nil, 20*time.Second)
+			return Step{Done: true}, ctx.Err()
+		}
+		a := w.start("a", slow, nil)
+		w.start("b", slow, nil)
+		if err := a.Enqueue(t.Context(), "walk", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		until(t, time.Minute, func() bool { return w.ended() == nil })
+		if n := units.Load(); n != 1 {
+			t.Errorf("%d units", n)
+		}
+	})
+}
+
+// A small job need not wait for large ones, nor for those that fail or wait. What is no job, or of a kind
+// that is not known, is left alone.
+func TestRunner_IsFair(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		long, small := &steps{units: 1e6}, &steps{units: 1}
+		var failures, skipped atomic.Int64
+		p := w.start("a", long.work, func(_ *process, o *Options) {
+			o.Kinds["small"] = small.work
+			o.Kinds["failing"] = func(context.Context, Job) (Step, error) {
+				failures.Add(1)
+				return Step{}, errors.New("it fails")
+			}
+			o.Kinds["waiting"] = func(context.Context, Job) (Step, error) { return Step{Wait: time.Hour}, nil }
+			o.Skipped = func([]byte, error) { skipped.Add(1) }
+		})
+		for i := range 8 {
+			for _, kind := range []string{"walk", "failing", "waiting", "unknown"} {
+				if err := p.Enqueue(t.Context(), kind, fmt.Sprint(i), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := w.leases.Create(t.Context(), "small.y", []byte(`{"id":"small.y","kind":"small","subject":"y","generation":"many"}`)); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Advance(30 * time.Second)
+		if n := failures.Load(); n < 8*3 || n > 8*6 {
+			t.Errorf("%d attempts of 8 jobs that fail", n)
+		}
+		begun := map[string]int{}
+		for _, step := range long.all() {
+			begun[step[:1]]++
+		}
+		for i := range 8 {
+			if n := begun[strconv.Itoa(i)]; n < 20 || n > 80 {
+				t.Errorf("%d units of job %d, of %v", n, i, begun)
+			}
+		}
+		if err := p.Enqueue(t.Context(), "small", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		took := until(t, time.Minute, func() bool { return len(small.all()) > 0 })
+		if took > 5*time.Second {
+			t.Errorf("a small job waited %v", took)
+		}
+		if skipped.Load() == 0 {
+			t.Error("what is no job was not skipped")
+		}
+		if err := p.Enqueue(t.Context(), "small", "y", 1); err != nil {
+			t.Fatal(err)
+		}
+		until(t, 10*time.Second, func() bool { return slices.Contains(small.all(), "y:1") })
+		all, err := p.List(t.Context())
+		if n := len(all); n != 32 || err != nil {
+			t.Errorf("%d jobs are left: %v", n, err)
+		}
+	})
+}
+
+// A job that is enqueued again begins again, at once, if the version is newer, and just goes on otherwise.
+func TestRunner_EnqueuedAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		generation int64
+		want       []string // begin of what is done afterwards
+	}{
+		{"same version goes on", 5, nil},
+		{"older version goes on", 4, nil},
+		{"newer version begins again", 6, []string{"x:1", "x:2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			run(t, func(t *testing.T, w *world) {
+				s := &steps{units: 3}
+				p := w.start("a", func(ctx context.Context, j Job) (Step, error) {
+					step, err := s.work(ctx, j)
+					if place(step.Position) == 2 {
+						step.Wait = 10 * time.Second
+					}
+					return step, err
+				}, nil)
+				if err := p.Enqueue(t.Context(), "walk", "x", 5); err != nil {
+					t.Fatal(err)
+				}
+				waittest.Advance(5 * time.Second)
+				if err := p.Enqueue(t.Context(), "walk", "x", tt.generation); err != nil {
+					t.Fatal(err)
+				}
+				waittest.Advance(time.Second)
+				if diff := cmp.Diff(append([]string{"x:1", "x:2"}, tt.want...), s.all()); diff != "" {
+					t.Error(diff)
+				}
+				until(t, 20*time.Second, func() bool { return w.ended() == nil })
+				if diff := cmp.Diff(append(append([]string{"x:1", "x:2"}, tt.want...), "x:3"), s.all()); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+// What the work of a job costs is in its item, whoever has done it.
+func TestRunner_RecordsTheCharge(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		s := &steps{units: 20}
+		ctx := context.Background()
+		costly := func(p *process) Work {
+			return func(ctx context.Context, j Job) (Step, error) {
+				if _, err := p.leases.Read(ctx, cosmos.Key{Partition: "none", ID: "none"}); err != nil {
+					return Step{}, err
+				}
+				return s.work(ctx, j)
+			}
+		}
+		start := func(owner string) *process {
+			return w.start(owner, nil, func(p *process, o *Options) { o.Kinds["walk"] = costly(p) })
+		}
+		a := start("a")
+		if err := a.Enqueue(ctx, "walk", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Advance(1300 * time.Millisecond)
+		a.stop()
+		before := *w.read("walk.x")
+		if before.Items != 4 || before.RequestCharge < 4+10 {
+			t.Errorf("after 4 units %+v", before)
+		}
+		last := before
+		w.wrote = func(_ string, j *Job) {
+			if j != nil {
+				last = *j
+			}
+		}
+		start("b")
+		until(t, 10*time.Second, func() bool { return w.ended() == nil })
+		if last.RequestCharge <= before.RequestCharge {
+			t.Errorf("%v RU after %v", last.RequestCharge, before.RequestCharge)
+		}
+	})
+}
