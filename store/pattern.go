@@ -27,6 +27,7 @@ const (
 	UnlikePost    cosmos.Pattern = "unlikePost"
 	Subscribe     cosmos.Pattern = "subscribe" // whether the post to follow exists
 
+	Export    cosmos.Pattern = "export"    // everything about a user
 	Readiness cosmos.Pattern = "readiness" // and whether there are users
 )
 
@@ -35,5 +36,5 @@ var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
 	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike,
 	DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
-	Readiness,
+	Export, Readiness,
 }

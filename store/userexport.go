@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+
+	"byline/internal/jsonpart"
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// exportPageSize is the most items in a page of an export: few enough that a page is a small part
+// of a second's RU.
+const exportPageSize = 100
+
+// ExportPage is a part of what is stored about a user.
+type ExportPage struct {
+	Container string
+	Items     [][]byte // JSON objects, without the system properties of Cosmos DB except _ts
+	Position  string   // where the export continues after this page
+}
+
+// exportPart is a query for items of a user.
+type exportPart struct {
+	name, container string
+	query           cosmos.Query
+}
+
+// exportEnd is the position after the last part.
+const exportEnd = "end"
+
+// exportParts returns the queries that find everything about a user, in the order of an export.
+// Reservations are found by their owner, which is not indexed, rather than by the user's names: a
+// crash may have left others.
+func exportParts(userID string) []exportPart {
+	all := func(text string) cosmos.Query {
+		return cosmos.Query{Text: text, AllPartitions: true, PageSize: exportPageSize}.With("@user", userID)
+	}
+	return []exportPart{
+		{"account", blog.UsersContainer, cosmos.Query{Text: "SELECT * FROM c", Partition: userID, PageSize: exportPageSize}},
+		{"usernames", blog.UsersContainer, all("SELECT * FROM c WHERE c.type = 'username' AND c.ownerId = @user")},
+		{"posts", blog.PostsContainer, all("SELECT * FROM c WHERE c.userId = @user")},
+		{"feed", blog.FeedContainer, all("SELECT * FROM c WHERE c.userId = @user")},
+		{"jobs", blog.LeasesContainer, all("SELECT * FROM c WHERE c.subject = @user")},
+	}
+}
+
+// Export returns everything that is stored about a user, tombstones included, in pages that may be
+// empty. It begins after the page of a position, or at the beginning if that is "". An item that does
+// not change in the meantime is in exactly one page; one that was written in the last seconds may be
+// missing, as replicas lag. Requests have low priority and wait while throttled. Invalid (Field is
+// "position") if the position is not one of an export of this user, or is no longer valid.
+func (s *Store) Export(ctx context.Context, userID, position string) iter.Seq2[ExportPage, error] {
+	return func(yield func(ExportPage, error) bool) {
+		ctx := s.account.Begin(ctx, Export)
+		for position != exportEnd {
+			page, err := s.exportPage(ctx, userID, position)
+			if !yield(page, err) || err != nil {
+				return
+			}
+			position = page.Position
+		}
+	}
+}
+
+// exportPage returns the page after a position.
+func (s *Store) exportPage(ctx context.Context, userID, position string) (ExportPage, error) {
+	const op = "export user"
+	parts := exportParts(userID)
+	name, continuation, _ := strings.Cut(position, ":")
+	i := slices.IndexFunc(parts, func(p exportPart) bool { return p.name == name })
+	if position == "" {
+		i = 0
+	}
+	if i < 0 {
+		return ExportPage{}, invalidPosition(op, nil)
+	}
+	part := parts[i]
+	c, err := s.background(part.container)
+	if err != nil {
+		return ExportPage{}, err
+	}
+	part.query.Continuation = continuation
+	items, continuation, err := c.QueryPage(ctx, part.query)
+	if cosmos.HasStatus(err, http.StatusBadRequest) && part.query.Continuation != "" {
+		return ExportPage{}, invalidPosition(op, err)
+	}
+	if err != nil {
+		return ExportPage{}, blog.CosmosError(op, err)
+	}
+	page := ExportPage{Container: part.container, Position: exportEnd}
+	if continuation != "" {
+		page.Position = part.name + ":" + continuation
+	} else if i+1 < len(parts) {
+		page.Position = parts[i+1].name
+	}
+	for _, item := range items {
+		page.Items = append(page.Items, withoutSystemProperties(item))
+	}
+	return page, nil
+}
+
+func invalidPosition(op string, err error) error {
+	return &blog.Error{Code: blog.Invalid, Op: op, Field: "position", Message: "the position is not one of an export of this user, or is no longer valid", Err: err}
+}
+
+// withoutSystemProperties returns an item without what Cosmos DB adds to it, except _ts, the time
+// of the last write, from which a ttl counts.
+func withoutSystemProperties(item []byte) []byte {
+	out := []byte{'{'}
+	for m := (jsonpart.Members{Text: item, At: jsonpart.SkipSpace(item, 0) + 1}); ; {
+		name, start, end, ok := m.Next()
+		if !ok {
+			return append(out, '}')
+		}
+		switch string(name) {
+		case "_rid", "_self", "_etag", "_attachments":
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '"'), name...), `":`...)
+		out = append(out, item[start:end]...)
+	}
+}
+
+// UserIDOf returns the id of the user who has a name or for whom it is kept, ignoring case: also of one
+// whose account is being deleted. It returns "" if there is none.
+func (s *Store) UserIDOf(ctx context.Context, username string) (string, error) {
+	const op = "find user by username"
+	ctx = s.account.Begin(ctx, Export)
+	users, err := s.background(blog.UsersContainer)
+	if err != nil || checkUsername(op, username) != nil {
+		return "", err
+	}
+	k := blog.UsernameKey(username)
+	raw, err := blog.ReadItem(ctx, op, users, blog.Key(k, k))
+	if raw == nil || err != nil {
+		return "", err
+	}
+	r, ok, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw)
+	if !ok || !blog.ValidID(r.OwnerID) {
+		return "", err
+	}
+	if raw, err = blog.ReadItem(ctx, op, users, blog.Key(r.OwnerID, r.OwnerID)); raw == nil || err != nil {
+		return "", err
+	}
+	owner, _, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
+	if err != nil || blog.UsernameKey(owner.Username) != k && !r.Kept(s.o.Clock()) {
+		return "", err // reserved for a create or rename that has not ended
+	}
+	return owner.ID, nil
+}

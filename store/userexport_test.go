@@ -1,0 +1,356 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+)
+
+// exported is the items of an export, or of containers, in any order, each with its container.
+type exported map[string]int
+
+func (e exported) add(container string, item []byte) {
+	var properties map[string]any
+	if err := json.Unmarshal(item, &properties); err != nil {
+		panic(err)
+	}
+	text, err := json.Marshal(properties) // sorted
+	if err != nil {
+		panic(err)
+	}
+	e[container+" "+string(text)]++
+}
+
+// export reads an export from a position to its end.
+func export(t testing.TB, s *store.Store, userID, position string) (all exported, positions []string) {
+	t.Helper()
+	all = exported{}
+	for page, err := range s.Export(t.Context(), userID, position) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range page.Items {
+			all.add(page.Container, item)
+		}
+		positions = append(positions, page.Position)
+	}
+	return all, positions
+}
+
+// mentioning reads all containers and returns the items with a text in them, without system properties.
+func mentioning(w *storetest.World, text string) exported {
+	w.T.Helper()
+	all := exported{}
+	for _, name := range []string{"users", "posts", "feed", "leases"} {
+		c, err := w.Client.NewContainer(w.Database, name)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		for pager := c.NewQueryItemsPager("SELECT * FROM c", azcosmos.NewPartitionKey(), nil); pager.More(); {
+			page, err := pager.NextPage(w.T.Context())
+			if err != nil {
+				w.T.Fatal(err)
+			}
+			for _, raw := range page.Items {
+				if !strings.Contains(string(raw), text) {
+					continue
+				}
+				var properties map[string]any
+				if err := json.Unmarshal(raw, &properties); err != nil {
+					w.T.Fatal(err)
+				}
+				for _, system := range []string{"_rid", "_self", "_etag", "_attachments"} {
+					delete(properties, system)
+				}
+				item, err := json.Marshal(properties)
+				if err != nil {
+					w.T.Fatal(err)
+				}
+				all.add(name, item)
+			}
+		}
+	}
+	return all
+}
+
+// TestExport_EverythingOfAUser compares an export with all items of all containers that have the
+// user's id.
+func TestExport_EverythingOfAUser(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := storetest.NewWith(t, store.Options{FeedPartitions: 2, PollInterval: time.Millisecond})
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop := w.Start()
+		notes, gone, theirs := w.AddPost(ada, "Notes <&> \u2028"), w.AddPost(ada, "Deleted"), w.AddPost(grace, "Compilers")
+		_, err := w.CreatePost(t.Context(), store.NewPost{AuthorID: ada.ID, Title: "Long", Content: strings.Repeat("text ", 2_000)})
+		must(err)
+		w.AddComment(ada, notes, "mine on mine")
+		w.AddComment(ada, theirs, "mine on theirs")
+		w.AddComment(grace, notes, "theirs on mine")
+		w.AddLike(ada, theirs)
+		w.AddLike(grace, notes)
+		must(w.DeletePost(t.Context(), ada.ID, gone.ID))
+		_, err = w.DeleteComment(t.Context(), ada.ID, theirs.ID, w.AddComment(ada, theirs, "deleted").ID)
+		must(err)
+		_, err = w.RenameUser(t.Context(), ada.ID, "Countess")
+		must(err)
+		waittest.Until(t, w.CaughtUp)
+		stop()                                                                                                                                    // also before the job of the rename has ended
+		w.Upsert("users", "username:left", fmt.Sprintf(`{"id":"username:left","userId":"username:left","type":"username","ownerId":%q}`, ada.ID)) // of a crashed rename
+		w.Upsert("leases", "test."+ada.ID, fmt.Sprintf(`{"id":"test.%s","kind":"test","subject":%[1]q}`, ada.ID))
+
+		got, positions := export(t, w.Store, ada.ID, "")
+		want := mentioning(w, ada.ID)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-stored +exported):\n%s", diff)
+		}
+		kinds := map[string]int{}
+		for item := range got {
+			container, text, _ := strings.Cut(item, " ")
+			var e struct {
+				Type    string
+				Deleted bool
+			}
+			must(json.Unmarshal([]byte(text), &e))
+			if e.Deleted {
+				e.Type += ", deleted"
+			}
+			if container != "leases" { // of some jobs
+				kinds[container+" "+e.Type]++
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"users user": 1, "users username": 3, "users post": 2, "users post, deleted": 1,
+			"feed post.0": 2, "feed post.1": 2, "feed post.0, deleted": 1, "feed post.1, deleted": 1,
+			"posts post": 2, "posts text": 1, "posts post, deleted": 1, "posts comment": 2, "posts comment, deleted": 1, "posts like": 1}, kinds); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if last := positions[len(positions)-1]; last != "end" {
+			t.Errorf("the last position is %q", last)
+		}
+	})
+}
+
+// importComments imports a blog of grace in which ada has written n comments on each of two posts.
+func importComments(t testing.TB, s *store.Store, ada string, n int) (posts []*blog.Post) {
+	t.Helper()
+	grace := &blog.User{ID: blog.UserID("test", "grace"), Username: "grace", CreatedAt: blog.NewDate(storetest.Epoch()), Revision: 1}
+	err := s.Import(t.Context(), grace, func(yield func(store.Thread) bool) {
+		for i := range 2 {
+			p := &blog.Post{ID: fmt.Sprint("post", i), AuthorID: grace.ID, AuthorUsername: "grace", Title: "Compilers", Content: "x", CommentCount: int32(n), CreatedAt: grace.CreatedAt, Version: 1, Revision: 1}
+			thread := store.Thread{Post: p}
+			for j := range n {
+				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprintf("comment%d-%d", i, j), PostID: p.ID, AuthorID: ada, AuthorUsername: "ada", Content: "x", CreatedAt: grace.CreatedAt})
+			}
+			if posts = append(posts, p); !yield(thread) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return posts
+}
+
+// TestExport_ChangingUser edits, deletes and writes, and splits partitions, while another process exports
+// from replicas that lag: what was there before and does not change is exported once, and nothing twice.
+func TestExport_ChangingUser(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replicas")
+	cosmostest.Run(t, func(t *testing.T) {
+		const lag, n = 2 * time.Second, 200
+		a := cosmostest.Open(t, emulator.Options{ReplicaLag: lag, Partitions: 4})
+		writer, exporter := newInstance(t, a), newInstance(t, a)
+		must := func(_ any, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(nil, writer.Provision(t.Context()))
+		ada, err := writer.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "ada"), Username: "ada"})
+		must(nil, err)
+		posts := importComments(t, writer.Store, ada.ID, n)
+		waittest.Advance(2 * lag)
+
+		must(writer.RenameUser(t.Context(), ada.ID, "Countess"))
+		if id, err := exporter.UserIDOf(t.Context(), "ada"); id != ada.ID || err != nil {
+			t.Errorf("before the replicas have the new name: %q, %v", id, err)
+		}
+		waittest.Advance(2 * lag)
+		for _, name := range []string{"countess", "ADA"} {
+			if id, err := exporter.UserIDOf(t.Context(), name); id != ada.ID || err != nil {
+				t.Errorf("%s: %q, %v", name, id, err)
+			}
+		}
+
+		exported, touched, position, pages := map[string]int{}, map[string]bool{}, "", 0
+		for position != "end" {
+			for page, err := range exporter.Export(t.Context(), ada.ID, position) {
+				must(nil, err)
+				for _, raw := range page.Items {
+					var item struct{ ID, PostID string }
+					must(nil, json.Unmarshal(raw, &item))
+					exported[page.Container+" "+item.PostID+" "+item.ID]++
+				}
+				position = page.Position
+				pages++
+				break // by another query each: another process would continue so
+			}
+			if pages == 10 || pages == 15 {
+				must(nil, a.Engine.Split(a.Database, blog.PostsContainer, fmt.Sprint(pages/5)))
+			}
+			for i, p := range posts {
+				if 10*pages >= n {
+					break
+				}
+				id := fmt.Sprintf("comment%d-%d", i, 10*pages)
+				must(writer.EditComment(t.Context(), ada.ID, p.ID, id, fmt.Sprint("edited ", pages)))
+				touched[id] = true
+				id = fmt.Sprintf("comment%d-%d", i, 10*pages+7)
+				must(writer.DeleteComment(t.Context(), ada.ID, p.ID, id))
+				touched[id] = true
+				_, _, err := writer.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "new"})
+				must(nil, err)
+			}
+			waittest.Advance(lag / 2)
+		}
+		for i, p := range posts {
+			for j := range n {
+				id := fmt.Sprintf("comment%d-%d", i, j)
+				if times := exported["posts "+p.ID+" "+id]; times != 1 && !touched[id] {
+					t.Errorf("comment %s is exported %d times", id, times)
+				}
+			}
+		}
+		for id, times := range exported {
+			if times > 1 {
+				t.Errorf("%s is exported %d times", id, times)
+			}
+		}
+		t.Logf("%d pages, %d items, %d touched", pages, len(exported), len(touched))
+		if pages < 8 || len(touched) < 10 {
+			t.Error("too few to tell")
+		}
+	})
+}
+
+// TestExport_Positions continues from each position of an export, and refuses others.
+func TestExport_Positions(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := storetest.New(t)
+		ada := w.AddUser("ada")
+		importComments(t, w.Store, ada.ID, 250)
+		whole, positions := export(t, w.Store, ada.ID, "")
+		if len(positions) < 8 || len(whole) != 502 {
+			t.Fatalf("%d pages, %d items", len(positions), len(whole))
+		}
+		before, i := exported{}, 0
+		for page, err := range w.Export(t.Context(), ada.ID, "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range page.Items {
+				before.add(page.Container, item)
+			}
+			rest, _ := export(t, w.Store, ada.ID, page.Position)
+			for item, n := range before {
+				rest[item] += n
+			}
+			if i++; !maps.Equal(rest, whole) {
+				t.Errorf("interrupted after page %d: %d of %d items, or some twice", i, len(rest), len(whole))
+			}
+		}
+		var posts string
+		for _, p := range positions {
+			if strings.HasPrefix(p, "posts:") {
+				posts = p
+			}
+		}
+		for name, c := range map[string]struct{ user, position string }{
+			"no position":            {ada.ID, "somewhere"},
+			"of an unknown part":     {ada.ID, "somewhere:" + posts},
+			"changed":                {ada.ID, posts + "x"},
+			"of another part":        {ada.ID, "feed" + strings.TrimPrefix(posts, "posts")},
+			"of another user":        {blog.UserID("test", "grace"), posts},
+			"of the end, and beyond": {ada.ID, "end:"},
+		} {
+			for page, err := range w.Export(t.Context(), c.user, c.position) {
+				if len(page.Items) > 0 {
+					t.Errorf("%s: %d items", name, len(page.Items))
+				}
+				storetest.WantCode(t, err, blog.Invalid, "position")
+			}
+		}
+	})
+}
+
+// TestExport_Background: every request has low priority and waits while throttled.
+func TestExport_Background(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its faults")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := storetest.New(t)
+		ada := w.AddUser("ada")
+		refused := 0
+		w.Engine.Inject(func(o emulator.Operation) emulator.Fault {
+			if refused++; refused%4 != 0 {
+				return emulator.Fault{Status: http.StatusTooManyRequests}
+			}
+			return emulator.Fault{}
+		})
+		requests := 0
+		w.Wire.Intercept(func(r *http.Request) error {
+			if strings.Contains(r.URL.Path, "/docs") {
+				if requests++; r.Header.Get("x-ms-cosmos-priority-level") != "Low" {
+					t.Errorf("%s %s has no low priority", r.Method, r.URL)
+				}
+			}
+			return nil
+		})
+		id, err := w.UserIDOf(t.Context(), "ada")
+		if err != nil || id != ada.ID {
+			t.Fatal(id, err)
+		}
+		if all, _ := export(t, w.Store, id, ""); len(all) != 2 || requests < 4*7 {
+			t.Errorf("%d items by %d requests", len(all), requests)
+		}
+	})
+}
+
+// TestUserIDOf_NotAUser: no user has the name.
+func TestUserIDOf_NotAUser(t *testing.T) {
+	w := storetest.New(t)
+	w.AddUser("ada")
+	deleted := w.AddUser("deleted")
+	w.Corrupt("users", deleted.ID, deleted.ID, "/deleted", true)
+	w.Upsert("users", "username:crashed", `{"id":"username:crashed","userId":"username:crashed","type":"username","ownerId":"nobody"}`)
+	ids := map[string]string{}
+	for _, name := range []string{"grace", "crashed", "", "o'neil", "deleted"} {
+		id, err := w.UserIDOf(t.Context(), name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		ids[name] = id
+	}
+	if diff := cmp.Diff(map[string]string{"grace": "", "crashed": "", "": "", "o'neil": "", "deleted": deleted.ID}, ids); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
