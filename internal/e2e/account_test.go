@@ -13,7 +13,7 @@ import (
 // TestStop_AccountDoesNotRespond: a command stops at once when its context ends, although azcosmos
 // retries reading the account's properties for a minute.
 func TestStop_AccountDoesNotRespond(t *testing.T) {
-	for command, want := range map[string]int{"serve --listen localhost:0": 0, "views status": 1, "seed --users 1": 1} {
+	for command, want := range map[string]int{"serve --listen localhost:0": 0, "views status": 1, "seed --users 1": 1, "export --user ada": 1} {
 		t.Run(command, func(t *testing.T) {
 			requested := make(chan struct{}, 1)
 			account := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

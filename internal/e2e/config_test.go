@@ -130,7 +130,7 @@ func TestRefusesToStart_NoListener(t *testing.T) {
 // TestEmptyNames: an empty --data or --cosmos-database is refused. Nothing falls back to an engine in
 // memory or to another database.
 func TestEmptyNames(t *testing.T) {
-	withData := []string{"serve --listen localhost:0", "seed --users 1", "views status", "views verify", "views repair", "views rebuild"}
+	withData := []string{"serve --listen localhost:0", "seed --users 1", "views status", "views verify", "views repair", "views rebuild", "export --user ada"}
 	for _, c := range []struct {
 		flag, variable string
 		commands       []string
@@ -175,7 +175,7 @@ func TestHelp(t *testing.T) {
 		documented[r[1]] = true
 	}
 	shown, all := map[string]bool{}, ""
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"explain", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"export", "--help"}, {"explain", "--help"}} {
 		var out output
 		if status := run(t.Context(), args, &out, io.Discard, nil); status != 0 {
 			t.Errorf("exit status %d", status)
