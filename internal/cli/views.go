@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -19,12 +21,13 @@ import (
 	"byline/internal/console"
 	"byline/store"
 	"byline/store/blog"
+	"byline/store/jobs"
 	"byline/store/projection"
 )
 
 // viewsCommands are the commands on projections.
 type viewsCommands struct {
-	Status  viewsStatus  `cmd:"" help:"Show the owner and the lag of each feed range."`
+	Status  viewsStatus  `cmd:"" help:"Show the owner and the lag of each feed range, and the jobs."`
 	Verify  viewsVerify  `cmd:"" help:"Compare every view, count, name and the feed with its source. Exit status 1 if anything differs."`
 	Repair  viewsRepair  `cmd:"" help:"Repair the differences that verify finds."`
 	Rebuild viewsRebuild `cmd:"" help:"Replay the change feed from its beginning and repair every view. Instances may keep serving."`
@@ -144,6 +147,47 @@ func (c viewsFlags) printRanges(stdout io.Writer, status []projection.Status) er
 	return c.print(stdout, t)
 }
 
+// jobLine is the status of a job.
+type jobLine struct {
+	Kind          string  `json:"kind"`
+	Subject       string  `json:"subject"`
+	Items         int64   `json:"items"`         // done so far
+	PositionSaved bool    `json:"positionSaved"` // otherwise it is at its beginning
+	RequestCharge float64 `json:"requestCharge"` // RU, so far
+	AgeSeconds    float64 `json:"ageSeconds"`
+	Owner         string  `json:"owner"`       // "" for none
+	WaitSeconds   float64 `json:"waitSeconds"` // after the last save, before it continues
+}
+
+// printJobs prints the status of the jobs, the oldest first. It prints no table of none.
+func (c viewsFlags) printJobs(stdout io.Writer, all []jobs.Job) error {
+	t := table.NewWriter()
+	t.AppendHeader(table.Row{"job", "subject", "items", "position", "RU", "age (seconds)", "owner", "wait (seconds)"})
+	slices.SortFunc(all, func(a, b jobs.Job) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	for _, j := range all {
+		l := jobLine{Kind: j.Kind, Subject: j.Subject, Items: j.Items, PositionSaved: j.Position != "", RequestCharge: math.Round(100*j.RequestCharge) / 100,
+			Owner: j.Owner, WaitSeconds: j.Wait.Seconds()}
+		if !j.Created.IsZero() {
+			l.AgeSeconds = max(0, time.Since(j.Created).Round(time.Second).Seconds())
+		}
+		if c.JSON {
+			if err := json.NewEncoder(stdout).Encode(l); err != nil {
+				return err
+			}
+			continue
+		}
+		position := "beginning"
+		if l.PositionSaved {
+			position = "saved"
+		}
+		t.AppendRow(table.Row{l.Kind, l.Subject, l.Items, position, fmt.Sprintf("%.2f", l.RequestCharge), l.AgeSeconds, cmp.Or(l.Owner, "none"), l.WaitSeconds})
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return c.print(stdout, t)
+}
+
 // printDifferences prints differences.
 func (c viewsFlags) printDifferences(stdout io.Writer, all []projection.Difference, is, want string) error {
 	t := table.NewWriter()
@@ -177,7 +221,11 @@ func (v *viewsStatus) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 		if err != nil {
 			return err
 		}
-		return v.printRanges(k.Stdout, status)
+		jobs, err := st.Views().Jobs(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(v.printRanges(k.Stdout, status), v.printJobs(k.Stdout, jobs))
 	})
 }
 

@@ -12,15 +12,18 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/account"
 	"byline/store"
 	"byline/store/emulator"
+	"byline/store/jobs"
 	"byline/store/projection"
 )
 
@@ -99,6 +102,64 @@ func TestViews(t *testing.T) {
 	}
 	if out := views(0, "repair", "--json"); out != "" {
 		t.Errorf("repair --json of nothing prints %s", out)
+	}
+}
+
+// TestViewsStatus_Jobs: status shows a job that was just enqueued, and one that an instance works on.
+func TestViewsStatus_Jobs(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := start(t, "--data", data, "--no-demo")
+	likedPost(t, s)
+	s.Stop()
+	status := func(args ...string) string {
+		t.Helper()
+		var out, log output
+		if status := run(t.Context(), append([]string{"views", "status", "--data", data}, args...), &out, &log, nil); status != 0 {
+			t.Fatalf("status %d: %s", status, &log)
+		}
+		return out.String()
+	}
+	if out := status(); strings.Contains(out, "SUBJECT") {
+		t.Errorf("without jobs it prints %s", out)
+	}
+	db, err := account.Flags{Data: data}.Open(t.Context(), slog.New(slog.DiscardHandler), account.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, err := db.Container("blog", "leases")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := jobs.New(leases, jobs.Options{Owner: "test"})
+	if err == nil {
+		err = runner.Enqueue(t.Context(), "deletePost", "some-post", 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	working, err := json.Marshal(jobs.Job{ID: "rename.some-user", Kind: "rename", Subject: "some-user", Generation: 2, Position: "somewhere", Wait: 3 * time.Second,
+		Items: 1200, RequestCharge: 12345.678, Created: time.Now().Add(-time.Hour), Owner: "an-instance", Renewals: 9})
+	if err == nil {
+		err = leases.Create(t.Context(), "rename.some-user", working)
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(status(), "SUBJECT")
+	for i, want := range []string{`\| rename +\| some-user +\| +1200 +\| saved +\| 12345.68 +\| +360\d +\| an-instance +\| +3 +\|`, `\| deletePost +\| some-post +\| +0 +\| beginning +\| 0.00 +\| +\d+ +\| none +\| +0 +\|`} {
+		if rows := strings.Split(table, "\n"); len(rows) < 6 || !regexp.MustCompile(want).MatchString(rows[i+2]) {
+			t.Errorf("%s is not row %d of\n%s", want, i, table)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(status("--json")), "\n")
+	if len(lines) != 3+2 {
+		t.Fatalf("--json prints %q", lines)
+	}
+	want := regexp.MustCompile(`^{"kind":"rename","subject":"some-user","items":1200,"positionSaved":true,"requestCharge":12345.68,"ageSeconds":360\d,"owner":"an-instance","waitSeconds":3}
+{"kind":"deletePost","subject":"some-post","items":0,"positionSaved":false,"requestCharge":0,"ageSeconds":\d+,"owner":"","waitSeconds":0}$`)
+	if got := strings.Join(lines[3:], "\n"); !want.MatchString(got) {
+		t.Errorf("--json prints %s", got)
 	}
 }
 
