@@ -84,9 +84,10 @@ type Runner struct {
 	metrics *metrics
 	rate    *cosmos.Rate        // nil: none
 	turns   *semaphore.Weighted // first come, first served
-	changed chan struct{}       // something is fresh
+	changed chan struct{}       // something is fresh, or due
 
 	mu    sync.Mutex
+	due   bool                // guarded by mu; all jobs are to be listed
 	fresh map[string]bool     // guarded by mu; ids of jobs that were enqueued here, or changed by others meanwhile
 	tasks map[string]*task    // guarded by mu; by id
 	seen  map[string]sighting // guarded by mu; the jobs that are known, by id
@@ -153,8 +154,21 @@ func (r *Runner) look(id string) {
 	r.mu.Lock()
 	r.fresh[id] = true
 	r.mu.Unlock()
+	signal(r.changed)
+}
+
+// Check has Run list the jobs soon: another process may have left some.
+func (r *Runner) Check() {
+	r.mu.Lock()
+	r.due = true
+	r.mu.Unlock()
+	signal(r.changed)
+}
+
+// signal has a channel with a buffer of one hold a value.
+func signal(c chan<- struct{}) {
 	select {
-	case r.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -166,10 +180,18 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer r.metrics.open.Store(nil) // after the last task
 	var working sync.WaitGroup
 	defer working.Wait()
-	for next := time.Now(); ctx.Err() == nil; { // the time of the next listing
+	next := time.Now() // the time of the next listing
+	for last := next.Add(-retry); ctx.Err() == nil; {
 		now := time.Now()
+		fresh, due := r.take()
+		if due && last.Add(retry).Before(next) {
+			next = last.Add(retry)
+		}
 		all := !now.Before(next)
-		jobs, err := r.find(cosmos.WithoutRate(ctx), all)
+		if all {
+			last = now
+		}
+		jobs, err := r.find(cosmos.WithoutRate(ctx), fresh, all)
 		switch soon := now.Add(watch); {
 		case ctx.Err() != nil:
 			return nil
@@ -212,12 +234,17 @@ func (r *Runner) see(jobs []Job, all bool) {
 	r.metrics.show(r.seen)
 }
 
-// find returns all jobs, or only those that are fresh.
-func (r *Runner) find(ctx context.Context, all bool) ([]Job, error) {
+// take returns which jobs are to be read, and whether all are soon.
+func (r *Runner) take() (fresh map[string]bool, due bool) {
 	r.mu.Lock()
-	fresh := r.fresh
-	r.fresh = map[string]bool{}
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	fresh, due = r.fresh, r.due
+	r.fresh, r.due = map[string]bool{}, false
+	return fresh, due
+}
+
+// find reads all jobs, or only some.
+func (r *Runner) find(ctx context.Context, fresh map[string]bool, all bool) ([]Job, error) {
 	if all {
 		return r.List(ctx)
 	}

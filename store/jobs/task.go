@@ -49,12 +49,7 @@ func newTask(ctx context.Context, r *Runner, j Job, work Work) *task {
 }
 
 // wake ends a wait: the job was enqueued again.
-func (t *task) wake() {
-	select {
-	case t.woken <- struct{}{}:
-	default:
-	}
-}
+func (t *task) wake() { signal(t.woken) }
 
 // run works on the job, a slice in each turn, until it has ended, is lost, or ctx ends. A claim that
 // expires between turns is free to others, who may have fewer jobs.

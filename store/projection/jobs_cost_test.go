@@ -18,6 +18,8 @@ import (
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+	"byline/store/jobs"
 )
 
 // jobItems is how many items the jobs of these tests have.
@@ -28,7 +30,8 @@ type jobWorld struct {
 	*world
 	ada, grace *blog.User
 	posts      []*blog.Post
-	stop       func()
+	stop       func()          // the last instance
+	wire       *storetest.Wire // of the last instance
 	starts     int
 
 	mu      sync.Mutex
@@ -62,7 +65,8 @@ func (w *jobWorld) start(backgroundRU int) *prometheus.Registry {
 	metrics := prometheus.NewRegistry()
 	w.starts++
 	var err error
-	if w.Store, err = store.New(w.NewAccount(cosmos.Options{Metrics: metrics}), store.Options{Database: w.Database, Clock: w.Clock.Now,
+	w.wire = &storetest.Wire{To: w.Wire}
+	if w.Store, err = store.New(w.NewAccount(cosmos.Options{Metrics: metrics, Transport: w.wire}), store.Options{Database: w.Database, Clock: w.Clock.Now,
 		Instance: fmt.Sprint("instance-", w.starts), PollInterval: 10 * time.Millisecond, BackgroundRU: backgroundRU}); err != nil {
 		w.T.Fatal(err)
 	}
@@ -151,8 +155,11 @@ func (w *jobWorld) finish(moments ...int) (ru float64, first int) {
 	return w.ru, w.first
 }
 
-// open counts the jobs. It asks the engine, which is not to fail.
-func (w *jobWorld) open() int {
+// open counts the jobs.
+func (w *jobWorld) open() int { return len(w.jobs()) }
+
+// jobs lists the jobs. It asks the engine, which is not to fail.
+func (w *jobWorld) jobs() []jobs.Job {
 	w.T.Helper()
 	inner := *w.World
 	aside := &inner
@@ -165,7 +172,7 @@ func (w *jobWorld) open() int {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	return len(all)
+	return all
 }
 
 // reset begins to count.
@@ -328,4 +335,50 @@ func TestJobs_KeepToTheRate(t *testing.T) {
 			t.Error("the jobs have ended")
 		}
 	})
+}
+
+// The job of an instance that stops, or is killed, is continued by another that has not known of it, as
+// soon as that has taken over the ranges of the change feeds.
+func TestJobs_OfAnInstanceThatHasLeft(t *testing.T) {
+	longtest.Heavy(t)
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	for _, tt := range []struct {
+		name   string
+		killed bool
+		limit  time.Duration
+	}{{"stopped", false, 5 * time.Second}, {"killed", true, 15 * time.Second}} {
+		t.Run(tt.name, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
+				w := newJobWorld(t, 50, 1000)
+				stop, wires := map[string]func(){"instance-1": w.stop}, map[string]*storetest.Wire{"instance-1": w.wire}
+				w.start(0)
+				stop["instance-2"], wires["instance-2"] = w.stop, w.wire
+				waittest.Advance(time.Minute)
+				if _, err := w.RenameUser(t.Context(), w.ada.ID, "lovelace"); err != nil {
+					t.Fatal(err)
+				}
+				owner := func() string {
+					all := w.jobs()
+					if len(all) != 1 {
+						t.Fatalf("%v", all)
+					}
+					return all[0].Owner
+				}
+				waittest.Advance(time.Second)
+				first := owner()
+				if tt.killed {
+					wires[first].Intercept(func(*http.Request) error { return errors.New("killed") })
+				}
+				began := time.Now()
+				stop[first]()
+				for now := owner(); now == first || now == ""; now = owner() {
+					if time.Since(began) > tt.limit {
+						t.Fatalf("not continued after %v", tt.limit)
+					}
+					waittest.Advance(100 * time.Millisecond)
+				}
+				t.Logf("continued after %v", time.Since(began))
+			})
+		})
+	}
 }

@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -113,7 +114,7 @@ func (v *Views) Run(ctx context.Context) error {
 	for _, p := range v.processors() {
 		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, changefeed.Options{
 			Name: p.name, Owner: v.o.Instance, PollInterval: p.poll, IdleInterval: IdleInterval(p.poll), Wake: p.wake, MaxItems: pageSize, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: v.o.Logger,
-			Observe: v.Observer(p.name)})
+			Observe: v.observer(p.name)})
 		if err != nil {
 			return &blog.Error{Code: blog.Internal, Op: "run projections", Err: err}
 		}
@@ -132,6 +133,23 @@ func (v *Views) Run(ctx context.Context) error {
 // Observer returns a function that counts the progress of a reader of the change feed in
 // byline_projection_changes_total and byline_projection_failures_total.
 func (v *Views) Observer(name string) func(changefeed.Progress) { return v.metrics.observer(name) }
+
+// rangeAway is longer than the time between two pages of a range, if this instance has it.
+const rangeAway = 30 * time.Second
+
+// observer is Observer, and has the jobs listed when this instance gets a range: the instance that had it
+// may have left jobs.
+func (v *Views) observer(name string) func(changefeed.Progress) {
+	observe := v.Observer(name)
+	var last sync.Map // when a range had a page
+	return func(p changefeed.Progress) {
+		observe(p)
+		now := time.Now()
+		if before, ok := last.Swap(p.Range, now); !ok || now.Sub(before.(time.Time)) > rangeAway {
+			v.jobs.Check()
+		}
+	}
+}
 
 func (v *Views) now() blog.Date { return blog.NewDate(v.o.Clock()) }
 
