@@ -9,39 +9,35 @@ import (
 	"byline/store/cosmos"
 )
 
-// batch executes the operations that add adds, as a transactional batch. Either all were
-// applied and failed is -1, or none was: then failed is the index of the operation that
-// failed, with its status. It returns the items that were read or written, nil for deleted
-// ones.
-func batch(ctx context.Context, c *cosmos.Container, partition string, add func(*cosmos.Batch)) (items [][]byte, failed, status int, err error) {
+// batch executes the operations that add adds, as a transactional batch.
+func batch(ctx context.Context, c *cosmos.Container, partition string, add func(*cosmos.Batch)) (cosmos.BatchResult, error) {
 	var b cosmos.Batch
 	add(&b)
-	r, err := c.Batch(ctx, partition, &b)
-	return r.Items, r.Failed, r.Status, err
+	return c.Batch(ctx, partition, &b)
 }
 
 // createCounted creates the item id in a post's partition and counts it on the post, in one
 // transactional batch. It returns the updated post. If the item exists, nothing changes and
 // exists is true. LimitReached if the post has as many as it can have.
 func (s *Store) createCounted(ctx context.Context, op, postID, id, counter string, item []byte) (post *blog.Post, exists bool, err error) {
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(postID, count(counter, 1))
 		b.Create(item)
 	})
 	switch {
 	case err != nil:
 		return nil, false, blog.CosmosError(op, err)
-	case failed == 0 && status == http.StatusNotFound:
+	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		return nil, false, noPost(op)
-	case failed == 0 && status == http.StatusPreconditionFailed:
+	case r.Failed == 0 && r.Status == http.StatusPreconditionFailed:
 		exists, err = s.whyNotCounted(ctx, op, postID, id)
 		return nil, exists, err
-	case failed == 1 && status == http.StatusConflict:
+	case r.Failed == 1 && r.Status == http.StatusConflict:
 		return nil, true, nil
-	case failed >= 0:
-		return nil, false, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
+	case r.Failed >= 0:
+		return nil, false, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
 	}
-	post, err = blog.DecodePost(op, items[0])
+	post, err = blog.DecodePost(op, r.Items[0])
 	return post, false, err
 }
 
@@ -76,19 +72,19 @@ func count(path string, by int64) cosmos.Patch {
 
 // readPair reads a post and another item of its partition in one snapshot.
 func (s *Store) readPair(ctx context.Context, op, postID, id string) (post, other []byte, err error) {
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Read(postID)
 		b.Read(id)
 	})
 	switch {
 	case err != nil:
 		return nil, nil, blog.CosmosError(op, err)
-	case failed == 0 && status == http.StatusNotFound:
+	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		return nil, nil, noPost(op)
-	case failed == 1 && status == http.StatusNotFound:
+	case r.Failed == 1 && r.Status == http.StatusNotFound:
 		return nil, nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the same item; try again"}
-	case failed >= 0:
-		return nil, nil, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
+	case r.Failed >= 0:
+		return nil, nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
 	}
-	return items[0], items[1], nil
+	return r.Items[0], r.Items[1], nil
 }

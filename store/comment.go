@@ -180,7 +180,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	p.Set("/deleted", true)
 	p.Set("/ttl", blog.TombstoneTTL)
 	p.Set("/content", "")
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(id, p)
 		b.Patch(postID, count("/commentCount", -1))
 	})
@@ -195,18 +195,18 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 			return post, err
 		}
 	}
-	gone := status == http.StatusNotFound || status == http.StatusPreconditionFailed
+	gone := r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed
 	switch {
 	case err != nil:
 		return nil, blog.CosmosError(op, err)
-	case failed == 0 && gone:
+	case r.Failed == 0 && gone:
 		return nil, s.whyNotChanged(ctx, op, who, postID, id)
-	case failed == 1 && gone:
+	case r.Failed == 1 && gone:
 		return nil, noComment(op) // the post is deleted
-	case failed >= 0:
-		return nil, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
+	case r.Failed >= 0:
+		return nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
 	}
-	return blog.DecodePost(op, items[1])
+	return blog.DecodePost(op, r.Items[1])
 }
 
 // whyNotChanged returns the error of a conditional change whose condition failed.

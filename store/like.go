@@ -116,7 +116,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	if _, err := s.author(ctx, op, userID); err != nil {
 		return nil, err
 	}
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Delete(blog.LikeID(userID))
 		b.Patch(postID, count("/likeCount", -1))
 	})
@@ -129,16 +129,16 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	switch {
 	case err != nil:
 		return nil, blog.CosmosError(op, err)
-	case failed == 0 && status == http.StatusNotFound:
+	case r.Failed == 0 && r.Status == http.StatusNotFound:
 		post, err := s.readPost(ctx, postID)
 		if post == nil && err == nil {
 			err = noPost(op)
 		}
 		return post, err
-	case failed == 1 && (status == http.StatusNotFound || status == http.StatusPreconditionFailed):
+	case r.Failed == 1 && (r.Status == http.StatusNotFound || r.Status == http.StatusPreconditionFailed):
 		return nil, noPost(op)
-	case failed >= 0:
-		return nil, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
+	case r.Failed >= 0:
+		return nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
 	}
-	return blog.DecodePost(op, items[1])
+	return blog.DecodePost(op, r.Items[1])
 }

@@ -141,13 +141,13 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 	if text == nil {
 		return s.posts.Create(ctx, item.ID, blog.Encode(item))
 	}
-	_, failed, status, err := batch(ctx, s.posts, item.ID, func(b *cosmos.Batch) {
+	r, err := batch(ctx, s.posts, item.ID, func(b *cosmos.Batch) {
 		b.NoItems = true
 		b.Create(blog.Encode(item))
 		b.Upsert(blog.Encode(text))
 	})
-	if err == nil && failed >= 0 {
-		err = cosmos.BatchResult{Failed: failed, Status: status}.Err()
+	if err == nil {
+		err = r.Err()
 	}
 	return err
 }
@@ -299,7 +299,7 @@ func (s *Store) editGuessing(ctx context.Context, userID, postID string, e PostE
 		r, err := s.posts.Patch(ctx, blog.Key(postID, postID), p)
 		return r.Value, err
 	}
-	items, failed, status, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
+	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {
 		b.Patch(postID, p)
 		if text != nil {
 			b.Upsert(blog.Encode(text))
@@ -307,13 +307,13 @@ func (s *Store) editGuessing(ctx context.Context, userID, postID string, e PostE
 			b.Upsert(blog.Encode(blog.NewTextTombstone(postID, userID))) // a delete would fail if the text is lost
 		}
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case failed >= 0:
-		return nil, cosmos.BatchResult{Failed: failed, Status: status}.Err()
+	if err == nil {
+		err = r.Err()
 	}
-	return items[0], nil
+	if err != nil {
+		return nil, err
+	}
+	return r.Items[0], nil
 }
 
 // isEdited reports whether a post, which may be nil, has the fields of an edit.

@@ -63,7 +63,7 @@ func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text [
 			break
 		}
 		// One of the two was read before an edit, the other after it: read a snapshot.
-		items, failed, status, err := batch(ctx, s.posts, item.ID, func(b *cosmos.Batch) {
+		r, err := batch(ctx, s.posts, item.ID, func(b *cosmos.Batch) {
 			b.Read(item.ID)
 			b.Read(blog.TextID)
 		})
@@ -71,22 +71,22 @@ func (s *Store) whole(ctx context.Context, op string, item blog.PostItem, text [
 			return nil, blog.CosmosError(op, err)
 		}
 		switch {
-		case failed == 0 && status == http.StatusNotFound:
+		case r.Failed == 0 && r.Status == http.StatusNotFound:
 			return nil, nil
-		case failed == 1 && status == http.StatusNotFound: // lost, or the post has become short
+		case r.Failed == 1 && r.Status == http.StatusNotFound: // lost, or the post has become short
 			raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
 			if err != nil {
 				return nil, err
 			}
-			items = [][]byte{raw, nil}
-		case failed >= 0:
-			return nil, &blog.Error{Code: blog.CodeOfStatus(status), Op: op}
+			r.Items = [][]byte{raw, nil}
+		case r.Failed >= 0:
+			return nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
 		}
-		now, there, err := decodePostItem(op, items[0])
+		now, there, err := decodePostItem(op, r.Items[0])
 		if !there {
 			return nil, err
 		}
-		if p, ok = now.Whole(items[1]); failed < 0 || now.TextDigest == item.TextDigest {
+		if p, ok = now.Whole(r.Items[1]); r.Failed < 0 || now.TextDigest == item.TextDigest {
 			break
 		}
 		item = now

@@ -178,14 +178,14 @@ func (s *Store) newestReservation(ctx context.Context, op, name string) (*blog.R
 // newest reads an item of the users container where writes are, which is where batches are
 // executed. It returns nil if the item does not exist.
 func (s *Store) newest(ctx context.Context, op, id string) ([]byte, error) {
-	items, failed, _, err := batch(ctx, s.users, id, func(b *cosmos.Batch) { b.Read(id) })
+	r, err := batch(ctx, s.users, id, func(b *cosmos.Batch) { b.Read(id) })
 	if err != nil {
 		return nil, blog.CosmosError(op, err)
 	}
-	if failed >= 0 { // a read fails with 404 only
+	if r.Failed >= 0 { // a read fails with 404 only
 		return nil, nil
 	}
-	return items[0], nil
+	return r.Items[0], nil
 }
 
 // RenameUser gives a user another name: it reserves the name, changes the user, and releases
