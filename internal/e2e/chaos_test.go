@@ -198,7 +198,7 @@ const (
 )
 
 func runChaos(t *testing.T, kills []victim) {
-	duration := longtest.Pick(3*time.Second, 20*time.Second)
+	duration := longtest.Pick(2*time.Second, 20*time.Second)
 	if *chaosFor > 0 {
 		duration = *chaosFor
 	}
