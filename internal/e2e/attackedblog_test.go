@@ -1,0 +1,268 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"byline/graph/globalid"
+	"byline/internal/account"
+	"byline/internal/longtest"
+	"byline/internal/secrettest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/emulator"
+)
+
+// charges are those of the engine.
+type charges struct{ answers, background float64 }
+
+// chargedEngine is an engine behind HTTP that sums its request charges.
+type chargedEngine struct {
+	*emulator.Engine
+	mu  sync.Mutex
+	sum charges // guarded by mu
+}
+
+func (e *chargedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.Engine.ServeHTTP(w, r)
+	ru, _ := strconv.ParseFloat(w.Header().Get("x-ms-request-charge"), 64)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.Header.Get("x-ms-cosmos-priority-level") == "Low" || r.Header.Get("A-Im") != "" || strings.Contains(r.URL.Path, "/colls/leases/") {
+		e.sum.background += ru
+	} else {
+		e.sum.answers += ru
+	}
+}
+
+func (e *chargedEngine) charges() charges {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sum
+}
+
+// attackedBlog is a blog that two instances serve to others and to attackers.
+type attackedBlog struct {
+	provider  *identityProvider
+	engine    *chargedEngine
+	store     *store.Store // of the test
+	instances []*process
+	client    *http.Client
+	others    []string // tokens
+	publisher string   // the token of one who publishes long posts
+	posts     []string // global ids
+	longest   string   // the global id of the longest post
+	probed    string   // of one that the prober comments on
+	commented string   // of the post with the renamer's comments
+	comment   string   // the last of those
+	cursors   []string // of comments on it
+	probes    int
+	rows      []string
+}
+
+const commentedPost = "post-renamer0"
+
+var (
+	renamersComments  = longtest.Pick(1000, 20_000)
+	commentersSeeded  = maxCommented - 10
+	attackedFor       = longtest.Pick(time.Second, 10*time.Second)
+	openSubscriptions = longtest.Pick(2*1500, 15_000)
+)
+
+func newAttackedBlog(t *testing.T) *attackedBlog {
+	t.Helper()
+	engine, err := emulator.Open(t.TempDir(), emulator.Options{NoSync: true, Logger: secrettest.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &attackedBlog{provider: startProvider(t), engine: &chargedEngine{Engine: engine}}
+	server := httptest.NewServer(w.engine)
+	t.Cleanup(server.Close)
+	transport := &http.Transport{MaxIdleConnsPerHost: 256}
+	w.client = &http.Client{Transport: transport}
+	t.Cleanup(transport.CloseIdleConnections)
+	w.seed(t, server.URL)
+	for range attackInstances {
+		p := startProcess(t, "--cosmos-endpoint", server.URL, "--auth-issuer", w.provider.URL, "--auth-audience", "byline")
+		p.WaitReady()
+		eventually(t, func() error {
+			if c := identityCheck(&p.Instance); !c.OK {
+				return errors.New(c.Detail)
+			}
+			return nil
+		})
+		w.instances = append(w.instances, p)
+	}
+	for i := range 8 {
+		token := w.provider.token(t, fmt.Sprint("reader", i))
+		w.others = append(w.others, token)
+		w.must(t, token, createUser, map[string]any{"name": fmt.Sprint("reader", i)})
+	}
+	author := w.provider.token(t, "author")
+	w.publisher = w.provider.token(t, "publisher")
+	w.must(t, w.publisher, createUser, map[string]any{"name": "publisher"})
+	post := func(content string) string {
+		return at(t, w.must(t, author, createPost, map[string]any{"title": "t", "content": content}), "createPost.post.id").(string)
+	}
+	w.must(t, author, createUser, map[string]any{"name": "author"})
+	for after := any(nil); len(w.cursors) < 400; {
+		page := w.must(t, author, `query($id: ID!, $after: String) { post(id: $id) { comments(first: 100, after: $after) { edges { cursor } } } }`, map[string]any{"id": w.commented, "after": after})
+		for _, edge := range at(t, page, "post.comments.edges").([]any) {
+			w.cursors = append(w.cursors, find(edge, "cursor").(string))
+		}
+		after = w.cursors[len(w.cursors)-1]
+	}
+	w.longest, w.probed = post(strings.Repeat("𝄞", 100_000)), post("probed")
+	return w
+}
+
+// seed imports posts, and a post with many comments of the renamer and nearly as many as possible of the commenter.
+func (w *attackedBlog) seed(t *testing.T, endpoint string) {
+	t.Helper()
+	flags := account.Flags{CosmosEndpoint: endpoint, CosmosDatabase: "blog"}
+	db, err := flags.Open(t.Context(), secrettest.Logger(), account.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if w.store, err = flags.Loader(db, secrettest.Logger()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now().Add(-24 * time.Hour)
+	user := func(name string) *blog.User {
+		return &blog.User{ID: blog.UserID(w.provider.URL, name), Username: name, CreatedAt: blog.NewDate(began), Revision: 1}
+	}
+	renamer, commenter, writer := user("renamer"), user("commenter"), user("writer")
+	post := func(author *blog.User, i int) store.Thread {
+		return store.Thread{Post: &blog.Post{ID: fmt.Sprint("post-", author.Username, i), AuthorID: author.ID, AuthorUsername: author.Username, Title: fmt.Sprint("post ", i),
+			Content: strings.Repeat("Every read of the front page is one request. ", 30), CreatedAt: blog.NewDate(began.Add(time.Duration(i) * time.Second)), Version: 1, Revision: 1}}
+	}
+	threads := map[*blog.User][]store.Thread{commenter: nil, renamer: {post(renamer, 0)}}
+	var posts []*blog.Post
+	for i := range attackBlogPosts {
+		threads[writer] = append(threads[writer], post(writer, i))
+		posts = append(posts, threads[writer][i].Post)
+		w.posts = append(w.posts, globalid.ID{Kind: globalid.Post, Key: posts[i].ID}.String())
+	}
+	many := &threads[renamer][0]
+	for i := range renamersComments + commentersSeeded {
+		by := commenter
+		if i >= commentersSeeded {
+			by = renamer
+		}
+		many.Comments = append(many.Comments, &blog.Comment{ID: fmt.Sprintf("comment-%05d", i), PostID: many.Post.ID, AuthorID: by.ID, AuthorUsername: by.Username,
+			Content: "well put", CreatedAt: blog.NewDate(began.Add(time.Duration(i) * time.Millisecond))})
+	}
+	many.Post.CommentCount, many.Post.Revision = int32(len(many.Comments)), int64(1+len(many.Comments))
+	w.commented = globalid.ID{Kind: globalid.Post, Key: many.Post.ID}.String()
+	w.comment = globalid.ID{Kind: globalid.Comment, Parent: many.Post.ID, Key: many.Comments[len(many.Comments)-1].ID}.String()
+
+	if err := w.store.Provision(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Views().FillFeed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for u, theirs := range threads {
+		if err := w.store.Import(t.Context(), u, slices.Values(theirs)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.store.ImportFeed(t.Context(), append(posts, many.Post)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reply is a response as far as it matters here.
+type reply struct {
+	Data   map[string]any
+	Errors []struct {
+		Message    string
+		Extensions struct {
+			Code         string
+			RetryAfterMs float64
+		}
+	}
+	session string
+}
+
+func (r reply) code() string {
+	if len(r.Errors) == 0 {
+		return ""
+	}
+	return r.Errors[0].Extensions.Code
+}
+
+// send sends an operation; token and session may be "".
+func (w *attackedBlog) send(ctx context.Context, instance int, token, session, query string, variables map[string]any) (r reply, err error) {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		return r, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.instances[instance].Root+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		return r, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	if session != "" {
+		request.Header.Set("Byline-Session", session)
+	}
+	response, err := w.client.Do(request)
+	if err != nil {
+		return r, err
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		return r, err
+	}
+	r.session = response.Header.Get("Byline-Session")
+	return r, json.Unmarshal(b, &r)
+}
+
+// must sends an operation to the first instance, and returns its data.
+func (w *attackedBlog) must(t *testing.T, token, query string, variables map[string]any) map[string]any {
+	t.Helper()
+	r, err := w.send(t.Context(), 0, token, "", query, variables)
+	if err != nil || r.code() != "" {
+		t.Fatalf("%s: %v %v", query, err, r.Errors)
+	}
+	return r.Data
+}
+
+// metric returns the sum of a metric of the instances.
+func (w *attackedBlog) metric(t *testing.T, name string) (sum float64) {
+	t.Helper()
+	for _, p := range w.instances {
+		all, err := scrape(p.Root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, there := total(all, name, nil)
+		if !there {
+			t.Fatalf("there is no %s", name)
+		}
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,301 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"byline/store/blog"
+)
+
+// flood sends operations by a viewer over several connections to each instance until ctx ends, and
+// returns their replies by code.
+func (w *attackedBlog) flood(t *testing.T, ctx context.Context, token, session string, operation func(n int) (query string, variables map[string]any)) map[string]int {
+	codes := map[string]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var sent atomic.Int64
+	for i := range attackInstances * attackConns {
+		all.Go(func() {
+			tick := time.NewTicker(time.Second * attackConns / attackRate)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				query, variables := operation(int(sent.Add(1)))
+				r, err := w.send(context.WithoutCancel(ctx), i%attackInstances, token, session, query, variables)
+				if err != nil {
+					t.Errorf("the attacker: %v", err)
+					return
+				}
+				mu.Lock()
+				codes[r.code()]++
+				mu.Unlock()
+				<-tick.C
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%v", codes)
+	return codes
+}
+
+// outcomeOf checks that operations were accepted, or refused by a limit that is named.
+func outcomeOf(t *testing.T, codes map[string]int, limits ...string) (o outcome) {
+	t.Helper()
+	for code, n := range codes {
+		switch {
+		case code == "":
+			o.accepted += n
+		case slices.Contains(limits, code), code == "UNAVAILABLE": // overloaded
+			o.refused += n
+		default:
+			t.Errorf("%d operations: %s", n, code)
+		}
+	}
+	return o
+}
+
+// renames toggles the case of a name that is on many comments.
+func (w *attackedBlog) renames(t *testing.T, ctx context.Context) outcome {
+	token := w.provider.token(t, "renamer")
+	codes := w.flood(t, ctx, token, "", func(n int) (string, map[string]any) {
+		return updateUser, map[string]any{"name": []string{"Renamer", "rENAMER", "RENAMER"}[n%3]}
+	})
+	o := outcomeOf(t, codes, "THROTTLED", "CONFLICT")
+	u, err := w.store.User(t.Context(), blog.UserID(w.provider.URL, "renamer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.accepted = int(u.Revision - 1) // repeating the current name is no rename
+	if o.accepted != renamesADay {
+		t.Errorf("%d renames, want %d", o.accepted, renamesADay)
+	}
+	o.renamed = renamesADay * sweptRU * float64(renamersComments)
+	w.awaitSweeps(t, u.Username)
+	return o
+}
+
+// awaitSweeps waits until the renamer's last comment has the name and no job is left.
+func (w *attackedBlog) awaitSweeps(t *testing.T, name string) {
+	t.Helper()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for began := time.Now(); ; <-again.C {
+		r, err := w.send(context.WithoutCancel(t.Context()), 0, "", "", `query($id: ID!) { node(id: $id) { ... on Comment { author { username } } } }`, map[string]any{"id": w.comment})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs := 0.0
+		for _, p := range w.instances {
+			all, err := scrape(p.Root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, _ := total(all, "byline_jobs", nil)
+			jobs += n
+		}
+		have := find(r.Data, "node.author.username")
+		if have == name && jobs == 0 {
+			return
+		}
+		if time.Since(began) > 3*time.Minute {
+			t.Fatalf("the name is %v, want %s; %.0f jobs", have, name, jobs)
+		}
+	}
+}
+
+// toggles likes and unlikes the longest post.
+func (w *attackedBlog) toggles(t *testing.T, ctx context.Context) outcome {
+	token := w.attacker(t, "toggler")
+	var query strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&query, `l%d: likePost(input: {postId: %q}) { post { id } } u%[1]d: unlikePost(input: {postId: %[2]q}) { post { id } } `, i, w.longest)
+	}
+	// Batches that meet on one post conflict.
+	return outcomeOf(t, w.flood(t, ctx, token, "", func(int) (string, map[string]any) { return "mutation { " + query.String() + "}", nil }), "THROTTLED", "CONFLICT")
+}
+
+// attacker creates a user and returns their token.
+func (w *attackedBlog) attacker(t *testing.T, name string) (token string) {
+	t.Helper()
+	token = w.provider.token(t, name)
+	w.must(t, token, createUser, map[string]any{"name": name})
+	return token
+}
+
+// sessions reads a hundred posts at a time in a session that asks for what no replica will ever have.
+func (w *attackedBlog) sessions(t *testing.T, ctx context.Context) outcome {
+	token := w.attacker(t, "crafter")
+	r, err := w.send(t.Context(), 0, token, "", likePost, map[string]any{"post": w.posts[0]}) // of the range that is read
+	if err != nil || r.session == "" {
+		t.Fatalf("no session: %v %v", err, r.Errors)
+	}
+	var query strings.Builder
+	query.WriteString("{")
+	for i := range 100 {
+		fmt.Fprintf(&query, ` p%d: post(id: %q) { title author { username } }`, i, w.posts[i])
+	}
+	query.WriteString("}")
+	crafted := craftSession(t, r.session)
+	before := w.metric(t, "byline_session_invalid_total")
+	o := outcomeOf(t, w.flood(t, ctx, token, crafted, func(int) (string, map[string]any) { return query.String(), nil }), "THROTTLED")
+	ignored := int(w.metric(t, "byline_session_invalid_total") - before)
+	if ignored < o.accepted {
+		t.Errorf("%d crafted sessions were ignored, of %d", ignored, o.accepted)
+	}
+	o.refused += ignored
+	return o
+}
+
+// craftSession raises each LSN of a session token to 2^60. The MAC is no longer that of the token.
+func craftSession(t *testing.T, token string) string {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mac, note = 16, 0xff
+	crafted, rest, signature := b[:1:1], b[1:len(b)-mac], b[len(b)-mac:]
+	uvarint := func() uint64 {
+		x, n := binary.Uvarint(rest)
+		rest = rest[n:]
+		return x
+	}
+	raised := 0
+	for len(rest) > 0 && rest[0] != note {
+		crafted, rest = append(crafted, rest[:5]...), rest[5:]
+		ranges := uvarint()
+		crafted = binary.AppendUvarint(crafted, ranges)
+		for range ranges {
+			crafted = binary.AppendUvarint(crafted, uvarint()) // id
+			crafted = binary.AppendUvarint(crafted, uvarint()) // version
+			_, regions := uvarint(), uvarint()
+			crafted = binary.AppendUvarint(binary.AppendVarint(crafted, 1<<60), regions)
+			for range regions {
+				crafted = binary.AppendUvarint(crafted, uvarint())
+				_ = uvarint()
+				crafted = binary.AppendVarint(crafted, 1<<60)
+			}
+			raised++
+		}
+	}
+	if raised == 0 {
+		t.Fatal("a session of no range")
+	}
+	return base64.RawURLEncoding.EncodeToString(slices.Concat(crafted, rest, signature))
+}
+
+// comments writes comments on a post that has many.
+func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
+	token := w.provider.token(t, "commenter")
+	var query strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&query, `c%d: createComment(input: {postId: %q, content: "again and again"}) { comment { id } } `, i, w.commented)
+	}
+	codes := w.flood(t, ctx, token, "", func(int) (string, map[string]any) { return "mutation { " + query.String() + "}", nil })
+	o := outcomeOf(t, codes, "THROTTLED", "LIMIT_REACHED", "CONFLICT")
+	post, err := w.store.Post(t.Context(), commentedPost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.accepted = int(post.CommentCount) - renamersComments - commentersSeeded
+	if most := maxCommented - commentersSeeded + attackInstances*(uncounted+attackConns); o.accepted > most {
+		t.Errorf("%d comments of a viewer on a post; want at most %d", commentersSeeded+o.accepted, commentersSeeded+most)
+	}
+	if codes["LIMIT_REACHED"] == 0 {
+		t.Error("the limit of comments was not reached")
+	}
+	return o
+}
+
+// subscriptions opens as many subscriptions as a viewer can, and publishes posts of 99 KB.
+func (w *attackedBlog) subscriptions(t *testing.T, ctx context.Context) outcome {
+	const perConn, expensive = 100, 20
+	token := w.attacker(t, "subscriber")
+	connected, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer func() { cancel(); all.Wait() }()
+	var asked, ended, events atomic.Int64
+	for i := range openSubscriptions / perConn {
+		c, res, err := websocket.Dial(connected, w.instances[i%attackInstances].Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body != nil {
+			res.Body.Close()
+		}
+		c.SetReadLimit(1 << 20)
+		all.Go(func() {
+			defer c.CloseNow()
+			for {
+				_, m, err := c.Read(connected)
+				if err != nil {
+					return
+				}
+				switch {
+				case bytes.Contains(m[:min(len(m), 100)], []byte(`"type":"error"`)):
+					ended.Add(1)
+				case bytes.Contains(m[:min(len(m), 100)], []byte(`"type":"next"`)):
+					events.Add(1)
+				}
+			}
+		})
+		all.Go(func() {
+			send := func(m any) error {
+				b, err := json.Marshal(m)
+				if err != nil {
+					return err
+				}
+				return c.Write(connected, websocket.MessageText, b)
+			}
+			err := send(map[string]any{"type": "connection_init", "payload": map[string]string{"authorization": "Bearer " + token}})
+			for n := 0; n < perConn && err == nil; n++ {
+				query := `subscription { postPublished { id title content author { username } } }`
+				if i < attackInstances && n < expensive {
+					query = w.expensiveEvents(i*expensive + n)
+				}
+				err = send(map[string]any{"type": "subscribe", "id": strconv.Itoa(n), "payload": map[string]any{"query": query}})
+				asked.Add(1)
+			}
+		})
+	}
+	long := map[string]any{"title": "long", "content": strings.Repeat("x", 99_000)}
+	for range 3 {
+		w.must(t, w.publisher, createPost, long)
+	}
+	tick := time.NewTicker(attackedFor / 20)
+	defer tick.Stop()
+	for n := 0; ctx.Err() == nil; n++ {
+		w.other(t, n%attackInstances, w.others[n%len(w.others)], createComment, map[string]any{"post": w.commented, "content": "for the subscribers"})
+		<-tick.C
+	}
+	open := w.metric(t, "byline_subscribers")
+	if open > attackInstances*maxSubscribed || open == 0 {
+		t.Errorf("%.0f subscriptions of a viewer are open", open)
+	}
+	t.Logf("%d subscriptions asked for, %.0f open, %d refused, %d events", asked.Load(), open, ended.Load(), events.Load())
+	return outcome{accepted: int(open), refused: int(ended.Load())}
+}
+
+// expensiveEvents is a subscription whose events read pages that those of no other number read.
+func (w *attackedBlog) expensiveEvents(number int) string {
+	var query strings.Builder
+	fmt.Fprintf(&query, `subscription { commentAdded(postId: %q) { post {`, w.commented)
+	const pages = 10
+	for i := range pages {
+		fmt.Fprintf(&query, ` p%d: comments(first: 20, after: %q) { edges { node { id } } }`, i, w.cursors[number*pages+i])
+	}
+	query.WriteString(" } } }")
+	return query.String()
+}

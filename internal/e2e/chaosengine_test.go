@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"byline/internal/cli"
+	"byline/store/emulator"
+)
+
+// chaosEngineArgs is the environment variable that makes this test binary a `byline emulator` of an
+// account with two regions and lagging replicas that injects chaosFault and splits partitions on request.
+// Its value is the directory and the address, separated by a line break.
+const chaosEngineArgs = "BYLINE_CHAOS_ENGINE"
+
+func chaosEngine() int {
+	dir, address, _ := strings.Cut(os.Getenv(chaosEngineArgs), "\n")
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	err := func() (err error) {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		engine, err := emulator.Open(dir, emulator.Options{Logger: log, Regions: []string{"West Europe", "North Europe"}, ItemWriters: 2, ReplicaLag: chaosReplicaLag})
+		if err != nil {
+			return err
+		}
+		engine.Inject(chaosFault)
+		go func() {
+			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+				container, id, _ := strings.Cut(lines.Text(), " ")
+				fmt.Println(engine.Split("blog", container, id))
+			}
+			os.Exit(0) // the test has ended
+		}()
+		return (&cli.Emulator{Data: dir, HTTP: true, Sync: true, Listen: address}).Serve(context.Background(), engine, listener, log, nil)
+	}()
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// chaosFault throttles 2% of the requests, as a partition does whose budget is used up, and answers 449
+// to 1% of the writes. Of the batches, 2% fail by one operation.
+func chaosFault(o emulator.Operation) emulator.Fault {
+	n, retryAfter := rand.N(1000), time.Duration(1+rand.N(300))*time.Millisecond
+	write := o.Kind != emulator.Read && o.Kind != emulator.Query && o.Kind != emulator.ChangeFeed && o.Kind != emulator.Metadata
+	const retryWith = 449
+	switch {
+	case n < 20:
+		return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}
+	case n < 30 && write:
+		return emulator.Fault{Status: retryWith}
+	case n < 40:
+		return emulator.Fault{BatchStatus: http.StatusTooManyRequests, BatchOperation: rand.N(3), RetryAfter: retryAfter}
+	case n < 50:
+		return emulator.Fault{BatchStatus: retryWith, BatchOperation: rand.N(3)}
+	}
+	return emulator.Fault{}
+}
+
+// engineProcess is the engine in its own process, always on the same address.
+type engineProcess struct {
+	t            testing.TB
+	dir, address string
+	cmd          *exec.Cmd
+	log          *output
+	in           io.WriteCloser
+	out          *bufio.Reader
+}
+
+func startEngine(t testing.TB) *engineProcess {
+	t.Helper()
+	// A port outside the ephemeral range: no outgoing connection takes it while the engine is down.
+	for range 100 {
+		e := &engineProcess{t: t, dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", 20_000+rand.N(10_000))}
+		if l, err := net.Listen("tcp", e.address); err == nil {
+			l.Close()
+			e.start()
+			return e
+		}
+	}
+	t.Fatal("no free port")
+	return nil
+}
+
+func (e *engineProcess) start() {
+	e.t.Helper()
+	e.log = &output{}
+	e.cmd = exec.Command(os.Args[0])
+	e.cmd.Env = append(os.Environ(), chaosEngineArgs+"="+e.dir+"\n"+e.address)
+	e.cmd.Stderr = e.log
+	in, err := e.cmd.StdinPipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	out, err := e.cmd.StdoutPipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.in, e.out = in, bufio.NewReader(out)
+	if err := e.cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(e.kill)
+	eventually(e.t, func() error {
+		if !strings.Contains(e.log.String(), "msg=listening") {
+			return fmt.Errorf("the engine does not listen: %s", e.log)
+		}
+		return nil
+	})
+}
+
+// kill sends SIGKILL.
+func (e *engineProcess) kill() {
+	_ = e.cmd.Process.Kill()
+	_ = e.cmd.Wait()
+}
+
+// split splits a physical partition.
+func (e *engineProcess) split(container, id string) {
+	e.t.Helper()
+	if _, err := fmt.Fprintln(e.in, container, id); err != nil {
+		e.t.Fatal(err)
+	}
+	if answer, err := e.out.ReadString('\n'); err != nil || answer != "<nil>\n" {
+		e.t.Fatalf("split %s %s: %v %s", container, id, err, answer)
+	}
+}
+
+// flags returns the flags of a byline that uses the engine; startEngine has set its key in the
+// environment.
+func (e *engineProcess) flags() []string {
+	return []string{"--cosmos-endpoint", "http://" + e.address + "/"}
+}

@@ -1,0 +1,373 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"byline/store/blog"
+)
+
+// cluster is three instances on one engine.
+type cluster struct {
+	engine *engineProcess
+
+	mu        sync.Mutex
+	instances [3]*process // guarded by mu
+	kept      []string    // guarded by mu; posts that all writers comment on and like
+}
+
+func (c *cluster) start(t *testing.T, i int) {
+	t.Helper()
+	p := startProcess(t, append(c.engine.flags(), "--rename-cooldown=1s")...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.instances[i] = p
+}
+
+func (c *cluster) at(i int) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.instances[i]
+}
+
+func (c *cluster) keep(post string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = append(c.kept, post)
+}
+
+func (c *cluster) somePost(r *rand.Rand) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept[r.IntN(len(c.kept))]
+}
+
+// writer is a client that writes and records every acknowledged write. It does not change an item again
+// after a retry: an earlier attempt may still be in flight.
+type writer struct {
+	t      *testing.T
+	c      *cluster
+	random *rand.Rand
+
+	subject, id, name  string
+	session            string // reads its own writes on every instance
+	settled            bool   // the name
+	renamed            time.Time
+	renameEvery        time.Duration
+	posts              map[string]*chaosPost
+	comments           map[string]*chaosComment
+	likes              map[string]*chaosLike // by post
+	operations, number int
+	retries            int
+}
+
+type chaosPost struct {
+	title, content         string
+	kept, deleted, settled bool
+	version                float64
+}
+
+type chaosComment struct {
+	post, content string
+	deleted       bool
+}
+
+type chaosLike struct{ takenBack, settled bool }
+
+func newWriter(t *testing.T, c *cluster, name string, r *rand.Rand) *writer {
+	return &writer{t: t, c: c, random: r, subject: name, name: name, posts: map[string]*chaosPost{}, comments: map[string]*chaosComment{}, likes: map[string]*chaosLike{}}
+}
+
+// do sends an operation to one instance after the other until it gets a response. A response with the
+// code is returned. again reports whether the operation was retried.
+func (w *writer) do(query string, variables map[string]any, code string) (data map[string]any, refused, again bool) {
+	w.operations++
+	for deadline := time.Now().Add(time.Minute); ; again = true {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		out, err := w.c.at(w.random.IntN(len(w.c.instances))).PostIn(ctx, w.session, w.subject, query, variables)
+		cancel()
+		if out.Session != "" {
+			w.session = out.Session
+		}
+		var got any
+		if err == nil && out.Errors == nil {
+			return out.Data, false, again
+		} else if err == nil {
+			if got = out.Errors[0].Extensions["code"]; got == code {
+				return nil, true, again
+			}
+			// What is not found may be a post of another writer that has not reached the replica.
+			if got != "THROTTLED" && got != "UNAVAILABLE" && got != "CONFLICT" && got != "NOT_FOUND" {
+				w.t.Errorf("%s: %v", query, out.Errors)
+				return nil, true, again
+			}
+		}
+		if time.Now().After(deadline) {
+			w.t.Errorf("%s got no response: %v %v", query, err, out.Errors)
+			return nil, true, again
+		}
+		w.retries++
+		pause(w.random, 5*time.Millisecond, 25*time.Millisecond)
+	}
+}
+
+// key returns a new idempotency key.
+func (w *writer) key() string {
+	w.number++
+	return fmt.Sprint(w.subject, "-", w.number)
+}
+
+// create makes the writer's user and first post.
+func (w *writer) create() {
+	data, refused, _ := w.do(`mutation($name: String!, $key: String) { createUser(input: {username: $name, idempotencyKey: $key}) { user { id } } }`,
+		map[string]any{"name": w.name, "key": w.key()}, "")
+	if refused {
+		return
+	}
+	w.id = at(w.t, data, "createUser.user.id").(string)
+	w.write(true)
+}
+
+// step sends one random operation.
+func (w *writer) step() {
+	switch n := w.random.IntN(100); {
+	case n < 40:
+		w.comment()
+	case n < 65:
+		w.like()
+	case n < 80:
+		w.write(w.random.IntN(3) == 0)
+	case n < 87:
+		w.edit()
+	case n < 91:
+		w.deletePost()
+	case n < 94:
+		w.deleteComment()
+	case n < 97:
+		w.unlike()
+	case n < 99:
+		w.rename()
+	default:
+		w.do(q6, nil, "")
+	}
+}
+
+// content returns a text with the key, which every third time is too long to be stored on its post.
+func (w *writer) content(key string) string {
+	if w.random.IntN(3) > 0 {
+		return key
+	}
+	return key + strings.Repeat(" long", (blog.InlineText+w.random.IntN(20_000))/len(" long"))
+}
+
+func (w *writer) write(keep bool) {
+	key := w.key()
+	content := w.content(key)
+	data, refused, again := w.do(`mutation($title: String!, $content: String!, $key: String) { createPost(input: {title: $title, content: $content, idempotencyKey: $key}) { post { id version } } }`,
+		map[string]any{"title": key, "content": content, "key": key}, "")
+	if refused {
+		return
+	}
+	id := at(w.t, data, "createPost.post.id").(string)
+	w.posts[id] = &chaosPost{title: key, content: content, kept: keep, settled: again, version: at(w.t, data, "createPost.post.version").(float64)}
+	if keep {
+		w.c.keep(id)
+	}
+}
+
+// ownPost chooses a post that may be edited or deleted.
+func (w *writer) ownPost(keep bool) (string, *chaosPost) {
+	for id, p := range w.posts {
+		if !p.deleted && !p.settled && (keep || !p.kept) {
+			return id, p
+		}
+	}
+	return "", nil
+}
+
+func (w *writer) edit() {
+	id, p := w.ownPost(true)
+	if p == nil {
+		return
+	}
+	title := w.key()
+	content := w.content(title)
+	data, refused, again := w.do(`mutation($id: ID!, $title: String!, $content: String!, $version: Int) { updatePost(input: {id: $id, title: $title, content: $content, version: $version}) { post { version } } }`,
+		map[string]any{"id": id, "title": title, "content": content, "version": p.version}, "CONFLICT")
+	if refused && !again {
+		w.t.Errorf("edit of %s at version %v is refused", id, p.version)
+	}
+	p.title, p.content, p.settled = title, content, again // after a retry, the conflict may be with the first attempt
+	if !refused {
+		p.version = at(w.t, data, "updatePost.post.version").(float64)
+	}
+}
+
+func (w *writer) deletePost() {
+	id, p := w.ownPost(false)
+	if p == nil {
+		return
+	}
+	if _, refused, again := w.do(`mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": id}, "NOT_FOUND"); refused && !again {
+		w.t.Errorf("post %s is lost", id)
+	}
+	p.deleted = true
+}
+
+func (w *writer) comment() {
+	post, key := w.c.somePost(w.random), w.key()
+	if own, p := w.ownPost(false); p != nil && w.random.IntN(3) == 0 {
+		post = own // which may be deleted with the comment
+	}
+	data, refused, _ := w.do(`mutation($post: ID!, $content: String!, $key: String) { createComment(input: {postId: $post, content: $content, idempotencyKey: $key}) { comment { id } } }`,
+		map[string]any{"post": post, "content": key, "key": key}, "")
+	if !refused {
+		w.comments[at(w.t, data, "createComment.comment.id").(string)] = &chaosComment{post: post, content: key}
+	}
+}
+
+func (w *writer) deleteComment() {
+	for id, c := range w.comments {
+		if p := w.posts[c.post]; c.deleted || p != nil && p.deleted {
+			continue
+		}
+		if _, refused, again := w.do(`mutation($id: ID!) { deleteComment(input: {id: $id}) { deletedCommentId } }`, map[string]any{"id": id}, "NOT_FOUND"); refused && !again {
+			w.t.Errorf("comment %s is lost", id)
+		}
+		c.deleted = true
+		return
+	}
+}
+
+func (w *writer) like() {
+	post := w.c.somePost(w.random)
+	if w.likes[post] != nil {
+		return
+	}
+	if _, refused, again := w.do(likePost, map[string]any{"post": post}, ""); !refused {
+		w.likes[post] = &chaosLike{settled: again}
+	}
+}
+
+func (w *writer) unlike() {
+	for post, l := range w.likes {
+		if l.takenBack || l.settled {
+			continue
+		}
+		if _, refused, _ := w.do(unlikePost, map[string]any{"post": post}, ""); !refused {
+			l.takenBack = true
+		}
+		return
+	}
+}
+
+func (w *writer) rename() {
+	if w.settled || time.Since(w.renamed) < w.renameEvery {
+		return
+	}
+	w.renamed = time.Now()
+	name := w.key()
+	if _, refused, again := w.do(updateUser, map[string]any{"name": name}, ""); !refused {
+		w.name, w.settled = name, again
+	}
+}
+
+// account compares the acknowledged writes with the stored items.
+func (w *writer) account() {
+	w.t.Helper()
+	if data, _, _ := w.do(q1, map[string]any{"id": w.id}, ""); find(data, "user.username") != w.name {
+		w.t.Errorf("%s is called %v, not %s", w.subject, find(data, "user.username"), w.name)
+	}
+	posts, comments, liked := w.nodes(maps.Keys(w.posts)), w.nodes(maps.Keys(w.comments)), w.nodes(maps.Keys(w.likes))
+	for id, p := range w.posts {
+		title, content := find(posts[id], "title"), find(posts[id], "content")
+		if p.deleted && title != nil || !p.deleted && (title != p.title || content != p.content) {
+			w.t.Errorf("post %s: %v %.40v, should be %+.200v", id, title, content, *p)
+		}
+	}
+	for id, c := range w.comments {
+		got := find(comments[id], "comment")
+		if gone := w.gone(c); gone && got != nil || !gone && got != c.content {
+			w.t.Errorf("comment %s: %v, should be %+v", id, got, *c)
+		}
+	}
+	for post, l := range w.likes {
+		if got := find(liked[post], "viewerHasLiked"); got != !l.takenBack {
+			w.t.Errorf("%s's like of %s exists: %v, should be %+v", w.subject, post, got, *l)
+		}
+	}
+}
+
+// nodes reads posts and comments as the writer.
+func (w *writer) nodes(ids iter.Seq[string]) map[string]any {
+	found := map[string]any{}
+	for chunk := range slices.Chunk(slices.Collect(ids), 100) {
+		data, _, _ := w.do(`query($ids: [ID!]!) { nodes(ids: $ids) { ... on Post { title content commentCount likeCount viewerHasLiked } ... on Comment { comment: content } } }`,
+			map[string]any{"ids": chunk}, "")
+		for i, id := range chunk {
+			found[id] = find(data, fmt.Sprint("nodes.", i))
+		}
+	}
+	return found
+}
+
+// gone reports whether a comment or its post was deleted.
+func (w *writer) gone(c *chaosComment) bool {
+	p := w.posts[c.post]
+	return c.deleted || p != nil && p.deleted
+}
+
+// accountAll finds writes that were stored twice: it compares the counts of the posts with the
+// acknowledged writes of all writers.
+func accountAll(writers []*writer) {
+	comments, likes := map[string]int{}, map[string]int{}
+	for _, w := range writers {
+		for _, c := range w.comments {
+			if !w.gone(c) {
+				comments[c.post]++
+			}
+		}
+		for post, l := range w.likes {
+			if !l.takenBack {
+				likes[post]++
+			}
+		}
+	}
+	for _, w := range writers {
+		there := w.nodes(maps.Keys(w.posts))
+		for id, p := range w.posts {
+			if p.deleted {
+				continue
+			}
+			if c, l := find(there[id], "commentCount"), find(there[id], "likeCount"); c != float64(comments[id]) || l != float64(likes[id]) {
+				w.t.Errorf("post %s has %v comments and %v likes, of which %d and %d were acknowledged", id, c, l, comments[id], likes[id])
+			}
+		}
+		n, after := 0, any(nil)
+		for {
+			data, _, _ := w.do(`query($id: ID!, $after: String) { user(id: $id) { posts(first: 100, after: $after) { edges { node { id } } pageInfo { endCursor hasNextPage } } } }`,
+				map[string]any{"id": w.id, "after": after}, "")
+			edges, _ := find(data, "user.posts.edges").([]any)
+			n += len(edges)
+			if after = find(data, "user.posts.pageInfo.endCursor"); find(data, "user.posts.pageInfo.hasNextPage") != true {
+				break
+			}
+		}
+		for _, p := range w.posts {
+			if !p.deleted {
+				n--
+			}
+		}
+		if n != 0 {
+			w.t.Errorf("%s has %d posts more than were acknowledged", w.subject, n)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+)
+
+// In the grace period abandoned reservations stay, and so does what
+// verify finds.
+func TestSweep_YoungReservationsStay(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Wire.Intercept(func(r *http.Request) error { // a crash between reservation and user
+			if strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), blog.UserID("test", "new")) && r.Method == http.MethodPost {
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		_, err := w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "new"), Username: "wanted"})
+		storetest.WantCode(t, err, blog.Unavailable, "")
+		w.Wire.Intercept(nil)
+		if found := w.Differences(0); found != nil {
+			t.Errorf("verify finds %v", found)
+		}
+		defer w.Start()()
+		w.AddUser("poke")
+		waittest.Until(t, w.CaughtUp)
+		storetest.Pass(50 * time.Millisecond)
+		if w.Reservations()["wanted"] == "" {
+			t.Fatal("the sweep has not waited")
+		}
+		w.Clock.Millis.Add(61_000)
+		waittest.Until(t, func() error {
+			if w.Reservations()["wanted"] != "" {
+				return errors.New("still reserved")
+			}
+			return nil
+		})
+	})
+}
+
+// The sweep is held up just before it removes a left-over name, and meanwhile its
+// owner goes on with it.
+func TestSweep_NameInUse(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch { // a crash before the user is changed
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+		storetest.WantCode(t, err, blog.Unavailable, "")
+		w.Wire.Intercept(nil)
+		w.Clock.Millis.Add(61_000)
+		var taken atomic.Bool
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && taken.CompareAndSwap(false, true) {
+				if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		})
+		defer w.Start()()
+		waittest.Until(t, func() error {
+			if !taken.Load() {
+				return errors.New("not swept")
+			}
+			return nil
+		})
+		w.Clock.Millis.Add(61_000)
+		waittest.Until(t, func() error {
+			if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+		if u, err := w.UserByUsername(t.Context(), "wanted"); err != nil || u == nil {
+			t.Fatalf("no user is found by a current name: %v, %v", u, err)
+		}
+		_, err = w.CreateUser(t.Context(), store.NewUser{ID: blog.UserID("test", "thief"), Username: "WANTED"})
+		storetest.WantCode(t, err, blog.Conflict, "username")
+	})
+}
+
+// The sweep runs in the middle of a rename, just before the user is changed: what
+// it sees then is not how it stays.
+func TestSweep_DuringARename(t *testing.T) {
+	for what, want := range map[string]map[string]string{
+		"create": {"ada": "ada", "wanted": "new"},
+		"rename": {"ada": "ada" + storetest.Released, "wanted": "ada"}, // its last step is cut off
+	} {
+		t.Run(what, func(t *testing.T) {
+			cosmostest.Run(t, func(t *testing.T) {
+				w := newWorldInTime(t)
+				ada := w.AddUser("ada")
+				w.Clock.Millis.Add(61_000)
+				defer w.Start()()
+				waittest.Until(t, func() error {
+					if w.Checkpoints() != 2 {
+						return errors.New("not swept yet")
+					}
+					return nil
+				})
+				newID, releases := blog.UserID("test", "new"), isRelease()
+				w.Wire.Intercept(func(r *http.Request) error {
+					last := what == "rename" && releases(r)
+					switch {
+					case r.Method == http.MethodPatch,
+						r.Method == http.MethodPost && strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
+						storetest.Pass(100 * time.Millisecond) // ten polls of the sweep
+					case last:
+						return context.DeadlineExceeded
+					}
+					return nil
+				})
+				var err error
+				if what == "create" {
+					_, err = w.CreateUser(t.Context(), store.NewUser{ID: newID, Username: "wanted"})
+				} else {
+					_, err = w.RenameUser(t.Context(), ada.ID, "wanted")
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Wire.Intercept(nil)
+				w.Clock.Millis.Add(61_000)
+				ids := map[string]string{"ada": ada.ID, "new": newID}
+				expected := map[string]string{}
+				for name, owner := range want {
+					owner, suffix, _ := strings.Cut(owner, ",")
+					expected[name] = ids[owner]
+					if suffix != "" {
+						expected[name] += storetest.Released
+					}
+				}
+				poke := w.AddUser("poke") // once the sweep has let this go, it has done the rest
+				w.Remove("users", poke.ID, poke.ID)
+				w.Clock.Millis.Add(61_000)
+				waittest.Until(t, func() error {
+					if diff := cmp.Diff(expected, w.Reservations()); diff != "" {
+						return errors.New(diff)
+					}
+					return nil
+				})
+			})
+		})
+	}
+}
+
+// A process pauses in the middle of a rename, for so long that the sweep removes
+// the new name, and then goes on; or the sweep removes it at the end.
+func TestSweep_SweptNameIsReservedAgain(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch {
+				w.Wire.Intercept(nil)
+				w.Remove("users", "username:wanted", "username:wanted")
+			}
+			return nil
+		})
+		if _, err := w.RenameUser(t.Context(), ada.ID, "wanted"); err != nil {
+			t.Fatal(err)
+		}
+		if owner := w.Reservations()["wanted"]; owner != ada.ID {
+			t.Fatalf("reserved for %q", owner)
+		}
+		w.Remove("users", "username:wanted", "username:wanted")
+		defer w.Start()()
+		waittest.Until(t, func() error {
+			if diff := cmp.Diff(map[string]string{"ada": ada.ID + storetest.Released, "wanted": ada.ID}, w.Reservations()); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+	})
+}
+
+// The sweep has seen a reservation unused, and is held up; meanwhile the owner gets the name, and
+// the sweep deletes the reservation. It looks again, and makes another.
+func TestSweep_NameTakenBeforeTheDelete(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPatch { // a crash before the user is changed
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		_, err := w.RenameUser(t.Context(), ada.ID, "wanted")
+		storetest.WantCode(t, err, blog.Unavailable, "")
+		w.Clock.Millis.Add(61_000)
+		var held, swept atomic.Bool
+		w.Wire.After(func(r *http.Response) {
+			if r.Request.Method == http.MethodDelete && strings.Contains(r.Request.URL.Path, "wanted") {
+				swept.Store(true)
+			}
+		})
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "wanted") && held.CompareAndSwap(false, true) {
+				w.Corrupt("users", ada.ID, ada.ID, "/username", "wanted") // the change that was on its way
+				storetest.Pass(time.Second)                               // projected, while the name is reserved
+			}
+			return nil
+		})
+		defer w.Start()()
+		waittest.Until(t, func() error {
+			if !swept.Load() || w.CaughtUp() != nil {
+				return errors.New("not swept")
+			}
+			if got := w.Reservations()["wanted"]; got != ada.ID {
+				return fmt.Errorf("the name is reserved for %q", got)
+			}
+			return nil
+		})
+	})
+}
