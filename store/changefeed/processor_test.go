@@ -224,6 +224,12 @@ func (w *world) runWith(c *client, handle changefeed.Handler, o changefeed.Optio
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return w.start(p)
+}
+
+// start runs a processor until stop is called.
+func (w *world) start(p *changefeed.Processor) (stop func()) {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()

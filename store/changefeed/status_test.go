@@ -1,6 +1,7 @@
 package changefeed_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -72,5 +73,46 @@ func TestStatus_NamePrefix(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, status, err)
 			}
 		}
+	})
+}
+
+// TestProcessor_HeldAndStalled: a processor reports its leases, and how long its handler has not
+// returned.
+func TestProcessor_HeldAndStalled(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.write("a", "b", "c")
+		pages := make(chan struct{}) // each lets a page through
+		p, err := changefeed.New(w.client.source, w.client.leases, func(ctx context.Context, items [][]byte) error {
+			<-pages
+			return w.handle(ctx, items)
+		}, changefeed.Options{Name: "test", Owner: "one", MaxItems: 2, PollInterval: 100 * time.Millisecond, Expiry: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports := func(when string, leases int, lag int64, stalled time.Duration) {
+			t.Helper()
+			if n, l := p.Held(); n != leases || l != lag {
+				t.Errorf("%s: holds %d leases with a lag of %d, want %d and %d", when, n, l, leases, lag)
+			}
+			if d := p.Stalled(); d < stalled || d > stalled+2*time.Second {
+				t.Errorf("%s: stalled for %v, want %v", when, d, stalled)
+			}
+		}
+		reports("before it runs", 0, 0, 0)
+		stop := w.start(p)
+		pass(time.Minute)
+		if n, _ := p.Held(); n != 1 || p.Stalled() < 50*time.Second {
+			t.Errorf("holds %d leases, stalled for %v", n, p.Stalled())
+		}
+		pages <- struct{}{}
+		pass(10 * time.Second)
+		reports("after the first page", 1, 1, 10*time.Second)
+		close(pages)
+		pass(10 * time.Second)
+		reports("after the last page", 1, 0, 0)
+		stop()
+		reports("when it has ended", 0, 0, 0)
 	})
 }

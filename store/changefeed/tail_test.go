@@ -89,6 +89,64 @@ func TestTail_PollInterval(t *testing.T) {
 	})
 }
 
+// TestTail_IdleInterval: while nothing changes, waits double up to IdleInterval; Wake ends them.
+func TestTail_IdleInterval(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		var reads atomic.Int64
+		var wake changefeed.Signal
+		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: 100 * time.Millisecond, IdleInterval: 10 * time.Second, Wake: &wake,
+			Observe: func(changefeed.Progress) { reads.Add(1) }})
+		pass(time.Minute)
+		if n := reads.Load(); n < 10 || n > 15 { // 0.1 s, 0.2 s, ..., 6.4 s, and then 10 s
+			t.Errorf("%d reads in a minute", n)
+		}
+		w.write("a")
+		wake.Set()
+		pass(100 * time.Millisecond)
+		if have := w.have(); have != "a" {
+			t.Errorf("handled %q after it was woken", have)
+		}
+		w.write("b") // soon after a change polls are frequent again
+		pass(time.Second)
+		if have := w.have(); have != "a b" {
+			t.Errorf("handled %q soon after a change", have)
+		}
+	})
+}
+
+// TestTail_OnDemand: while nobody waits for changes, a Tail polls when it is woken, and every 30 s.
+func TestTail_OnDemand(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		var wake changefeed.Signal
+		var wanted atomic.Bool
+		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: 100 * time.Millisecond, Wake: &wake, OnDemand: func() bool { return !wanted.Load() }})
+		handled := func(after time.Duration, want string) {
+			t.Helper()
+			pass(after)
+			if have := w.have(); have != want {
+				t.Errorf("handled %q, not %q", have, want)
+			}
+		}
+		handled(time.Second, "")
+		w.write("a")
+		handled(25*time.Second, "")
+		wake.Set()
+		handled(100*time.Millisecond, "a")
+		w.write("b")
+		handled(25*time.Second, "a")
+		handled(6*time.Second, "a b")
+		wanted.Store(true)
+		wake.Set()
+		pass(time.Second)
+		w.write("c")
+		handled(time.Second, "a b c")
+	})
+}
+
 func TestEveryTailSeesEveryChange(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)

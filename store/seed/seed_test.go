@@ -338,3 +338,27 @@ func TestOther(t *testing.T) {
 	}
 	w.verify(t)
 }
+
+func TestCheckUsers(t *testing.T) {
+	for n, allowed := range map[int]bool{-1: false, 0: false, 1: true, seed.MaxUsers: true, seed.MaxUsers + 1: false} {
+		if err := seed.CheckUsers(n); (err == nil) != allowed {
+			t.Errorf("%d users: %v", n, err)
+		}
+	}
+}
+
+// TestPostID: ids are known without the posts, and readers write none.
+func TestPostID(t *testing.T) {
+	b := small()
+	b.Authors = b.Users - 1
+	for user := range b.Users {
+		for n := range b.PostCount(user) {
+			if id := b.PostID(user, n); id != b.Thread(user, n).Post.ID {
+				t.Errorf("post %d of user %d is called %s", n, user, id)
+			}
+		}
+	}
+	if n := b.PostCount(b.Users - 1); n != 0 {
+		t.Errorf("a reader has written %d posts", n)
+	}
+}
