@@ -2,6 +2,7 @@ package graph
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
@@ -38,24 +39,31 @@ func (l *logged) failures() (lines []string) {
 	return lines
 }
 
+// commentsOnNotes subscribes to the comments on a post and their authors, and returns the events.
+func commentsOnNotes(t *testing.T, b *testBlog, server *httptest.Server) <-chan string {
+	t.Helper()
+	p := dial(t, server, modern, nil).init()
+	p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
+	opened(t, b, 1)
+	events := make(chan string)
+	go func() { // all the time, so that pings are answered
+		defer close(events)
+		for {
+			_, raw, err := p.Read(t.Context())
+			if err != nil {
+				return
+			}
+			events <- string(raw)
+		}
+	}()
+	return events
+}
+
 func TestLog_SubscriptionThatFailsAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logged{}
 		b, server := liveInBubble(t, Options{Logger: textLogger(log)})
-		p := dial(t, server, modern, nil).init()
-		p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
-		opened(t, b, 1)
-		events := make(chan string)
-		go func() { // all the time, so that pings are answered
-			defer close(events)
-			for {
-				_, raw, err := p.Read(t.Context())
-				if err != nil {
-					return
-				}
-				events <- string(raw)
-			}
-		}()
+		events := commentsOnNotes(t, b, server)
 		notes := b.postID(t, "notes")
 		fail := func(every time.Duration, times int) (lines []string) {
 			before := len(log.failures())
@@ -93,20 +101,7 @@ func TestLog_SubscriptionThatFailsAgainAndAgain(t *testing.T) {
 func TestSubscription_ThrottledAgainAMinuteLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, server := liveInBubble(t, Options{})
-		p := dial(t, server, modern, nil).init()
-		p.subscribe("subscribe", "1", b.fill(`subscription { commentAdded(postId: "<post:notes>") { content author { createdAt } } }`))
-		opened(t, b, 1)
-		events := make(chan string)
-		go func() { // all the time, so that pings are answered
-			defer close(events)
-			for {
-				_, raw, err := p.Read(t.Context())
-				if err != nil {
-					return
-				}
-				events <- string(raw)
-			}
-		}()
+		events := commentsOnNotes(t, b, server)
 		notes := b.postID(t, "notes")
 		for i := range 3 {
 			waittest.Advance(time.Minute)

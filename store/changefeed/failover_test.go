@@ -77,15 +77,22 @@ func (g *region) process(owner string, handle changefeed.Handler) (stop func()) 
 	return g.runWith(g.client, handle, changefeed.Options{Name: "test", Owner: owner, PollInterval: 100 * time.Millisecond, Expiry: 3 * time.Second})
 }
 
+// newReadRegion returns a region of which a process, which runs until stop is called, has handled a and b.
+func newReadRegion(t *testing.T) (g *region, stop func()) {
+	t.Helper()
+	g = newRegion(t)
+	g.same = true
+	g.write("a", "b")
+	stop = g.process("one", g.handle)
+	g.waitFor("a b")
+	return g, stop
+}
+
 // TestFailover_LostWrites: if the region has lost writes that were handled, new changes are not skipped
 // until it has as many again: the range is replayed.
 func TestFailover_LostWrites(t *testing.T) {
 	run(t, "while the processor runs", func(t *testing.T) {
-		g := newRegion(t)
-		g.same = true
-		g.write("a", "b")
-		g.process("one", g.handle)
-		g.waitFor("a b")
+		g, _ := newReadRegion(t)
 		g.failedOver.Store(true)
 		g.write("c")
 		g.waitFor("a b a b c")
@@ -93,11 +100,7 @@ func TestFailover_LostWrites(t *testing.T) {
 		g.waitFor("a b a b c d")
 	})
 	run(t, "between two processes", func(t *testing.T) {
-		g := newRegion(t)
-		g.same = true
-		g.write("a", "b")
-		stop := g.process("one", g.handle)
-		g.waitFor("a b")
+		g, stop := newReadRegion(t)
 		stop()
 		g.failedOver.Store(true)
 		g.write("c")
@@ -131,11 +134,7 @@ func TestFailover_LaggingReplica(t *testing.T) {
 		}
 	}
 	run(t, "while the processor runs", func(t *testing.T) {
-		g := newRegion(t)
-		g.same = true
-		g.write("a", "b")
-		g.process("one", g.handle)
-		g.waitFor("a b")
+		g, _ := newReadRegion(t)
 		for range 2 {
 			lag(g, 5*time.Minute)
 			pass(time.Second)
@@ -144,11 +143,7 @@ func TestFailover_LaggingReplica(t *testing.T) {
 		g.waitFor("a b c")
 	})
 	run(t, "between two processes", func(t *testing.T) {
-		g := newRegion(t)
-		g.same = true
-		g.write("a", "b")
-		stop := g.process("one", g.handle)
-		g.waitFor("a b")
+		g, stop := newReadRegion(t)
 		stop()
 		g.process("two", g.handle)
 		lag(g, 5*time.Minute)
@@ -156,11 +151,7 @@ func TestFailover_LaggingReplica(t *testing.T) {
 		g.waitFor("a b c")
 	})
 	run(t, "and then a failover", func(t *testing.T) {
-		g := newRegion(t)
-		g.same = true
-		g.write("a", "b")
-		g.process("one", g.handle)
-		g.waitFor("a b")
+		g, _ := newReadRegion(t)
 		lag(g, time.Minute)
 		g.failedOver.Store(true)
 		g.write("c")

@@ -125,6 +125,23 @@ func TestThrottled_BudgetIsSharedByAnOperation(t *testing.T) {
 	})
 }
 
+// giveUp sends a batch that is throttled until it fails, and returns how long that took.
+func giveUp(t *testing.T, ctx context.Context, account *Account) time.Duration {
+	t.Helper()
+	posts, err := account.Container("blog", "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b Batch
+	b.Create([]byte(`{"id":"a"}`))
+	b.Create([]byte(`{"id":"b"}`))
+	began := time.Now()
+	if _, err = posts.Batch(ctx, "p", &b); !HasStatus(err, http.StatusTooManyRequests) {
+		t.Error(err)
+	}
+	return time.Since(began)
+}
+
 // A request that is throttled for short is repeated as long as an operation of a batch is.
 func TestThrottled_ForShort(t *testing.T) {
 	for name, s := range map[string]*scripted{
@@ -134,18 +151,7 @@ func TestThrottled_ForShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				account := s.open(t)
-				posts, err := account.Container("blog", "posts")
-				if err != nil {
-					t.Fatal(err)
-				}
-				var b Batch
-				b.Create([]byte(`{"id":"a"}`))
-				b.Create([]byte(`{"id":"b"}`))
-				began := time.Now()
-				if _, err = posts.Batch(account.Begin(t.Context(), "C4"), "p", &b); !HasStatus(err, http.StatusTooManyRequests) {
-					t.Error(err)
-				}
-				if took := time.Since(began); took > retryBudget || took < retryBudget-2*lastPause {
+				if took := giveUp(t, account.Begin(t.Context(), "C4"), account); took > retryBudget || took < retryBudget-2*lastPause {
 					t.Errorf("took %s", took)
 				}
 			})
@@ -228,20 +234,9 @@ func TestThrottled_WithoutPattern(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				posts, err := s.open(t).Container("blog", "posts")
-				if err != nil {
-					t.Fatal(err)
-				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				var b Batch
-				b.Create([]byte(`{"id":"a"}`))
-				b.Create([]byte(`{"id":"b"}`))
-				began := time.Now()
-				if _, err = posts.Batch(ctx, "p", &b); !HasStatus(err, http.StatusTooManyRequests) {
-					t.Error(err)
-				}
-				if took := time.Since(began); took > retryBudget {
+				if took := giveUp(t, ctx, s.open(t)); took > retryBudget {
 					t.Errorf("took %s", took)
 				}
 			})
