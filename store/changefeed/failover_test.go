@@ -74,7 +74,7 @@ func newRegion(t *testing.T) *region {
 
 func (g *region) process(owner string, handle changefeed.Handler) (stop func()) {
 	g.t.Helper()
-	return g.runWith(g.client, handle, changefeed.Options{Name: "test", Owner: owner, PollInterval: 100 * time.Millisecond, Expiry: 3 * time.Second})
+	return g.runWith(g.client, handle, changefeed.Options{Name: "test", Owner: owner, PollInterval: time.Second, Expiry: 3 * time.Second})
 }
 
 // newReadRegion returns a region of which a process, which runs until stop is called, has handled a and b.
