@@ -52,6 +52,14 @@ func (b *Batch) Read(id string) { b.on("Read", id) }
 // Delete deletes an item.
 func (b *Batch) Delete(id string) { b.on("Delete", id) }
 
+// DeleteIf deletes an item that has the ETag. One with another fails with 412.
+func (b *Batch) DeleteIf(id string, etag ETag) {
+	b.begin("Delete")
+	b.json = appendString(append(b.json, `,"id":`...), id)
+	b.json = appendString(append(b.json, `,"ifMatch":`...), string(etag))
+	b.end()
+}
+
 func (b *Batch) on(what, id string) {
 	b.begin(what)
 	b.json = appendString(append(b.json, `,"id":`...), id)
