@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"byline/store/blog"
+	"byline/store/jobs"
 )
 
 // ProjectSummaries projects posts as if they had just come from the change feed.
@@ -22,4 +23,9 @@ func (v *Views) RefillFeed(ctx context.Context) error {
 		return err
 	}
 	return v.refillFeed(ctx, blog.TypePost, entries)
+}
+
+// DeleteUser does a unit of a job that deletes a user.
+func (v *Views) DeleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
+	return v.deleteUser(ctx, j)
 }

@@ -18,6 +18,7 @@ import (
 const (
 	renameJob     = "rename"     // the name of a user on what they wrote
 	deletePostJob = "deletePost" // the comments, likes and text of a deleted post
+	deleteUserJob = "deleteUser" // everything that a deleted user has written, and the user
 )
 
 const (

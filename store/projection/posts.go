@@ -39,7 +39,7 @@ func (v *Views) projectPosts(ctx context.Context, items [][]byte) error {
 	}
 	deleted := map[string]int64{} // revisions
 	for _, p := range posts {
-		if p.Tombstone {
+		if p.Tombstone && !ofDeletion(p) {
 			deleted[p.ID] = p.Revision
 		}
 	}
@@ -63,7 +63,8 @@ func (v *Views) decodeChange(container string, raw []byte) (blog.Authored, bool)
 	if err == nil && item.Type != blog.TypePost && item.Type != blog.TypeComment && item.Type != blog.TypeLike && item.Type != blog.TypeText {
 		err = fmt.Errorf("unknown type %q", item.Type)
 	}
-	if err == nil && (!blog.ValidID(item.ID) || !blog.ValidID(item.PostID) || !blog.ValidID(item.UserID)) {
+	anonymous := item.Type == blog.TypePost && item.Deleted && item.UserID == "" // see postTombstone
+	if err == nil && (!blog.ValidID(item.ID) || !blog.ValidID(item.PostID) || !blog.ValidID(item.UserID) && !anonymous) {
 		err = fmt.Errorf("malformed id, postId or userId")
 	}
 	if err != nil {
@@ -135,7 +136,7 @@ func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {
 // refused reports whether Cosmos DB will never write an item: its revision is not a number, say, or its
 // logical partition is full.
 func refused(err error) bool {
-	return err != nil && (cosmos.HasStatus(err, http.StatusBadRequest) || cosmos.ErrorOf(err).PartitionFull())
+	return err != nil && (cosmos.HasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge) || cosmos.ErrorOf(err).PartitionFull())
 }
 
 // renameItem sets the username on a post, comment or like, unless the item has changed since

@@ -153,12 +153,15 @@ func (v *Views) projectSummaries(ctx context.Context, posts map[string]*blog.Pos
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
-	var all []*blog.Post
+	var all, authored []*blog.Post
 	byAuthor := map[string][]*blog.Post{}
 	for _, p := range posts {
 		all = append(all, p)
+		if !ofDeletion(p) {
+			authored = append(authored, p)
+		}
 	}
-	left, err := outdated(ctx, v.users, all, func(p *blog.Post) string { return p.AuthorID })
+	left, err := outdated(ctx, v.users, authored, func(p *blog.Post) string { return p.AuthorID })
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // sweepUsernames handles changes of the users container: it releases or deletes reservations
-// that are older than the grace period and whose owners have another name. A reservation that
-// changes meanwhile is handled again.
+// that are older than the grace period and whose owners have another name, or do not exist. A
+// reservation that changes meanwhile is handled again.
 func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 	var all []reservedName
 	for _, raw := range items {
@@ -36,7 +36,7 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 		}
 		all = append(all, r)
 	}
-	unused, err := v.unused(ctx, all)
+	unused, _, err := v.unused(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -54,11 +54,13 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 		case <-time.After(time.Second):
 		}
 	}
-	if unused, err = v.unused(ctx, all); err != nil {
+	unused, gone, err := v.unused(ctx, all)
+	if err != nil {
 		return err
 	}
 	var released []Difference
 	for _, r := range unused {
+		r.Leaving = r.Leaving && !gone[r.OwnerID] // a deleted user does not come back to the name
 		done, err := r.Release(ctx, v.users, r.ETag, v.o.Clock())
 		if err != nil {
 			return err
@@ -77,21 +79,33 @@ type reservedName struct {
 	ETag cosmos.ETag `json:"_etag"`
 }
 
-// unused returns the reservations whose owners have another name or do not exist.
-func (v *Views) unused(ctx context.Context, all []reservedName) ([]reservedName, error) {
+// unused returns the reservations whose owners have another name or do not exist, and the owners of
+// all that do not exist or are being deleted: the deletion keeps the last name until its end.
+func (v *Views) unused(ctx context.Context, all []reservedName) (unused []reservedName, gone map[string]bool, err error) {
 	var owners []string
 	for _, r := range all {
 		owners = append(owners, r.OwnerID)
 	}
-	users, err := blog.ReadUsers(ctx, v.users, owners, v.decodeAnyUser)
+	gone = map[string]bool{}
+	users, err := blog.ReadUsers(ctx, v.users, owners, func(op string, raw []byte) (*blog.User, error) {
+		var item blog.UserItem
+		if blog.Unmarshal(raw, &item, blog.Lenient) == nil && item.Type == blog.TypeUser && item.Deleted {
+			gone[item.ID] = true
+			return &item.User, nil
+		}
+		return v.decodeAnyUser(op, raw)
+	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var unused []reservedName
 	for i, r := range all {
-		if u := users[i]; u == nil || u.Username != "" && blog.UsernameKey(u.Username) != r.ID {
+		u := users[i]
+		if u == nil {
+			gone[r.OwnerID] = true
+		}
+		if u == nil || u.Username != "" && blog.UsernameKey(u.Username) != r.ID {
 			unused = append(unused, r)
 		}
 	}
-	return unused, nil
+	return unused, gone, nil
 }

@@ -9,12 +9,12 @@ import (
 )
 
 // projectUsers handles changes of the users container. It enqueues a job for a user who may have been
-// renamed, and reserves the name if its reservation is missing: the sweep may
+// renamed, or who was deleted, and reserves the name if its reservation is missing: the sweep may
 // have released it while a process paused in the middle of a rename. In a rebuild it also
 // repairs summaries and reservations.
 func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	const op = "project users"
-	renamed := map[string]int64{} // revisions
+	renamed, deleted := map[string]int64{}, map[string]int64{} // revisions
 	var suspects []Difference
 	for _, raw := range items {
 		var e blog.AnyItem
@@ -32,12 +32,13 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 			}
 			continue
 		}
-		u, err := blog.DecodeUser(op, raw)
+		u, live, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
 		if err != nil {
 			v.skip(blog.UsersContainer, raw, err)
 			continue
 		}
-		if u == nil {
+		if !live {
+			deleted[u.ID] = u.Revision
 			continue
 		}
 		if u.Revision > 1 { // a new user has written nothing
@@ -46,6 +47,9 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 		suspects = append(suspects, Difference{Kind: Username, Partition: blog.UsernameKey(u.Username), ID: u.ID})
 	}
 	if err := v.repairAll(ctx, suspects); err != nil {
+		return err
+	}
+	if err := v.enqueue(ctx, deleteUserJob, deleted); err != nil {
 		return err
 	}
 	return v.enqueue(ctx, renameJob, renamed)

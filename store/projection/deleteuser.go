@@ -1,0 +1,522 @@
+package projection
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/jobs"
+)
+
+// deletionStages are what a deletion does, in this order. Position has the stage and, after a space,
+// the continuation of its query. The second pass begins deletionGrace after the user became a tombstone.
+var deletionStages = []string{"posts", "summaries", "feed", "posts-again", "summaries-again", "feed-again", "names"}
+
+// deletionGrace is how long a deleted user's requests, cached authors and delayed handlers may still write.
+const deletionGrace = time.Minute
+
+const (
+	deletionPage = 100         // items of a query
+	deletionUnit = time.Second // after which a unit begins with no further partition
+)
+
+// deletion is one unit of a deleteUser job.
+type deletion struct {
+	*Views
+	user  userTombstone
+	etag  cosmos.ETag
+	until blog.Date    // what was created then, or later, is not of the deleted user
+	done  atomic.Int64 // items deleted
+	left  atomic.Bool  // something of the page is left
+}
+
+// userTombstone is a deleted user. What another program has written may have any type.
+type userTombstone struct {
+	ID              string `json:"id"`
+	Type            any    `json:"type"`
+	Deleted         any    `json:"deleted"`
+	DeletionDate    any    `json:"deletionDate"`
+	Username        any    `json:"username"`
+	FormerUsernames any    `json:"formerUsernames"`
+}
+
+// written is an item of a deleted user, in any container.
+type written struct {
+	ID        string      `json:"id"`
+	Type      any         `json:"type"`
+	PostID    any         `json:"postId"`
+	Deleted   any         `json:"deleted"`
+	CreatedAt any         `json:"creationDate"`
+	ETag      cosmos.ETag `json:"_etag"`
+}
+
+// deleteUser is the work of deleteUserJob: a unit deletes a page of what a user has written, and the last
+// one the user, whose item is a tombstone already. A post becomes a tombstone first; once nothing is left
+// under it, also the tombstone loses its author. So whatever is left to do is found by the user's id, and
+// no crash can hide it. It ends without a write if the user is no tombstone.
+func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
+	d := &deletion{Views: v}
+	if deleted, err := d.readUser(ctx, j.Subject); err != nil || !deleted {
+		return jobs.Step{Done: err == nil}, err
+	}
+	name, continuation, _ := strings.Cut(j.Position, " ")
+	stage := max(0, slices.Index(deletionStages, name))
+	var next string
+	var err error
+	switch deletionStages[stage] {
+	case "posts", "posts-again":
+		next, err = d.deletePosts(ctx, continuation)
+	case "summaries", "summaries-again":
+		next, err = d.deleteSummaries(ctx, continuation)
+	case "feed", "feed-again":
+		next, err = d.deleteFeedEntries(ctx, continuation)
+	default:
+		err = d.deleteNames(ctx)
+	}
+	step := jobs.Step{Items: int(d.done.Load()), Position: j.Position}
+	switch {
+	case continuation != "" && cosmos.HasStatus(err, http.StatusBadRequest): // of an index that has changed
+		step.Position = deletionStages[stage]
+		return step, nil
+	case err != nil:
+		return step, blog.CosmosError("delete user", err)
+	case d.left.Load():
+		if step.Items == 0 { // others are changing it
+			step.Wait = 100 * time.Millisecond
+		}
+	case next != "":
+		step.Position = deletionStages[stage] + " " + next
+	case stage == len(deletionStages)-1:
+		step.Done = true
+	default:
+		step.Position = deletionStages[stage+1]
+		if step.Position == "posts-again" {
+			step.Wait = min(max(0, d.until.Time().Sub(d.o.Clock())), deletionGrace)
+		}
+	}
+	return step, nil
+}
+
+// readUser reads the user, and reports whether it is a tombstone. Whether it is none is for the replica
+// to say that writes go to, where batches are executed.
+func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
+	const op = "read deleted user"
+	if !blog.ValidID(id) {
+		return false, nil
+	}
+	item, err := d.users.Read(ctx, blog.Key(id, id))
+	if err != nil {
+		return false, blog.CosmosError(op, err)
+	}
+	if d.isTombstone(item.Value) {
+		d.etag = item.ETag
+		date, _ := d.user.DeletionDate.(string)
+		if !blog.ValidDate(date) {
+			date = string(d.now())
+		}
+		d.until = blog.NewDate(blog.Date(date).Time().Add(deletionGrace))
+		return true, nil
+	}
+	var b cosmos.Batch
+	b.Read(id)
+	r, err := d.users.Batch(ctx, id, &b)
+	if err != nil || r.Failed >= 0 {
+		return false, blog.CosmosError(op, err)
+	}
+	if !d.isTombstone(r.Items[0]) {
+		return false, nil
+	}
+	return false, &blog.Error{Code: blog.Unavailable, Op: op, Err: fmt.Errorf("the replica does not have the tombstone of user %s yet", id)}
+}
+
+func (d *deletion) isTombstone(raw []byte) bool {
+	return raw != nil && blog.Unmarshal(raw, &d.user, blog.Lenient) == nil && d.user.Type == blog.TypeUser && d.user.Deleted == true
+}
+
+// isNew reports whether an item is of a new life: the same subject may register again once the deletion
+// has ended, which a process that was paused in the middle of a unit does not know.
+func (d *deletion) isNew(item written) bool {
+	date, ok := item.CreatedAt.(string)
+	return ok && string(d.until) <= date && date <= string(d.now())
+}
+
+// page returns the next items of the user that a query finds.
+func (d *deletion) page(ctx context.Context, c *cosmos.Container, q cosmos.Query) (items []written, next string, err error) {
+	q.PageSize = deletionPage
+	page, next, err := c.QueryPage(ctx, q.With("@user", d.user.ID))
+	for _, raw := range page {
+		var item written
+		if err := blog.Unmarshal(raw, &item, blog.Lenient); err != nil {
+			d.skip(c.Name(), raw, err)
+		} else if !d.isNew(item) {
+			items = append(items, item)
+		}
+	}
+	return items, next, err
+}
+
+// deletePosts deletes a page of what the user has written.
+func (d *deletion) deletePosts(ctx context.Context, continuation string) (next string, err error) {
+	end := time.Now().Add(deletionUnit)
+	items, next, err := d.page(ctx, d.posts, cosmos.Query{AllPartitions: true, Continuation: continuation,
+		Text: "SELECT c.id, c.type, c.postId, c.deleted, c.creationDate, c._etag FROM c WHERE c.userId = @user"})
+	if err != nil {
+		return "", err
+	}
+	byPost := map[string][]written{}
+	var posts []string
+	for _, item := range items {
+		postID, _ := item.PostID.(string)
+		if !blog.Addressable(postID) || !blog.Addressable(item.ID) {
+			d.skip(d.posts.Name(), blog.Encode(item), fmt.Errorf("item %q of the deleted user %s has an id or postId that cannot be used in a request", item.ID, d.user.ID))
+			continue
+		}
+		if byPost[postID] == nil {
+			posts = append(posts, postID)
+		}
+		byPost[postID] = append(byPost[postID], item)
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for _, postID := range posts {
+		if time.Now().After(end) {
+			d.left.Store(true)
+			break
+		}
+		g.Go(func() error {
+			items := byPost[postID]
+			if slices.ContainsFunc(items, func(i written) bool { return i.ID == postID || i.Type == blog.TypeText }) {
+				own, err := d.erasePost(gctx, postID, end)
+				if own || err != nil {
+					return err
+				}
+			}
+			return d.deleteWritten(gctx, postID, items)
+		})
+	}
+	return next, g.Wait()
+}
+
+// postTombstone is what remains of a post of a deleted user. It has no username, so that the
+// projections know that a deletion does the rest: see projectPosts.
+type postTombstone struct {
+	blog.Envelope
+	ID        string    `json:"id"`
+	PostID    string    `json:"postId"`
+	UserID    string    `json:"userId,omitempty"` // until nothing is left under it
+	CreatedAt blog.Date `json:"creationDate"`
+	Revision  int64     `json:"revision"`
+}
+
+// ofDeletion reports whether a post is a postTombstone: the job deletes what is under it, and the
+// summary in its author's partition.
+func ofDeletion(p *blog.Post) bool { return p.Tombstone && p.AuthorUsername == "" }
+
+// erasePost deletes a post of the user and what is under it, as much as there is time for. It
+// reports false, and does nothing, if there is no such post of theirs.
+func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own bool, err error) {
+	tombstone, etag, deleted, err := d.readPost(ctx, id)
+	if tombstone == nil || err != nil {
+		return false, err
+	}
+	replace := func() (changed bool, err error) {
+		tombstone.Revision++
+		etag, err = d.posts.Replace(ctx, blog.Key(id, id), blog.Encode(tombstone), etag)
+		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+			return true, nil
+		}
+		return false, err
+	}
+	for tries := 1; !deleted; tries++ { // others like it and comment on it
+		changed, err := replace()
+		if err != nil {
+			return true, d.refuse(d.posts, tombstone, err)
+		}
+		if !changed {
+			break
+		}
+		if tries == 10 {
+			d.left.Store(true)
+			return true, nil
+		}
+		if tombstone, etag, deleted, err = d.readPost(ctx, id); tombstone == nil || err != nil {
+			return true, err
+		}
+	}
+	if left, err := d.deleteUnder(ctx, id, end); left || err != nil {
+		d.left.Store(true)
+		return true, err
+	}
+	tombstone.UserID = ""
+	changed, err := replace()
+	if err != nil {
+		return true, d.refuse(d.posts, tombstone, err)
+	}
+	if changed {
+		d.left.Store(true)
+	} else {
+		d.done.Add(1)
+	}
+	return true, nil
+}
+
+// readPost reads a post of the user and returns its tombstone, and whether it is one already; nil if
+// there is no such post.
+func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cosmos.ETag, bool, error) {
+	r, err := d.posts.Read(ctx, blog.Key(id, id))
+	if r.Value == nil || err != nil {
+		return nil, "", false, err
+	}
+	var post struct {
+		written
+		UserID   any `json:"userId"`
+		Revision any `json:"revision"`
+	}
+	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || post.Type != blog.TypePost || d.isNew(post.written) {
+		return nil, "", false, nil
+	}
+	t := &postTombstone{Envelope: blog.Envelope{Type: blog.TypePost, Deleted: true, TTL: blog.TombstoneTTL}, ID: id, PostID: id, UserID: d.user.ID, CreatedAt: d.now()}
+	if date, _ := post.CreatedAt.(string); blog.ValidDate(date) {
+		t.CreatedAt = blog.Date(date)
+	}
+	if revision, ok := post.Revision.(float64); ok {
+		t.Revision = int64(revision)
+	}
+	return t, r.ETag, post.Deleted == true, nil
+}
+
+// deleteUnder deletes comments, likes and the text of a deleted post, until the end of the unit. It
+// reports whether something is left that can be deleted.
+func (d *deletion) deleteUnder(ctx context.Context, postID string, end time.Time) (left bool, err error) {
+	refused := map[string]bool{}
+	for {
+		found, err := readPages[written](ctx, "find what belongs to a post", d.posts, cosmos.Query{Partition: postID,
+			Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like', 'text')"})
+		if err != nil {
+			return true, err
+		}
+		found = slices.DeleteFunc(found, func(i written) bool { return refused[i.ID] })
+		if len(found) == 0 {
+			return false, nil
+		}
+		if err := d.deleteAll(ctx, d.posts, postID, found, refused); err != nil {
+			return true, err
+		}
+		if time.Now().After(end) {
+			return true, nil
+		}
+	}
+}
+
+// deleteWritten deletes comments and likes of the user on a post of another, and decrements its counts in the
+// same transactional batch. The ETags have each counted once: a comment may become a
+// tombstone meanwhile, which counts it, too.
+func (d *deletion) deleteWritten(ctx context.Context, postID string, items []written) error {
+	for some := range slices.Chunk(items, cosmos.MaxBatch-1) {
+		if err := d.deleteCounted(ctx, postID, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *deletion) deleteCounted(ctx context.Context, postID string, items []written) error {
+	var comments, likes int64
+	b := cosmos.Batch{NoItems: true}
+	for _, item := range items {
+		b.DeleteIf(item.ID, item.ETag)
+		switch {
+		case item.Deleted != nil:
+		case item.Type == blog.TypeComment:
+			comments++
+		case item.Type == blog.TypeLike:
+			likes++
+		}
+	}
+	if comments+likes > 0 {
+		b.Patch(postID, patchPostCounts(comments, likes))
+	}
+	r, err := d.posts.Batch(ctx, postID, &b)
+	switch {
+	case refused(err) && len(items) > 1:
+		for i := range items {
+			if err := d.deleteCounted(ctx, postID, items[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case refused(err) && comments+likes > 0: // a count may be malformed
+		if err := d.deleteAlone(ctx, d.posts, postID, items[0]); err != nil {
+			return err
+		}
+		return d.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
+	case err != nil:
+		return d.refuse(d.posts, items[0], err)
+	case r.Failed < 0:
+		d.done.Add(int64(len(items)))
+		return nil
+	case r.Failed == len(items): // there is no post that counts them
+		uncounted := slices.Clone(items)
+		for i := range uncounted {
+			uncounted[i].Deleted = true
+		}
+		return d.deleteCounted(ctx, postID, uncounted)
+	}
+	d.left.Store(true) // changed meanwhile: query again
+	return nil
+}
+
+// patchPostCounts subtracts from the counts of a post that is not deleted.
+func patchPostCounts(comments, likes int64) (p cosmos.Patch) {
+	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
+	if comments > 0 {
+		p.Increment("/commentCount", -comments)
+	}
+	if likes > 0 {
+		p.Increment("/likeCount", -likes)
+	}
+	p.Increment("/revision", 1)
+	return p
+}
+
+// deleteSummaries deletes a page of what is in the user's partition, but the user.
+func (d *deletion) deleteSummaries(ctx context.Context, continuation string) (next string, err error) {
+	items, next, err := d.page(ctx, d.users, cosmos.Query{Partition: d.user.ID, Continuation: continuation,
+		Text: "SELECT c.id, c.creationDate FROM c WHERE c.id != @user"})
+	if err != nil {
+		return "", err
+	}
+	return next, d.deleteAll(ctx, d.users, d.user.ID, items, map[string]bool{})
+}
+
+// deleteFeedEntries deletes a page of the user's entries of all partitions of the feed, which it refills
+// at the end.
+func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (next string, err error) {
+	items, next, err := d.page(ctx, d.feed, cosmos.Query{AllPartitions: true, Continuation: continuation,
+		Text: "SELECT c.id, c.type, c.creationDate FROM c WHERE c.userId = @user"})
+	if err != nil {
+		return "", err
+	}
+	byPartition := map[string][]written{}
+	for _, item := range items {
+		partition, _ := item.Type.(string)
+		byPartition[partition] = append(byPartition[partition], item)
+	}
+	for partition, items := range byPartition {
+		if err := d.deleteAll(ctx, d.feed, partition, items, map[string]bool{}); err != nil {
+			return "", err
+		}
+	}
+	if next != "" {
+		return next, nil
+	}
+	for _, partition := range d.feedPartitions {
+		entries, err := d.feedEntries(ctx, partition)
+		if err == nil && len(entries) < feedRefill {
+			err = d.refillFeed(ctx, partition, entries)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// deleteAll deletes up to 100 items of a partition, in one transactional batch if nothing is refused or deleted
+// meanwhile. It adds the ids of what is refused.
+func (d *deletion) deleteAll(ctx context.Context, c *cosmos.Container, partition string, items []written, rejected map[string]bool) error {
+	if len(items) == 0 {
+		return nil
+	}
+	if blog.Addressable(partition) {
+		b := cosmos.Batch{NoItems: true}
+		for _, item := range items {
+			b.Delete(item.ID)
+		}
+		r, err := c.Batch(ctx, partition, &b)
+		if err == nil && r.Failed < 0 {
+			d.done.Add(int64(len(items)))
+			return nil
+		}
+		if err != nil && !refused(err) {
+			return err
+		}
+	}
+	for _, item := range items {
+		item.ETag = ""
+		before := d.done.Load()
+		if err := d.deleteAlone(ctx, c, partition, item); err != nil {
+			return err
+		}
+		rejected[item.ID] = d.done.Load() == before
+	}
+	return nil
+}
+
+// deleteAlone deletes an item, or skips what cannot be deleted.
+func (d *deletion) deleteAlone(ctx context.Context, c *cosmos.Container, partition string, item written) error {
+	if !blog.Addressable(partition) || !blog.Addressable(item.ID) {
+		d.skip(c.Name(), blog.Encode(item), fmt.Errorf("item %q in partition %q, of the deleted user %s or on their post, cannot be addressed", item.ID, partition, d.user.ID))
+		return nil
+	}
+	err := c.Delete(ctx, blog.Key(partition, item.ID), item.ETag)
+	switch {
+	case cosmos.HasStatus(err, http.StatusPreconditionFailed):
+		d.left.Store(true)
+		return nil
+	case cosmos.HasStatus(err, http.StatusNotFound):
+		err = nil
+	}
+	if err == nil {
+		d.done.Add(1)
+	}
+	return d.refuse(c, item, err)
+}
+
+// refuse skips an item that Cosmos DB refuses to change, and returns other errors.
+func (d *deletion) refuse(c *cosmos.Container, item any, err error) error {
+	if !refused(err) {
+		return err
+	}
+	d.skip(c.Name(), blog.Encode(item), err)
+	return nil
+}
+
+// deleteNames deletes the reservations of the user's names, and at last the user.
+func (d *deletion) deleteNames(ctx context.Context) error {
+	names, _ := d.user.FormerUsernames.([]any)
+	for _, name := range append(names, d.user.Username) {
+		name, _ := name.(string)
+		k := blog.UsernameKey(name)
+		if !blog.Addressable(k) {
+			continue
+		}
+		r, err := d.users.Read(ctx, blog.Key(k, k))
+		if err != nil {
+			return err
+		}
+		var reservation struct {
+			written
+			OwnerID any `json:"ownerId"`
+		}
+		if r.Value == nil || blog.Unmarshal(r.Value, &reservation, blog.Lenient) != nil || reservation.OwnerID != d.user.ID || d.isNew(reservation.written) {
+			continue
+		}
+		reservation.ETag = r.ETag
+		if err := d.deleteAlone(ctx, d.users, k, reservation.written); err != nil {
+			return err
+		}
+	}
+	if d.left.Load() {
+		return nil
+	}
+	return d.deleteAlone(ctx, d.users, d.user.ID, written{ID: d.user.ID, ETag: d.etag})
+}
