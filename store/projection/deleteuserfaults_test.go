@@ -1,0 +1,346 @@
+package projection_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/secrettest"
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+)
+
+// A process pauses before it looks for what the user wrote. Meanwhile another ends the deletion, and the same
+// subject registers again, under the same name: what they write then stays.
+func TestDeleteUser_PausedProcess(t *testing.T) {
+	for stage, query := range map[string]string{"posts-again": "c.userId = @user", "summaries-again": "c.id != @user", "feed-again": "c.userId = @user"} {
+		t.Run(stage, func(t *testing.T) {
+			cosmostest.NeedsEngine(t, "its clock stands still")
+			cosmostest.Run(t, func(t *testing.T) {
+				w := newWorld(t)
+				d := w.addDeletee(1)
+				p := w.AddPost(w.AddUser("ruth"), "for a comment")
+				stop := w.Start()
+				waittest.Until(t, w.CaughtUp)
+				stop()
+				w.bury(d.User)
+				w.pass(61 * time.Second)
+				paused, resume := make(chan bool, 1), make(chan bool)
+				var met atomic.Bool
+				w.Wire.Intercept(func(r *http.Request) error {
+					if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/docs") && strings.Contains(body(t, r), query) && met.CompareAndSwap(false, true) {
+						paused <- true
+						<-resume
+					}
+					return nil
+				})
+				ended := make(chan error, 1)
+				go func() {
+					_, _, err := w.deleteUser(w.Views(), d.User, stage, 1)
+					ended <- err
+				}()
+				<-paused
+				w.mustDelete(d.User)
+				again, err := w.CreateUser(t.Context(), store.NewUser{ID: d.ID, Username: "zuleika"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				own := w.AddPost(again, "of a new life")
+				w.AddComment(again, p, "of a new life")
+				w.AddLike(again, p)
+				close(resume)
+				if err := <-ended; err != nil {
+					t.Fatal(err)
+				}
+				if got := w.AllUserPosts(again); len(got) != 1 || len(w.AllComments(p)) != 1 || len(w.AllLikes(p)) != 1 || len(w.AllFeed()) != 5 {
+					t.Errorf("of the new life, %v, %d comments, %d likes and %d feed entries are left", storetest.Titles(got), len(w.AllComments(p)), len(w.AllLikes(p)), len(w.AllFeed()))
+				}
+				if got, err := w.Post(t.Context(), own.ID); got == nil || err != nil {
+					t.Errorf("the post of the new life is gone: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// body returns the body of a request, which keeps it.
+func body(t testing.TB, r *http.Request) string {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b))
+	return string(b)
+}
+
+// Items of the user that another program wrote are deleted, too. What cannot be stops nothing.
+func TestDeleteUser_PoisonItems(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it has items whose ids cannot be used in requests")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.addDeletee(1)
+		countless := w.AddPost(w.AddUser("ruth"), "its counts are none")
+		w.AddComment(d.User, countless, "c")
+		w.Corrupt("posts", countless.ID, countless.ID, "/commentCount", "many")
+		odd := w.AddPost(d.User, "odd")
+		w.AddLike(w.AddUser("max"), odd)
+		w.Corrupt("posts", odd.ID, odd.ID, "/revision", "two")
+		w.Corrupt("posts", odd.ID, odd.ID, "/creationDate", "yesterday")
+		for i, item := range []string{`"type":5`, `"creationDate":7,"type":"comment","deleted":"yes"`, `"userUsername":5`, `"type":"text"`, `"type":"comment","deleted":true,"creationDate":"2026-01-01T00:00:00.000Z"`} {
+			w.Upsert("posts", "foreign", fmt.Sprintf(`{"id":"foreign-%d","postId":"foreign","userId":%q,%s}`, i, d.ID, item))
+			w.Upsert("users", d.ID, fmt.Sprintf(`{"id":"foreign-%d","userId":%q,%s}`, i, d.ID, item))
+		}
+		w.Upsert("feed", "elsewhere", fmt.Sprintf(`{"id":"foreign","type":"elsewhere","userId":%q,"revision":"x"}`, d.ID))
+		w.Corrupt("users", d.ID, d.ID, "/formerUsernames", []any{"zuleika", 5, "dobson"})
+		w.bury(d.User)
+		w.mustDelete(d.User)
+		w.wantNothingOf(append(d.names, d.ID)...)
+
+		max, err := w.User(t.Context(), blog.UserID("test", "max"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Upsert("posts", "a b?", fmt.Sprintf(`{"id":"left","postId":"a b?","userId":%q}`, max.ID))
+		w.bury(max)
+		w.mustDelete(max)
+		if u, err := w.User(t.Context(), max.ID); u != nil || err != nil {
+			t.Errorf("the user is there: %v", err)
+		}
+		w.Remove("posts", "a b?", "left")
+		w.wantNothingOf(max.ID)
+	})
+}
+
+// The feed is full again at the end, without the user's posts, of which there were more than it keeps in
+// reserve.
+func TestDeleteUser_RefillsTheFeed(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorldWith(t, store.Options{FeedPartitions: 2, PollInterval: time.Millisecond})
+		grace, d := w.AddUser("grace"), w.AddUser("zuleika")
+		for i := range blog.FeedKept + 10 {
+			w.AddPost(grace, fmt.Sprint(i))
+		}
+		for i := range 40 {
+			w.AddPost(d, fmt.Sprint("zuleika's ", i))
+		}
+		stop := w.Start()
+		waittest.Until(t, w.CaughtUp)
+		stop()
+		w.bury(d)
+		w.mustDelete(d)
+		for _, partition := range blog.FeedPartitionKeys(2) {
+			if n := len(w.FeedTitles(partition)); n != blog.FeedKept {
+				t.Errorf("partition %s of the feed has %d entries", partition, n)
+			}
+		}
+		w.Start()
+		waittest.Until(t, w.CaughtUp)
+		w.wantNothingOf("zuleika", d.ID)
+		if found := w.Differences(0); found != nil {
+			t.Errorf("%+v", found)
+		}
+	})
+}
+
+// A post with thousands of comments is deleted in units of a second, and the position stays at it.
+func TestDeleteUser_LargePost(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.AddUser("zuleika")
+		p := w.AddPost(d, "busy")
+		for i := range 2000 {
+			w.Upsert("posts", p.ID, fmt.Sprintf(`{"id":"c%d","postId":%q,"type":"comment","userId":"linus","userUsername":"linus","content":"c","creationDate":%q}`, i, p.ID, p.CreatedAt))
+		}
+		w.bury(d)
+		w.Wire.Intercept(func(r *http.Request) error { return wait(r, 50*time.Millisecond) })
+		position, units, longest := "", 0, time.Duration(0)
+		for ; !strings.HasPrefix(position, "summaries"); units++ {
+			began := time.Now()
+			next, _, err := w.deleteUser(w.Views(), d, position, 1)
+			if err != nil || !strings.HasPrefix(next, "summaries") && next != position {
+				t.Fatalf("from %q to %q: %v", position, next, err)
+			}
+			position, longest = next, max(longest, time.Since(began))
+		}
+		w.Wire.Intercept(nil)
+		t.Logf("%d units, the longest of %v", units, longest)
+		if units != 3 || longest > 1500*time.Millisecond {
+			t.Errorf("%d units, the longest of %v", units, longest)
+		}
+		w.mustDelete(d)
+		w.wantNothingOf(d.ID, "linus")
+	})
+}
+
+// While others write to the same posts, and replicas lag, every count stays right.
+func TestDeleteUser_BesideWrites(t *testing.T) {
+	for name, lag := range map[string]time.Duration{"replicas are current": 0, "replicas lag": 50 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			cosmostest.NeedsEngine(t, "its replicas lag")
+			cosmostest.Run(t, func(t *testing.T) {
+				w, projections := newLaggingWorlds(t, lag)
+				d := w.addDeletee(20)
+				var mine []*blog.Post
+				for i := range 5 {
+					mine = append(mine, w.AddPost(d.User, fmt.Sprint("mine ", i)))
+				}
+				projections.Start()
+				w.bury(d.User)
+				ctx, cancel := context.WithCancel(t.Context())
+				var load sync.WaitGroup
+				for i := range 8 {
+					u := w.AddUser(fmt.Sprint("writer-", i))
+					load.Go(func() {
+						for n := 0; ctx.Err() == nil; n++ {
+							for _, p := range append(d.others, mine...) {
+								_, _, err := w.LikePost(ctx, u.ID, p.ID)
+								_, _, err2 := w.CreateComment(ctx, store.NewComment{AuthorID: u.ID, PostID: p.ID, Content: "beside"})
+								_, err3 := w.UnlikePost(ctx, u.ID, p.ID)
+								for _, err := range []error{err, err2, err3} {
+									if code := blog.CodeOf(err); err != nil && code != blog.NotFound && code != blog.Canceled && code != blog.Conflict {
+										t.Error(err)
+									}
+								}
+							}
+							_ = pauseFor(ctx, 300*time.Millisecond)
+						}
+					})
+				}
+				waittest.Advance(5 * time.Second)
+				cancel()
+				load.Wait()
+				w.pass(70 * time.Second)
+				waittest.Until(t, w.CaughtUp)
+				w.wantNothingOf(append(d.names, d.ID)...)
+				if found := w.Differences(0); found != nil {
+					t.Errorf("differences: %+v", found)
+				}
+			})
+		})
+	}
+}
+
+// newLaggingWorlds returns two instances on an engine whose replicas lag.
+func newLaggingWorlds(t *testing.T, lag time.Duration) (a, b *world) {
+	engine, err := emulator.Open("", emulator.Options{ReplicaLag: lag, Partitions: 2, Logger: secrettest.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	open := func(name string) *world {
+		w := &world{storetest.On(t, engine)}
+		if w.Store, err = store.New(w.Account, store.Options{Database: w.Database, Clock: time.Now, Instance: name, PollInterval: 10 * time.Millisecond, Logger: secrettest.Logger()}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Provision(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	return open("a"), open("b")
+}
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Interrupted again and again, and continued by others from the last position, a deletion costs as much as one that
+// is not.
+func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it compares its charges")
+	charge := func(crashes int) (ru float64) {
+		cosmostest.Run(t, func(t *testing.T) {
+			w := newWorld(t)
+			d, grace := w.AddUser("zuleika"), w.AddUser("grace")
+			for i := range 100 {
+				p := w.AddPost(grace, fmt.Sprint(i))
+				w.AddLike(d, p)
+				for range 5 {
+					w.AddComment(d, p, "by zuleika")
+				}
+				w.AddComment(grace, w.AddPost(d, fmt.Sprint("zuleika's ", i)), "by grace")
+			}
+			w.bury(d)
+			var hundredths, left atomic.Int64
+			w.Wire.After(func(r *http.Response) {
+				charged, _ := strconv.ParseFloat(r.Header.Get("X-Ms-Request-Charge"), 64)
+				hundredths.Add(int64(math.Round(100 * charged)))
+			})
+			w.Wire.Intercept(func(*http.Request) error {
+				if left.Add(-1) < 0 {
+					return errors.New("killed")
+				}
+				return nil
+			})
+			position := ""
+			for i := range crashes {
+				left.Store(int64(50 + 7*i))
+				next, done, err := w.deleteUser(w.Views(), d, position, -1)
+				if done || err == nil {
+					t.Fatal("it has ended before it was killed")
+				}
+				position = next
+			}
+			left.Store(math.MaxInt64)
+			if _, done, err := w.deleteUser(w.Views(), d, position, -1); !done || err != nil {
+				t.Fatal(done, err)
+			}
+			ru = float64(hundredths.Load()) / 100
+			w.Wire.After(nil)
+			w.Wire.Intercept(nil)
+			w.wantNothingOf("zuleika", d.ID)
+		})
+		return ru
+	}
+	undisturbed, killed := charge(0), charge(5)
+	t.Logf("%.0f RU, killed five times %.0f RU", undisturbed, killed)
+	if killed > 1.05*undisturbed {
+		t.Errorf("%.0f RU, killed five times %.0f RU", undisturbed, killed)
+	}
+}
+
+// A name that a rename was about to take or release is nobody's once its owner does not exist; the name of a
+// deleted user is reserved until the deletion ends.
+func TestSweep_OwnerDoesNotExist(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its clock stands still")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.AddUser("zuleika")
+		for name, owner := range map[string]string{"left": d.ID, "nobody": "nobody"} {
+			w.Upsert("users", "username:"+name, fmt.Sprintf(`{"id":"username:%s","userId":"username:%[1]s","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z","leaving":true}`, name, owner))
+		}
+		w.Clock.Millis.Add(61_000)
+		w.bury(d)
+		w.Start()
+		waittest.Until(t, w.Swept)
+		if diff := cmp.Diff(map[string]string{"zuleika": d.ID}, w.Reservations()); diff != "" {
+			t.Error(diff)
+		}
+		w.pass(70 * time.Second)
+		if diff := cmp.Diff(map[string]string{}, w.Reservations()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
