@@ -43,6 +43,8 @@ func (v *Views) compareAs(ctx context.Context, d Difference) (*Difference, error
 		return v.compareName(ctx, d)
 	case Username:
 		return v.compareUsername(ctx, d)
+	case Deletion:
+		return v.compareDeletion(ctx, d)
 	}
 	return nil, &blog.Error{Code: blog.Internal, Op: "verify", Err: fmt.Errorf("unknown kind %q", d.Kind)}
 }
@@ -61,6 +63,47 @@ const (
 	absent     = "absent"
 	unreadable = "malformed"
 )
+
+// userState is what there is of a user.
+type userState int
+
+const (
+	noUser      userState = iota
+	deletedUser           // a tombstone: a job deletes what the user has written
+	liveUser              // or a malformed one
+)
+
+// stateOf reads a user.
+func (v *Views) stateOf(ctx context.Context, id string) (userState, error) {
+	if !blog.ValidID(id) {
+		return noUser, nil
+	}
+	raw, err := blog.ReadItem(ctx, "verify", v.users, blog.Key(id, id))
+	var e blog.AnyItem
+	switch {
+	case raw == nil || err != nil:
+		return noUser, err
+	case blog.Unmarshal(raw, &e, blog.Lenient) == nil && e.Type == blog.TypeUser && e.Deleted:
+		return deletedUser, nil
+	}
+	return liveUser, nil
+}
+
+// hasJob reports whether there is a job.
+func (v *Views) hasJob(ctx context.Context, kind, subject string) (bool, error) {
+	id := kind + "." + subject
+	raw, err := blog.ReadItem(ctx, "verify", v.leases, blog.Key(id, id))
+	return raw != nil, err
+}
+
+// underWay reports whether a job deletes what belongs to a deleted post.
+func (v *Views) underWay(ctx context.Context, postID, authorID string) (bool, error) {
+	if there, err := v.hasJob(ctx, deletePostJob, postID); there || err != nil {
+		return there, err
+	}
+	state, err := v.stateOf(ctx, authorID)
+	return state == deletedUser, err
+}
 
 // readSummary returns a digest of a summary, its revision, and the ETag of the item, "" if
 // there is none.
@@ -110,6 +153,15 @@ func (v *Views) compareSummary(ctx context.Context, c *cosmos.Container, d Diffe
 	}
 	if d.Have == d.Want {
 		return nil, nil
+	}
+	author := d.Partition
+	if c == v.feed {
+		if author = ""; source != nil {
+			author = source.AuthorID
+		}
+	}
+	if state, err := v.stateOf(ctx, author); state == deletedUser || err != nil {
+		return nil, err
 	}
 	return &d, nil
 }
@@ -187,6 +239,11 @@ func (v *Views) compareCount(ctx context.Context, d Difference) (*Difference, er
 	if d.Have == d.Want {
 		return nil, nil
 	}
+	if p.Tombstone {
+		if deleting, err := v.underWay(ctx, p.ID, p.AuthorID); deleting || err != nil {
+			return nil, err
+		}
+	}
 	return &d, nil
 }
 
@@ -233,6 +290,11 @@ func (v *Views) compareText(ctx context.Context, d Difference) (*Difference, err
 	if d.Have == d.Want {
 		return nil, nil
 	}
+	if post.Deleted {
+		if deleting, err := v.underWay(ctx, d.ID, post.AuthorID); deleting || err != nil {
+			return nil, err
+		}
+	}
 	return &d, nil
 }
 
@@ -270,7 +332,8 @@ func (v *Views) compareName(ctx context.Context, d Difference) (*Difference, err
 const released = ", released"
 
 // compareUsername compares a reservation with its owner, whose id is the difference's ID.
-// Young and released reservations are correct.
+// Young reservations are correct, and released ones of users who exist. A deletion keeps those of its
+// user until its end.
 func (v *Views) compareUsername(ctx context.Context, d Difference) (*Difference, error) {
 	raw, err := blog.ReadItem(ctx, "verify", v.users, blog.Key(d.Partition, d.Partition))
 	if err != nil {
@@ -279,6 +342,12 @@ func (v *Views) compareUsername(ctx context.Context, d Difference) (*Difference,
 	u, err := blog.ReadUser(ctx, "verify", v.users, d.ID)
 	if err != nil {
 		return nil, err
+	}
+	owner := liveUser
+	if u == nil {
+		if owner, err = v.stateOf(ctx, d.ID); owner == deletedUser || err != nil {
+			return nil, err
+		}
 	}
 	carries := u != nil && blog.UsernameKey(u.Username) == d.Partition
 	d.Have, d.Want = "nobody", "nobody"
@@ -296,14 +365,28 @@ func (v *Views) compareUsername(ctx context.Context, d Difference) (*Difference,
 		}
 		switch {
 		case carries:
-		case r.OwnerID != d.ID, r.TTL > 0, r.Young(v.o.Clock()):
+		case r.OwnerID != d.ID, r.TTL > 0 && owner != noUser, r.Young(v.o.Clock()):
 			return nil, nil
-		case r.Leaving:
+		case r.Leaving && owner != noUser:
 			d.Want = d.ID + released
 		}
 	}
 	if d.Have == d.Want {
 		return nil, nil
 	}
+	return &d, nil
+}
+
+// compareDeletion looks for the job of a deleted user, whose id is the difference's ID.
+func (v *Views) compareDeletion(ctx context.Context, d Difference) (*Difference, error) {
+	state, err := v.stateOf(ctx, d.ID)
+	if state != deletedUser || err != nil {
+		return nil, err
+	}
+	there, err := v.hasJob(ctx, deleteUserJob, d.ID)
+	if there || err != nil {
+		return nil, err
+	}
+	d.Have, d.Want = "no job", "a job that deletes the rest"
 	return &d, nil
 }

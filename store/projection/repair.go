@@ -15,9 +15,9 @@ import (
 // Repair fixes one difference that Verify has found, if it still exists. Every write is
 // conditional on the ETag or revision that was read, so Repair can run beside instances that
 // serve, and be interrupted. If two users have one name, the one who owns the reservation keeps
-// it, and the other gets the name with four characters of their id appended. Conflict if a
-// difference cannot be fixed: a name is kept for another user, the text of a post is lost, or
-// the source is malformed.
+// it, and the other gets the name with four characters of their id appended. What is left of a
+// deleted user or post is for a job, which Repair enqueues. Conflict if a difference cannot be
+// fixed: a name is kept for another user, the text of a post is lost, or the source is malformed.
 func (v *Views) Repair(ctx context.Context, d Difference) error {
 	err := v.repair(ctx, d)
 	if d.Kind == Username && d.addressable() && blog.CodeOf(err) == blog.Conflict {
@@ -52,6 +52,8 @@ func (v *Views) repair(ctx context.Context, d Difference) error {
 			err = v.repairName(ctx, d)
 		case Username:
 			err = v.repairUsername(ctx, d)
+		case Deletion:
+			err = v.enqueue(ctx, deleteUserJob, map[string]int64{d.ID: 0})
 		}
 		if errors.Is(err, blog.ErrMalformed) {
 			return &blog.Error{Code: blog.Conflict, Op: op, Message: fmt.Sprintf("the source of %s %s cannot be read", d.Kind, d.ID), Err: err}
@@ -110,11 +112,7 @@ func (v *Views) repairCount(ctx context.Context, d Difference) error {
 		return err
 	}
 	if p.Tombstone {
-		for {
-			if left, err := cascade(ctx, v.posts, d.ID); left == 0 || err != nil {
-				return err
-			}
-		}
+		return v.enqueue(ctx, deletePostJob, map[string]int64{d.ID: p.Revision})
 	}
 	var o cosmos.Patch
 	o.Condition = fmt.Sprintf("from c where c.revision = %d", p.Revision)
@@ -208,7 +206,13 @@ func (v *Views) repairUsername(ctx context.Context, d Difference) error {
 	if r.Value == nil {
 		return nil
 	}
-	if item.OwnerID != d.ID || item.TTL > 0 || item.Young(v.o.Clock()) {
+	if item.OwnerID != d.ID || item.Young(v.o.Clock()) {
+		return nil
+	}
+	if u == nil { // nobody may come back
+		return v.users.Delete(ctx, blog.Key(d.Partition, d.Partition), r.ETag)
+	}
+	if item.TTL > 0 {
 		return nil
 	}
 	_, err = item.Release(ctx, v.users, r.ETag, v.o.Clock())

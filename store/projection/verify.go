@@ -29,6 +29,7 @@ const (
 	Text      Kind = "text"     // of a long post: on the post, lost, or left of none
 	Name      Kind = "name"     // of the author, on a post, comment or like
 	Username  Kind = "username" // a user without the reservation, or a reservation without the user
+	Deletion  Kind = "deletion" // a deleted user without the job that deletes the rest
 )
 
 // Difference is a view, a count or a reservation that does not match its source.
@@ -43,9 +44,10 @@ type Difference struct {
 }
 
 // Verify compares all summaries, counts, texts, usernames, reservations and the feed with their
-// sources, and calls report with each difference. It can run beside instances that serve: it
-// compares again until a difference is gone or the settle time is over. A summary of a post
-// that changes all the time is correct once it has the revision that the post had first.
+// sources, looks for what is left of deleted users and posts without a job that deletes it, and
+// calls report with each difference. It can run beside instances that serve: it compares again until
+// a difference is gone or the settle time is over. A summary of a post that changes all the time is
+// correct once it has the revision that the post had first.
 // Verify reads everything, and keeps some hundred bytes of memory per post. progress, if not
 // nil, gets the number of items read and the estimated total, which is 0 until the users
 // container has been read.
@@ -54,7 +56,7 @@ func (v *Views) Verify(ctx context.Context, settle time.Duration, progress func(
 	if err := v.CheckFeed(ctx); err != nil {
 		return err
 	}
-	r := verifier{Views: v, progress: progress, users: map[string]string{}, reservations: map[string]string{},
+	r := verifier{Views: v, progress: progress, users: map[string]string{}, reservations: map[string]string{}, released: map[string]bool{},
 		posts: map[string]*postSummary{}, summaries: map[summaryKey]string{}}
 	if err := r.readUsers(ctx); err != nil {
 		return err
@@ -126,8 +128,10 @@ type verifier struct {
 	items        int               // read so far
 	expected     int               // in the posts container, by the counts of the summaries
 	total        int               // estimated; 0: unknown
-	users        map[string]string // name by id
-	reservations map[string]string // owner by key, without released names
+	users        map[string]string // name by id; "" of a deleted or malformed user
+	deletions    []Difference      // of deleted users
+	reservations map[string]string // owner by key
+	released     map[string]bool   // keys of released reservations
 	posts        map[string]*postSummary
 	summaries    map[summaryKey]string // digests
 	wrongNames   []Difference
@@ -176,8 +180,18 @@ func (v *verifier) show() {
 func (v *verifier) readUsers(ctx context.Context) error {
 	const op = "verify users"
 	return v.scan(ctx, v.Views.users, func(raw []byte) error {
-		var e blog.Envelope
-		if err := json.Unmarshal(raw, &e); err != nil || e.Deleted {
+		var e struct {
+			blog.Envelope
+			ID string `json:"userId"`
+		}
+		malformed := json.Unmarshal(raw, &e)
+		if e.Type == blog.TypeUser {
+			v.users[e.ID] = ""
+			if malformed == nil && e.Deleted {
+				v.deletions = append(v.deletions, Difference{Kind: Deletion, Partition: e.ID, ID: e.ID})
+			}
+		}
+		if malformed != nil || e.Deleted {
 			return nil // the projections skip malformed items
 		}
 		switch e.Type {
@@ -186,8 +200,11 @@ func (v *verifier) readUsers(ctx context.Context) error {
 				v.users[u.ID] = u.Username
 			}
 		case blog.TypeUsername:
-			if r, _, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw); err == nil && r.TTL <= 0 {
+			if r, _, err := blog.Decode[blog.Reservation](op, blog.TypeUsername, raw); err == nil {
 				v.reservations[r.ID] = r.OwnerID
+				if r.TTL > 0 {
+					v.released[r.ID] = true
+				}
 			}
 		case blog.TypePost:
 			if item, _, err := blog.Decode[blog.SummaryItem](op, blog.TypePost, raw); err == nil {
@@ -242,7 +259,7 @@ func (v *verifier) readPosts(ctx context.Context) error {
 		case item.Type == blog.TypeLike:
 			summary.likes--
 		}
-		if name, ok := v.users[item.UserID]; ok && !item.Deleted && name != item.Username {
+		if name := v.users[item.UserID]; name != "" && !item.Deleted && name != item.Username {
 			v.wrongNames = append(v.wrongNames, Difference{Kind: Name, Partition: item.PostID, ID: item.ID})
 		}
 		return nil
@@ -251,7 +268,7 @@ func (v *verifier) readPosts(ctx context.Context) error {
 
 // suspects lists what looked different while everything was read once.
 func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
-	found := v.wrongNames
+	found := append(v.wrongNames, v.deletions...)
 	for id, p := range v.posts {
 		if p.text != p.wantText || p.inline {
 			found = append(found, Difference{Kind: Text, Partition: id, ID: id})
@@ -275,12 +292,12 @@ func (v *verifier) suspects(ctx context.Context) ([]Difference, error) {
 		}
 	}
 	for id, name := range v.users {
-		if v.reservations[blog.UsernameKey(name)] != id {
+		if k := blog.UsernameKey(name); name != "" && (v.reservations[k] != id || v.released[k]) {
 			found = append(found, Difference{Kind: Username, Partition: blog.UsernameKey(name), ID: id})
 		}
 	}
 	for k, owner := range v.reservations {
-		if name, ok := v.users[owner]; !ok || blog.UsernameKey(name) != k {
+		if name, ok := v.users[owner]; !ok || !v.released[k] && blog.UsernameKey(name) != k {
 			found = append(found, Difference{Kind: Username, Partition: k, ID: owner})
 		}
 	}
