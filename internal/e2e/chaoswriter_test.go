@@ -18,6 +18,7 @@ import (
 // cluster is three instances on one engine.
 type cluster struct {
 	engine *engineProcess
+	args   []string // flags of the instances
 
 	mu        sync.Mutex
 	instances [3]*process // guarded by mu
@@ -26,7 +27,7 @@ type cluster struct {
 
 func (c *cluster) start(t *testing.T, i int) {
 	t.Helper()
-	p := startProcess(t, append(c.engine.flags(), "--rename-cooldown=1s")...)
+	p := startProcess(t, slices.Concat(c.engine.flags(), []string{"--rename-cooldown=1s"}, c.args)...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.instances[i] = p

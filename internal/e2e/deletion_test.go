@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"byline/graph/globalid"
+	"byline/internal/longtest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+var (
+	deletionPosts    = flag.Int("deletion.posts", longtest.Pick(20, 1000), "posts of the user whom TestDeletion deletes")
+	deletionComments = flag.Int("deletion.comments", longtest.Pick(100, 20_000), "comments of that user on posts of others")
+	deletionLikes    = flag.Int("deletion.likes", longtest.Pick(100, 50_000), "likes of that user, each on another post")
+)
+
+// TestDeletion deletes a user while others write to the same posts, instances are killed, and the engine injects
+// chaosFault. Afterwards it reads every item of every container: none has the user's id or a name, every
+// count is right, and nothing that others wrote is lost. The sizes are parameters:
+//
+//	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestDeletion -v
+//	go test ./internal/e2e -run TestDeletion -deletion.posts 100 -deletion.comments 2000 -deletion.likes 5000 -v
+func TestDeletion(t *testing.T) {
+	t.Parallel()
+	engine := startEngine(t)
+	c := &cluster{engine: engine, args: []string{"--background-ru=0"}}
+	for i := range c.instances {
+		c.start(t, i)
+	}
+	var writers []*writer
+	for i := range 3 {
+		w := newWriter(t, c, fmt.Sprintf("writer%d", i), rand.New(rand.NewPCG(1, uint64(i))))
+		w.renameEvery = time.Minute
+		w.create()
+		writers = append(writers, w)
+	}
+	d := newDeletee(t, engine)
+	d.write(c.kept)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	defer load.Wait()
+	defer cancel()
+	for _, w := range writers {
+		load.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				w.step()
+				pause(w.random, 0, 20*time.Millisecond)
+			}
+		})
+	}
+	// What the user wrote is of yesterday, so the minute in which requests may be under way may be nearly over.
+	began := time.Now()
+	d.bury(began.Add(-longtest.Pick(58*time.Second, 0)))
+	random := rand.New(rand.NewPCG(1, 0))
+	kills, every := 0, longtest.Pick(time.Second, 10*time.Second)
+	for again := time.Now().Add(every / 2); ; pause(random, 50*time.Millisecond, 100*time.Millisecond) {
+		if d.ended() {
+			break
+		}
+		if time.Since(began) > longtest.Pick(time.Minute, time.Hour) {
+			t.Fatal("the deletion does not end")
+		}
+		if kills < longtest.Pick(2, 10) && time.Now().After(again) {
+			i := random.IntN(len(c.instances))
+			c.at(i).Kill()
+			c.start(t, i)
+			kills++
+			again = time.Now().Add(every)
+		}
+	}
+	took := time.Since(began)
+	cancel()
+	load.Wait()
+	pause(random, chaosReplicaLag, 2*chaosReplicaLag) // for the last writes to be on every replica
+	var out, log output
+	if status := run(t.Context(), append([]string{"views", "verify", "--settle", "1m"}, engine.flags()...), &out, &log, nil); status != 0 {
+		t.Errorf("views verify: status %d: %s%s", status, out.String(), log.String())
+	}
+	read := d.check()
+	operations := 0
+	for _, w := range writers {
+		w.account()
+		operations += w.operations
+	}
+	accountAll(writers)
+	t.Logf("deleted in %v, beside %d operations and %d kills; of %d items that are left, none is of the user", took.Round(time.Millisecond), operations, kills, read)
+}
+
+// deletee is the user who is deleted, and a client of the engine.
+type deletee struct {
+	t          *testing.T
+	id         string
+	name       string
+	containers map[string]*cosmos.Container
+}
+
+func newDeletee(t *testing.T, engine *engineProcess) *deletee {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 16}
+	t.Cleanup(transport.CloseIdleConnections)
+	account, err := cosmos.Open(cosmos.Options{Endpoint: "http://" + engine.address + "/", Key: os.Getenv("COSMOS_KEY"), Transport: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(account.Close)
+	d := &deletee{t: t, id: blog.UserID("test", "zuleika"), name: "zuleika-dobson", containers: map[string]*cosmos.Container{}}
+	for _, name := range append(store.Containers(), blog.LeasesContainer) {
+		if d.containers[name], err = account.Background().Container("blog", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// write writes the user, with all they wrote: posts with a like and comments by another user, likes and
+// comments on posts of that user, and on posts that others write to, whose global ids are given.
+func (d *deletee) write(shared []string) {
+	d.t.Helper()
+	yesterday := time.Now().Add(-24 * time.Hour)
+	date := func(i int) blog.Date { return blog.NewDate(yesterday.Add(time.Duration(i) * time.Millisecond)) }
+	var g errgroup.Group
+	g.SetLimit(8)
+	create := func(container, partition string, items ...any) {
+		g.Go(func() error {
+			encoded := make([][]byte, len(items))
+			for i, item := range items {
+				encoded[i] = blog.Encode(item)
+			}
+			_, conflict, err := d.containers[container].CreateAll(d.t.Context(), partition, encoded)
+			if conflict {
+				err = errors.New("it exists")
+			}
+			return err
+		})
+	}
+	user := func(id, name string) {
+		create(blog.UsersContainer, id, blog.UserItem{Envelope: blog.Envelope{Type: blog.TypeUser}, ItemID: id, User: blog.User{ID: id, Username: name, CreatedAt: date(0), Revision: 1},
+			FormerUsernames: []string{"former-" + name}})
+		for _, name := range []string{name, "former-" + name} {
+			k := blog.UsernameKey(name)
+			create(blog.UsersContainer, k, blog.NewReservation(id, name, date(0)))
+		}
+	}
+	post := func(id, author, name, content string, comments, likes int32, i int) []any {
+		item, text := blog.NewPostItem(&blog.Post{ID: id, AuthorID: author, AuthorUsername: name, Title: id, Content: content, CommentCount: comments, LikeCount: likes,
+			CreatedAt: date(i), Version: 1, Revision: 1 + int64(comments+likes)})
+		if text != nil {
+			return []any{item, text}
+		}
+		return []any{item}
+	}
+	comment := func(id, postID, author, name string, i int) blog.CommentItem {
+		return blog.CommentItem{Envelope: blog.Envelope{Type: blog.TypeComment}, Comment: blog.Comment{ID: id, PostID: postID, AuthorID: author, AuthorUsername: name, Content: "by " + name, CreatedAt: date(i)}}
+	}
+	like := func(postID, author, name string, i int) blog.LikeItem {
+		return blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(author), Like: blog.Like{PostID: postID, UserID: author, Username: name, CreatedAt: date(i)}}
+	}
+	const crowd, crowdName = "0123456789abcdef0123456789abcdef", "crowd"
+	name := d.name
+	user(crowd, crowdName)
+	user(d.id, name)
+	for i := range *deletionPosts {
+		id, content := fmt.Sprint("own-", i), "by "+name
+		if i%10 == 0 {
+			id, content = blog.LongID(id), strings.Repeat(name+" ", 500)
+		}
+		items := append(post(id, d.id, name, content, 3, 1, i), like(id, crowd, crowdName, i), comment("mine", id, d.id, name, i))
+		create(blog.PostsContainer, id, append(items, comment("one", id, crowd, crowdName, i), comment("two", id, crowd, crowdName, i))...)
+	}
+	for i := range *deletionLikes {
+		id := fmt.Sprint("other-", i)
+		comments := *deletionComments*(i+1) / *deletionLikes - *deletionComments*i / *deletionLikes
+		items := append(post(id, crowd, crowdName, "by the crowd", int32(comments), 1, i), like(id, d.id, name, i))
+		for n := range comments {
+			items = append(items, comment(fmt.Sprint("comment-", n), id, d.id, name, i))
+		}
+		create(blog.PostsContainer, id, items...)
+	}
+	for _, global := range shared {
+		id, err := globalid.Parse(global)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		g.Go(func() error {
+			var b cosmos.Batch
+			b.Create(blog.Encode(like(id.Key, d.id, name, 0)))
+			b.Create(blog.Encode(comment("of-"+d.id, id.Key, d.id, name, 0)))
+			var p cosmos.Patch
+			p.Increment("/commentCount", 1)
+			p.Increment("/likeCount", 1)
+			p.Increment("/revision", 1)
+			b.Patch(id.Key, p)
+			r, err := d.containers[blog.PostsContainer].Batch(d.t.Context(), id.Key, &b)
+			return errors.Join(err, r.Err())
+		})
+	}
+	if err := g.Wait(); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// bury makes the user a tombstone.
+func (d *deletee) bury(at time.Time) {
+	d.t.Helper()
+	var p cosmos.Patch
+	p.Set("/deleted", true)
+	p.Set("/deletionDate", blog.NewDate(at))
+	p.Increment("/revision", 1)
+	if _, err := d.containers[blog.UsersContainer].Patch(d.t.Context(), cosmos.Key{Partition: d.id, ID: d.id}, p); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// ended reports whether the user and the job are gone.
+func (d *deletee) ended() bool {
+	d.t.Helper()
+	job := "deleteUser." + d.id
+	for container, id := range map[string]string{blog.UsersContainer: d.id, blog.LeasesContainer: job} {
+		item, err := d.containers[container].Read(d.t.Context(), cosmos.Key{Partition: id, ID: id})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if item.Value != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// check reads everything, and returns the number of items.
+func (d *deletee) check() (read int) {
+	d.t.Helper()
+	for name, c := range d.containers {
+		for page, err := range c.Query(d.t.Context(), cosmos.Query{Text: "SELECT * FROM c", AllPartitions: true, PageSize: 1000}) {
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			read += len(page)
+			for _, item := range page {
+				for _, text := range []string{d.name, d.id} {
+					if bytes.Contains(item, []byte(text)) {
+						d.t.Errorf("%s has an item with %s: %s", name, text, item)
+					}
+				}
+			}
+		}
+	}
+	return read
+}
