@@ -95,7 +95,7 @@ func classify(err error) failure {
 	case blog.NotFound:
 		f.code = refusal.NotFound
 	case blog.Conflict:
-		f.code, f.message = refusal.Conflict, cmp.Or(e.Message, messageConflict)
+		f.code, f.message, f.retryAfter = refusal.Conflict, cmp.Or(e.Message, messageConflict), e.RetryAfter
 	case blog.LimitReached:
 		f.code, f.message = refusal.LimitReached, cmp.Or(e.Message, messageLimitReached)
 	case blog.Throttled:

@@ -44,6 +44,7 @@ func TestExplain_MatchesWhatIsExecuted(t *testing.T) {
 		`mutation { updateComment(input: {id: "<comment:All of them.>", content: "c"}) { comment { content } } }`,
 		`mutation { deleteComment(input: {id: "<comment:All of them.>"}) { post { commentCount } } }`,
 		`mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
+		`mutation { deleteUser(input: {username: "countess"}) { deletedUserId } }`,
 	} {
 		document = b.fill(document)
 		explained, err := cost.Explain(Schema(true), document, nil, 1)

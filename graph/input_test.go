@@ -15,6 +15,7 @@ func TestBadInput(t *testing.T) {
 	const (
 		createUser    = `mutation($i: CreateUserInput!) { createUser(input: $i) { user { id } } }`
 		updateUser    = `mutation($i: UpdateUserInput!) { updateUser(input: $i) { user { id } } }`
+		deleteUser    = `mutation($i: DeleteUserInput!) { deleteUser(input: $i) { deletedUserId } }`
 		createPost    = `mutation($i: CreatePostInput!) { createPost(input: $i) { post { id } } }`
 		updatePost    = `mutation($i: UpdatePostInput!) { updatePost(input: $i) { post { id } } }`
 		createComment = `mutation($i: CreateCommentInput!) { createComment(input: $i) { comment { id } } }`
@@ -70,6 +71,12 @@ func TestBadInput(t *testing.T) {
 		"a delete of nothing":              {"ada", deletePost, in{"id": missingPost}, "NOT_FOUND", ""},
 		"a delete of another user's post":  {"ada", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
 		"a delete without a user":          {"new", deletePost, in{"id": "<post:moths>"}, "FORBIDDEN", ""},
+		"a delete of a user, another name": {"ada", deleteUser, in{"username": "Ada"}, "BAD_USER_INPUT", "username"},
+		"a delete of a user, no name":      {"ada", deleteUser, in{"username": ""}, "BAD_USER_INPUT", "username"},
+		"a delete of a malformed user":     {"ada", deleteUser, in{"username": "ada", "id": "nonsense"}, "BAD_USER_INPUT", "id"},
+		"a delete of a post as a user":     {"ada", deleteUser, in{"username": "ada", "id": "<post:moths>"}, "BAD_USER_INPUT", "id"},
+		"a delete of another user":         {"ada", deleteUser, in{"username": "grace", "id": "<user:grace>"}, "FORBIDDEN", ""},
+		"a delete of a user, none":         {"new", deleteUser, in{"username": "new"}, "NOT_FOUND", ""},
 		"an empty edit of a comment":       {"ada", updateComment, in{"id": "<comment:Poor thing.>", "content": ""}, "BAD_USER_INPUT", "content"},
 		"an edit of a post as a comment":   {"ada", updateComment, in{"id": "<post:moths>", "content": "c"}, "BAD_USER_INPUT", "id"},
 		"an edit of somebody's comment":    {"grace", updateComment, in{"id": "<comment:Poor thing.>", "content": "c"}, "FORBIDDEN", ""},

@@ -22,7 +22,8 @@ import (
 // the page is empty is the parent read, to tell "has none" from "does not exist".
 
 // post reads a post, or makes a reference to it if that is all the current field
-// needs. It returns nil for an unknown post.
+// needs. It returns nil for an unknown post. While users are being deleted, a page does not
+// prove that readers may see its post.
 func (r *Resolver) post(ctx context.Context, id string) (*blog.Post, error) {
 	if list := soleList(ctx, "Post"); list != nil {
 		p, err := pagingOfField(ctx, list)
@@ -40,7 +41,7 @@ func (r *Resolver) post(ctx context.Context, id string) (*blog.Post, error) {
 				found = len(page.Items)
 			}
 		}
-		if err != nil || found > 0 {
+		if err != nil || found > 0 && !r.store.HidesUsers() {
 			return &blog.Post{ID: id}, nil
 		}
 	}

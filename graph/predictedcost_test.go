@@ -43,6 +43,7 @@ func TestPredictedCost(t *testing.T) {
 		accessPattern{"nodes of all types", read("", `{ nodes(ids: ["<user:user0001>", "<user:user0002>", "<post:post 0>", "<post:post 1>", "<post:post 2>", "<like:user0001>", "<like:user0002>"]) { id } }`)},
 		accessPattern{"what hides behind @skip", read("", `{ post(id: "<post:post 0>") { title comments(first: 25) @skip(if: true) { edges { cursor } } } }`)},
 		accessPattern{"updateUser", read("user0009", `mutation { updateUser(input: {username: "other0009"}) { user { id } } }`)},
+		accessPattern{"deleteUser", read("user0008", `mutation { deleteUser(input: {username: "user0008"}) { deletedUserId } }`)},
 		accessPattern{"updatePost", read("user0000", `mutation { updatePost(input: {id: "<post:post 3>", title: "t"}) { post { title content } } }`)},
 		accessPattern{"deletePost", read("user0000", `mutation { deletePost(input: {id: "<post:post 4>"}) { deletedPostId } }`)},
 		accessPattern{"updateComment", read("user0001", `mutation { updateComment(input: {id: "<comment:of user0001>", content: "c"}) { comment { content } } }`)},

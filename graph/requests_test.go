@@ -113,6 +113,8 @@ func TestRequestsOfWrites(t *testing.T) {
 			[]string{"batch posts"}},
 		{"a delete of a post with a comment and a like", "ada", `mutation { deletePost(input: {id: "<post:engines>"}) { deletedPostId } }`,
 			[]string{"batch posts", "patch feed", "patch posts", "patch users", "query posts"}}, // both copies, and what hung on it
+		{"a delete of a user", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`, []string{"patch users", "read users"}},
+		{"a delete of a user, again", "ada", `mutation { deleteUser(input: {username: "ada"}) { deletedUserId } }`, []string{"read users"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b.wire.reset()

@@ -72,6 +72,9 @@ func (a *responseCache) get(r *http.Request, in requestBody) *cachedResponse {
 	if a.entries == nil || caller.meter.Detail != cost.None || len(in.text) > maxCacheKey || a.store.Renamed(caller.session) != "" {
 		return nil // responses may have the old name
 	}
+	if !a.store.DeletionsKnown() {
+		return nil // a user who is in the response may have been deleted
+	}
 	if r.Method == http.MethodPost && strings.HasPrefix(in.text, "?") {
 		return nil // not JSON, but it may be the text of a GET
 	}

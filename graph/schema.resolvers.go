@@ -8,6 +8,7 @@ import (
 	"byline/graph/globalid"
 	"byline/graph/model"
 	"byline/graph/names"
+	"byline/graph/refusal"
 	"byline/store"
 	"byline/store/blog"
 )
@@ -57,6 +58,23 @@ func (r *mutationResolver) UpdateUser(ctx context.Context, input model.UpdateUse
 	shown := names.From(ctx)
 	shown.Set(user.ID, user.Username)
 	return &model.UpdateUserPayload{User: shown.User(*user)}, nil
+}
+
+func (r *mutationResolver) DeleteUser(ctx context.Context, input model.DeleteUserInput) (*model.DeleteUserPayload, error) {
+	userID := viewerID(ctx)
+	if id := input.ID.Value(); id != nil {
+		var err error
+		if userID, err = parseIDOf(globalid.User, "id", *id); err != nil {
+			return nil, err
+		}
+	}
+	if userID != viewerID(ctx) && !moderates(ctx) {
+		return nil, &refusal.Error{Code: refusal.Forbidden, Message: "only a moderator can delete another user"}
+	}
+	if err := r.store.DeleteUser(ctx, userID, input.Username); err != nil {
+		return nil, err
+	}
+	return &model.DeleteUserPayload{DeletedUserID: userGlobalID(userID)}, nil
 }
 
 func (r *mutationResolver) CreatePost(ctx context.Context, input model.CreatePostInput) (*model.CreatePostPayload, error) {

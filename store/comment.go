@@ -12,7 +12,7 @@ import (
 
 // Comment is one point read. It returns nil if the comment does not exist.
 func (s *Store) Comment(ctx context.Context, postID, id string) (*blog.Comment, error) {
-	ctx = s.account.Begin(ctx, OneComment)
+	ctx = s.beginRead(ctx, OneComment)
 	return cached(ctx, s.posts, postID, "comment "+id, func(ctx context.Context) (*blog.Comment, error) { return s.readComment(ctx, postID, id) })
 }
 
@@ -26,13 +26,17 @@ func (s *Store) readComment(ctx context.Context, postID, id string) (*blog.Comme
 	if raw == nil || err != nil {
 		return nil, err
 	}
-	return blog.DecodeComment(op, raw)
+	c, err := blog.DecodeComment(op, raw)
+	if c != nil {
+		s.showComment(c)
+	}
+	return c, err
 }
 
 // Comments is Q4: a post's comments, by one query of the post's partition. An unknown post has
 // none.
 func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*blog.Comment], error) {
-	ctx = s.account.Begin(ctx, Q4)
+	ctx = s.beginRead(ctx, Q4)
 	switch p.Order {
 	case "":
 		p.Order = NewestFirst
@@ -41,7 +45,7 @@ func (s *Store) Comments(ctx context.Context, postID string, p Paging) (*Page[*b
 		return nil, blog.Invalidf("list comments", "order", "order must be %s or %s", NewestFirst, OldestFirst)
 	}
 	l := list[blog.Comment]{op: "list comments", container: s.posts, partition: postID, typ: blog.TypeComment,
-		format: blog.Comments, blank: blog.Comment{PostID: postID},
+		format: blog.Comments, blank: blog.Comment{PostID: postID}, deletions: &s.deletions, show: s.showComment,
 		place: func(c *blog.Comment) (blog.Date, string) { return c.CreatedAt, c.ID }}
 	return l.page(ctx, p)
 }
@@ -119,7 +123,7 @@ func (s *Store) firstComment(ctx context.Context, op string, item blog.CommentIt
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, nil, keyUsed(op, ok)
 	}
-	post, err := blog.DecodePost(op, postRaw)
+	post, err := s.decodePost(op, postRaw)
 	if post == nil && err == nil {
 		err = noPost(op)
 	}
@@ -136,6 +140,9 @@ func (s *Store) EditComment(ctx context.Context, userID, postID, id, content str
 	}
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
+	}
+	if err := s.checkAuthor(ctx, op, userID); err != nil {
+		return nil, err
 	}
 	var p cosmos.Patch
 	p.Condition = by(userID).live(blog.TypeComment)
@@ -175,6 +182,9 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	if !blog.ValidID(postID) || !blog.ValidID(id) {
 		return nil, noComment(op)
 	}
+	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
+		return nil, err
+	}
 	var p cosmos.Patch
 	p.Condition = who.live(blog.TypeComment)
 	p.Set("/deleted", true)
@@ -206,7 +216,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 	case r.Failed >= 0:
 		return nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
 	}
-	return blog.DecodePost(op, r.Items[1])
+	return s.decodePost(op, r.Items[1])
 }
 
 // whyNotChanged returns the error of a conditional change whose condition failed.

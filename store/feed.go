@@ -9,9 +9,9 @@ import (
 // Feed is Q6: the newest 100 posts in short form, newest first, by one query of one
 // of the feed's partitions.
 func (s *Store) Feed(ctx context.Context, p Paging) (*Page[*blog.Post], error) {
-	ctx = s.account.Begin(ctx, Q6)
+	ctx = s.beginRead(ctx, Q6)
 	l := list[blog.Post]{op: "list feed", container: s.feed, partition: blog.TypePost, copies: s.feedPartitions, limit: blog.FeedServed,
-		format: blog.Summaries, place: placeOfPost}
+		format: blog.Summaries, place: placeOfPost, deletions: &s.deletions, show: s.showPost}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }

@@ -10,7 +10,7 @@ import (
 
 // Like is one point read. It returns nil if the like does not exist.
 func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, error) {
-	ctx = s.account.Begin(ctx, OneLike)
+	ctx = s.beginRead(ctx, OneLike)
 	return cached(ctx, s.posts, postID, "like "+userID, func(ctx context.Context) (*blog.Like, error) {
 		const op = "read like"
 		if !blog.ValidID(postID) || !blog.ValidID(userID) {
@@ -20,13 +20,17 @@ func (s *Store) Like(ctx context.Context, postID, userID string) (*blog.Like, er
 		if raw == nil || err != nil {
 			return nil, err
 		}
-		return blog.DecodeLike(op, raw)
+		l, err := blog.DecodeLike(op, raw)
+		if l != nil {
+			s.showLike(l)
+		}
+		return l, err
 	})
 }
 
 // Liked reports for each post whether the user likes it, in one request.
 func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]bool, error) {
-	ctx = s.account.Begin(ctx, ManyLikes)
+	ctx = s.beginRead(ctx, ManyLikes)
 	what := func(string) string { return "like " + userID }
 	likes, err := cachedMany(ctx, s.posts, postIDs, what, func(ctx context.Context, postIDs []string) ([]*blog.Like, error) {
 		return blog.ReadAll(ctx, "read likes", s.posts, postIDs,
@@ -40,7 +44,7 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 	}
 	liked := make([]bool, len(likes))
 	for i, l := range likes {
-		liked[i] = l != nil
+		liked[i] = l != nil && !s.deletions.hides(l.UserID, l.CreatedAt)
 	}
 	return liked, nil
 }
@@ -48,9 +52,9 @@ func (s *Store) Liked(ctx context.Context, userID string, postIDs []string) ([]b
 // Likes is Q5: a post's likes, newest first, by one query of the post's partition. An unknown
 // post has none.
 func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog.Like], error) {
-	ctx = s.account.Begin(ctx, Q5)
+	ctx = s.beginRead(ctx, Q5)
 	l := list[blog.Like]{op: "list likes", container: s.posts, partition: postID, typ: blog.TypeLike,
-		format: blog.Likes, blank: blog.Like{PostID: postID},
+		format: blog.Likes, blank: blog.Like{PostID: postID}, deletions: &s.deletions, show: s.showLike,
 		place: func(l *blog.Like) (blog.Date, string) { return l.CreatedAt, blog.LikeID(l.UserID) }}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
@@ -97,7 +101,7 @@ func (s *Store) firstLike(ctx context.Context, op string, item blog.LikeItem) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	post, err := blog.DecodePost(op, postRaw)
+	post, err := s.decodePost(op, postRaw)
 	if (post == nil || like == nil) && err == nil {
 		err = noPost(op)
 	}
@@ -140,5 +144,5 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	case r.Failed >= 0:
 		return nil, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
 	}
-	return blog.DecodePost(op, r.Items[1])
+	return s.decodePost(op, r.Items[1])
 }

@@ -22,6 +22,10 @@ type list[T any] struct {
 	format    blog.Format[T]
 	blank     T // an item before it is decoded
 	place     func(*T) (blog.Date, string)
+	since     blog.Date // items until then are hidden; "": none
+
+	deletions *deletions
+	show      func(*T) bool // prepares an item while there are deletions; false: it is hidden
 }
 
 // page returns one page.
@@ -104,9 +108,16 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 			return blog.CosmosError(l.op, err)
 		}
 		room := first - len(to.Items)
-		items, err := l.format.Decode(body, l.blank, room+1)
+		most, hides := room+1, l.deletions.any.Load()
+		if hides {
+			most = blog.MaxPage + 2 // all: some may go
+		}
+		items, err := l.format.Decode(body, l.blank, most)
 		if err != nil {
 			return blog.Malformed(l.op, "listed", err)
+		}
+		if hides {
+			items = l.visible(items)
 		}
 		cosmos.Weigh(ctx, weight[T](len(items), len(body)))
 		to.Items = slices.Grow(to.Items, len(items))
@@ -119,6 +130,18 @@ func (l *list[T]) read(ctx context.Context, to *Page[*T], partition string, orde
 		}
 	}
 	return nil
+}
+
+// visible prepares items for readers, and returns those that are not hidden.
+func (l *list[T]) visible(items []T) []T {
+	n := 0
+	for i := range items {
+		if l.show(&items[i]) {
+			items[n] = items[i]
+			n++
+		}
+	}
+	return items[:n]
 }
 
 // weight is the memory of a page beside its text: the items, the pointers to them, and up to
@@ -141,6 +164,10 @@ func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Que
 		where = "c.type = @type AND " + where
 		sort = "c.type " + direction + ", "
 		q = q.With("@type", l.typ)
+	}
+	if l.since != "" {
+		where += " AND c.creationDate > @since"
+		q = q.With("@since", l.since)
 	}
 	if after != nil {
 		where += fmt.Sprintf(" AND c.creationDate %[1]s= @date AND (c.creationDate %[1]s @date OR c.id %[1]s @id)", comparison)

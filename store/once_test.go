@@ -99,6 +99,13 @@ func TestAmbiguousWrites(t *testing.T) {
 				have, err := w.Post(w.T.Context(), p.ID)
 				return expect(have == nil, have, err)
 			}, 1},
+			"delete user": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
+				if err := w.DeleteUser(w.T.Context(), ada.ID, ada.Username); err != nil {
+					return err
+				}
+				have, err := w.User(w.T.Context(), ada.ID)
+				return expect(have == nil, have, err)
+			}, 1},
 			"create comment": {func(w *world, ada *blog.User, p *blog.Post, c *blog.Comment) error {
 				_, post, err := w.CreateComment(w.T.Context(), store.NewComment{AuthorID: ada.ID, PostID: p.ID, Content: "once"})
 				if err != nil {

@@ -21,6 +21,7 @@ const (
 	ManyLikes     cosmos.Pattern = "manyLikes"  // whether a user likes each of several posts
 	OneComment    cosmos.Pattern = "oneComment" // a comment
 	OneLike       cosmos.Pattern = "oneLike"    // a like
+	DeleteUser    cosmos.Pattern = "deleteUser" // without what they wrote
 	DeletePost    cosmos.Pattern = "deletePost" // with its comments and likes
 	EditComment   cosmos.Pattern = "editComment"
 	DeleteComment cosmos.Pattern = "deleteComment"
@@ -35,6 +36,6 @@ const (
 var patterns = []cosmos.Pattern{
 	Q1, Q2, Q3, Q4, Q5, Q6, C1, C2, C3, C4,
 	ByUsername, ManyUsers, ManyPosts, ManyLikes, OneComment, OneLike,
-	DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
+	DeleteUser, DeletePost, EditComment, DeleteComment, UnlikePost, Subscribe,
 	Export, Readiness,
 }

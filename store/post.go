@@ -21,7 +21,7 @@ const wholePost = "post"
 // was created. It returns nil if the post does not exist. The post is Truncated if its text is
 // lost.
 func (s *Store) Post(ctx context.Context, id string) (*blog.Post, error) {
-	ctx = s.account.Begin(ctx, Q2)
+	ctx = s.beginRead(ctx, Q2)
 	return cached(ctx, s.posts, id, wholePost, func(ctx context.Context) (*blog.Post, error) { return s.readWhole(ctx, id) })
 }
 
@@ -36,13 +36,14 @@ func (s *Store) readPost(ctx context.Context, id string) (*blog.Post, error) {
 	if raw == nil || err != nil {
 		return nil, err
 	}
-	return blog.DecodePost(op, raw)
+	p, err := blog.DecodePost(op, raw)
+	return s.shown(p), err
 }
 
 // Posts reads posts in one request, or in two if some have become long by edits. result[i] is
 // nil if ids[i] does not exist.
 func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
-	ctx = s.account.Begin(ctx, ManyPosts)
+	ctx = s.beginRead(ctx, ManyPosts)
 	return cachedMany(ctx, s.posts, ids, func(string) string { return wholePost }, func(ctx context.Context, ids []string) ([]*blog.Post, error) {
 		return s.readWholes(ctx, ids)
 	})
@@ -51,9 +52,9 @@ func (s *Store) Posts(ctx context.Context, ids []string) ([]*blog.Post, error) {
 // UserPosts is Q3: the summaries of a user's posts, newest first, by one query of the user's
 // partition. An unknown user has none.
 func (s *Store) UserPosts(ctx context.Context, userID string, p Paging) (*Page[*blog.Post], error) {
-	ctx = s.account.Begin(ctx, Q3)
+	ctx = s.beginRead(ctx, Q3)
 	l := list[blog.Post]{op: "list posts of user", container: s.users, partition: userID, typ: blog.TypePost,
-		format: blog.Summaries, place: placeOfPost}
+		format: blog.Summaries, place: placeOfPost, deletions: &s.deletions, show: s.showPost, since: s.deletions.hiddenUntil(userID)}
 	p.Order = NewestFirst
 	return l.page(ctx, p)
 }
@@ -222,6 +223,9 @@ func (s *Store) EditPost(ctx context.Context, userID, postID string, e PostEdit)
 	if !blog.ValidID(postID) {
 		return nil, noPost(op)
 	}
+	if err := s.checkAuthor(ctx, op, userID); err != nil {
+		return nil, err
+	}
 	date := s.now()
 	raw, err := s.edit(ctx, userID, postID, e, date)
 	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
@@ -351,6 +355,9 @@ func (s *Store) deletePost(ctx context.Context, op string, who authorship, postI
 	ctx = s.account.Begin(ctx, DeletePost)
 	if !blog.ValidID(postID) {
 		return noPost(op)
+	}
+	if err := s.checkAuthor(ctx, op, who.userID); err != nil {
+		return err
 	}
 	var p cosmos.Patch
 	p.Condition, p.ReturnItem = who.live(blog.TypePost), true

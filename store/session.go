@@ -1,8 +1,10 @@
 package store
 
 import (
+	"strings"
 	"time"
 
+	"byline/store/blog"
 	"byline/store/cosmos"
 )
 
@@ -14,8 +16,11 @@ const renameLag = time.Hour
 // cosmos.NewSession.
 func (s *Store) NewSession(token string) *cosmos.Session {
 	session := cosmos.NewSession(token, s.users, s.posts, s.feed) // tokens depend on the order
-	if s.Renamed(session) == "" {
+	switch id, at := s.note(session); {
+	case id == "":
 		session.SetNote("", time.Time{}) // later tokens need not carry it
+	case strings.HasPrefix(id, deletedPrefix):
+		s.hide(strings.TrimPrefix(id, deletedPrefix), at) // the change feed may not have told yet
 	}
 	return session
 }
@@ -23,11 +28,28 @@ func (s *Store) NewSession(token string) *cosmos.Session {
 // Renamed returns the id of the user whom a session has given another name so recently
 // that copies may lag behind, "" if the session renamed nobody. The user may have been deleted since.
 func (s *Store) Renamed(session *cosmos.Session) string {
-	user, at := session.Note()
-	if user == "" || s.o.Clock().Sub(at).Abs() > renameLag { // clocks may differ
+	user, _ := s.note(session)
+	if strings.HasPrefix(user, deletedPrefix) {
 		return ""
 	}
 	return user
+}
+
+// note returns the note of a session, "" if it is so old that it does not matter.
+func (s *Store) note(session *cosmos.Session) (text string, at time.Time) {
+	text, at = session.Note()
+	if text == "" || s.o.Clock().Sub(at).Abs() > renameLag { // clocks may differ
+		return "", time.Time{}
+	}
+	return text, at
+}
+
+// deletedPrefix begins the note of a session that has deleted a user.
+const deletedPrefix = "-"
+
+// noteDeletion notes that a user has been deleted.
+func (s *Store) noteDeletion(session *cosmos.Session, user string, at blog.Date) {
+	session.SetNote(deletedPrefix+user, at.Time())
 }
 
 // noteRename notes that a user is being given another name.

@@ -61,7 +61,8 @@ type Store struct {
 	events  *events
 	views   *projection.Views
 
-	comments *authorComments
+	comments  *authorComments
+	deletions deletions
 
 	users, posts, feed *cosmos.Container
 	feedPartitions     []string // partition keys of the feed
@@ -124,9 +125,9 @@ func (s *Store) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.views.Run(ctx) })
 	g.Go(func() error { return s.runEvents(ctx) })
-	if s.users.Caches() { // at request priority: without them every read is a request
-		o := changefeed.Options{OnDemand: func() bool { return true }} // what wants to use the cache wakes them
-		g.Go(func() error { return s.tail("cache-users", s.users, "userId", nil, o).Run(ctx) })
+	g.Go(func() error { return s.runUsers(ctx) })
+	if s.feed.Caches() { // at request priority: without it every read is a request
+		o := changefeed.Options{OnDemand: func() bool { return true }} // what wants to use the cache wakes it
 		g.Go(func() error { return s.tail("cache-feed", s.feed, "type", nil, o).Run(ctx) })
 	}
 	return blog.CosmosError("run store", g.Wait())

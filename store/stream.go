@@ -38,9 +38,10 @@ type Stream[T any] struct {
 	subject string
 	err     error // set before events is closed
 
-	over  bool   // guarded by topics.mu; it has ended or is closed
-	wake  func() // guarded by topics.mu; see Await
-	sizes sizes  // guarded by topics.mu
+	author string // guarded by topics.mu; of the post that is the subject
+	over   bool   // guarded by topics.mu; it has ended or is closed
+	wake   func() // guarded by topics.mu; see Await
+	sizes  sizes  // guarded by topics.mu
 }
 
 // Events delivers the events, which readers share and must not change. It is closed when the
@@ -162,6 +163,26 @@ func (t *topics[T]) end(subject string) {
 	}
 }
 
+// endOf ends the streams of posts of an author.
+func (t *topics[T]) endOf(author string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, streams := range t.streams {
+		for s := range streams {
+			if s.author == author {
+				t.endLocked(s, nil)
+			}
+		}
+	}
+}
+
+// setAuthor notes who the author of a stream's post is.
+func (t *topics[T]) setAuthor(s *Stream[T], author string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.author = author
+}
+
 func (t *topics[T]) endLocked(s *Stream[T], err error) {
 	s.err = err
 	close(s.events)
@@ -199,6 +220,12 @@ func newEvents(since time.Time, metrics prometheus.Registerer) (*events, error) 
 		published: newTopics[*blog.Post](open, maxUnread), changed: newTopics[*blog.Post](open, maxUnread), comments: newTopics[*blog.Comment](open, maxUnread)}
 	e.seen, err = simplelru.NewLRU(rememberedNew, func(_ string, created blog.Date) { e.forgotten = max(e.forgotten, created) })
 	return e, err
+}
+
+// endOf ends the streams of posts of an author, who is deleted.
+func (e *events) endOf(author string) {
+	e.changed.endOf(author)
+	e.comments.endOf(author)
 }
 
 // placeKnown returns a channel that is closed while the tail runs.
@@ -308,7 +335,12 @@ func openOfPost[T any](ctx context.Context, s *Store, t *topics[T], postID strin
 	if err != nil {
 		return nil, err
 	}
+	s.awaitDeletions(ctx)
 	post, err := s.readPost(ctx, postID)
+	if post != nil {
+		t.setAuthor(stream, post.AuthorID)
+		post = s.shown(post) // the author may have been deleted since the read
+	}
 	if err == nil && post == nil {
 		err = noPost(op)
 	}
@@ -451,17 +483,20 @@ func (s *Store) followEvents(ctx context.Context) error {
 	return err
 }
 
-// distribute sends the changes of a page to the streams. It skips malformed items, which the
-// projections report.
-func (s *Store) distribute(_ context.Context, items [][]byte) error {
+// distribute sends the changes of a page to the streams, but for what deleted users wrote. It skips
+// malformed items, which the projections report.
+func (s *Store) distribute(ctx context.Context, items [][]byte) error {
 	const op = "distribute changes"
+	if s.events.listeners() > 0 {
+		s.awaitDeletions(ctx)
+	}
 	for _, raw := range items {
 		var item blog.Change
 		if blog.Unmarshal(raw, &item, blog.Lenient) != nil {
 			continue
 		}
-		switch {
-		case item.Type == blog.TypePost && item.Deleted:
+		switch hidden := s.deletions.hides(item.UserID, item.CreatedAt); {
+		case item.Type == blog.TypePost && (item.Deleted || hidden):
 			s.events.changed.end(item.ID)
 			s.events.comments.end(item.ID)
 		case item.Type == blog.TypePost:
@@ -477,7 +512,7 @@ func (s *Store) distribute(_ context.Context, items [][]byte) error {
 				s.events.published.publish("", p, len(raw))
 			}
 			s.events.changed.publish(p.ID, p, len(raw))
-		case item.Type == blog.TypeComment && !item.Deleted:
+		case item.Type == blog.TypeComment && !item.Deleted && !hidden:
 			if !s.events.isNew(&item) || !s.events.comments.followed(item.PostID) {
 				continue
 			}

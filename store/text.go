@@ -36,7 +36,8 @@ func (s *Store) readWhole(ctx context.Context, id string) (*blog.Post, error) {
 	if !ok {
 		return nil, err
 	}
-	return s.whole(ctx, op, item, text)
+	p, err := s.whole(ctx, op, item, text)
+	return s.shown(p), err
 }
 
 // decodePostItem returns false for a tombstone, and for none.
@@ -156,6 +157,7 @@ func (s *Store) readWholes(ctx context.Context, ids []string) ([]*blog.Post, err
 		if posts[i], err = s.whole(ctx, op, item, texts[id]); err != nil {
 			return nil, err
 		}
+		posts[i] = s.shown(posts[i])
 	}
 	return posts, nil
 }

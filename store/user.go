@@ -14,17 +14,27 @@ const wholeUser = "user"
 
 // User is Q1, one point read. It returns nil if the user does not exist.
 func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
-	ctx = s.account.Begin(ctx, Q1)
-	return cached(ctx, s.users, id, wholeUser, func(ctx context.Context) (*blog.User, error) {
-		return blog.ReadUser(ctx, "read user", s.users, id)
-	})
+	ctx = s.beginRead(ctx, Q1)
+	return cached(ctx, s.users, id, wholeUser, func(ctx context.Context) (*blog.User, error) { return s.readUser(ctx, "read user", id) })
+}
+
+// readUser is User without the item cache.
+func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error) {
+	if !blog.ValidID(id) {
+		return nil, nil
+	}
+	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(id, id))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return s.decodeUser(op, raw)
 }
 
 // Users reads users in one request. result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
-	ctx = s.account.Begin(ctx, ManyUsers)
+	ctx = s.beginRead(ctx, ManyUsers)
 	return cachedMany(ctx, s.users, ids, func(string) string { return wholeUser }, func(ctx context.Context, ids []string) ([]*blog.User, error) {
-		return blog.ReadUsers(ctx, s.users, ids, blog.DecodeUser)
+		return blog.ReadUsers(ctx, s.users, ids, s.decodeUser)
 	})
 }
 
@@ -42,7 +52,7 @@ func (n NewUser) Validate() error {
 }
 
 // CreateUser is C1: it reserves the name, then creates the user. Conflict if the name is taken
-// (Field is "username") or the id has a user already. After a crash between the two steps the
+// (Field is "username") or the id has a user already, or one whose deletion has not ended. After a crash between the two steps the
 // same user can try again.
 func (s *Store) CreateUser(ctx context.Context, n NewUser) (*blog.User, error) {
 	const op = "create user"
@@ -110,10 +120,16 @@ func (s *Store) uncreate(ctx context.Context, op string, u *blog.User) error {
 // there is no user, and Conflict if there is another.
 func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem) (*blog.User, error) {
 	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(item.ID, item.ID))
+	if raw == nil && err == nil && s.deletions.hides(item.ID, item.CreatedAt) {
+		err = s.beingDeleted(op, item.CreatedAt.Time())
+	}
 	if raw == nil || err != nil {
 		return nil, err
 	}
 	have, ok, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
+	if err == nil && have.Type == blog.TypeUser && (have.Deleted || s.deletions.hides(have.ID, have.CreatedAt)) {
+		return nil, s.beingDeleted(op, have.DeletedAt.Time())
+	}
 	if !ok {
 		return nil, err
 	}
@@ -125,7 +141,7 @@ func (s *Store) existingUser(ctx context.Context, op string, item blog.UserItem)
 
 // author reads the acting user. Forbidden if it does not exist.
 func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, error) {
-	u, err := blog.ReadUser(ctx, op, s.users, userID)
+	u, err := s.readUser(ctx, op, userID)
 	if u == nil && err == nil {
 		err = &blog.Error{Code: blog.Forbidden, Op: op, Message: "you have no user yet: call createUser first"}
 	}

@@ -99,6 +99,20 @@ type DeletePostPayload struct {
 	DeletedPostID string `json:"deletedPostId"`
 }
 
+// Which user to delete.
+type DeleteUserInput struct {
+	// To confirm it: the user's current name, with the same case.
+	Username string `json:"username"`
+	// The user's global id, if a moderator deletes somebody else. Without it, the signed-in user.
+	ID graphql.Omittable[*string] `json:"id,omitzero"`
+}
+
+// What was deleted.
+type DeleteUserPayload struct {
+	// The global id that the user had.
+	DeletedUserID string `json:"deletedUserId"`
+}
+
 // A page of likes.
 type LikeConnection struct {
 	// The likes with their cursors.

@@ -34,7 +34,7 @@ type Error struct {
 	Op         string        // the operation, such as "create post"
 	Field      string        // the input that is at fault, if one is
 	Message    string        // safe for the client
-	RetryAfter time.Duration // with Throttled: when a retry makes sense; zero if unknown
+	RetryAfter time.Duration // with Throttled and Conflict: when a retry makes sense; zero if unknown
 	Err        error         // the cause, never for the client
 }
 

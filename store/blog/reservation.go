@@ -61,7 +61,15 @@ func (r *Reservation) Held(ctx context.Context, users *cosmos.Container, now tim
 	if r.Young(now) || r.Kept(now) {
 		return true, nil
 	}
-	owner, err := ReadUser(ctx, "check username", users, r.OwnerID)
+	const op = "check username"
+	if !ValidID(r.OwnerID) {
+		return false, nil
+	}
+	raw, err := ReadItem(ctx, op, users, Key(r.OwnerID, r.OwnerID))
+	if raw == nil || err != nil {
+		return false, err
+	}
+	owner, err := DecodeUserOrTombstone(op, raw) // a name is free once the deletion of its owner has ended
 	return owner != nil && UsernameKey(owner.Username) == r.ID, err
 }
 

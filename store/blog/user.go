@@ -1,5 +1,7 @@
 package blog
 
+import "time"
+
 // User is a registered author.
 type User struct {
 	ID        string `json:"userId"`
@@ -17,6 +19,8 @@ type UserItem struct {
 
 	FormerUsernames []string `json:"formerUsernames,omitempty"` // kept for the user, oldest first
 	Renames         []Date   `json:"renames,omitempty"`         // when the name was changed, the last few times, oldest first
+
+	DeletedAt Date `json:"deletionDate,omitempty"` // of a tombstone, which has no TTL: the deletion of all they wrote ends with it
 }
 
 func (u *UserItem) readProperty(p *fastReader, name string) bool {
@@ -33,6 +37,8 @@ func (u *UserItem) readProperty(p *fastReader, name string) bool {
 		u.Revision = p.integer(64)
 	case "inputDigest":
 		u.InputDigest = p.quoted()
+	case "deletionDate":
+		u.DeletedAt = p.day()
 	default:
 		return u.readEnvelope(p, name)
 	}
@@ -47,3 +53,17 @@ func DecodeUser(op string, raw []byte) (*User, error) {
 	}
 	return &item.User, nil
 }
+
+// DecodeUserOrTombstone is DecodeUser for users that may be deleted, with the properties that only
+// the container has.
+func DecodeUserOrTombstone(op string, raw []byte) (*UserItem, error) {
+	item, _, err := Decode[UserItem](op, TypeUser, raw)
+	if err != nil || item.Type != TypeUser {
+		return nil, err
+	}
+	return &item, nil
+}
+
+// DeletionGrace is how long after the deletion of a user something of theirs may still arrive, from
+// requests that had begun: the deletion lasts at least as long, and so nothing newer is of it.
+const DeletionGrace = time.Minute

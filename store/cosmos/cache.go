@@ -57,6 +57,7 @@ type itemCache struct {
 // following is how a container's changes come to be known.
 type following struct {
 	since, until atomic.Int64 // all changes between are known; Unix nanoseconds, 0 if none are
+	failing      atomic.Bool  // the last attempt to read changes has failed
 	poll         atomic.Int64 // how often they are asked for while something is read, in nanoseconds; 0: they are not
 
 	onDemand atomic.Pointer[func() bool] // of the Tail
@@ -121,6 +122,16 @@ func (c *changes) at(container, partition string) *atomic.Uint64 {
 func (c *changes) now(container, partition string) change {
 	count := c.at(container, partition)
 	return change{count, count.Load()}
+}
+
+// Invalidate has nothing that is cached returned again, nor any response that rests on it.
+func (a *Account) Invalidate() {
+	if a.cache == nil {
+		return
+	}
+	for i := range a.cache.changes.counts {
+		a.cache.changes.counts[i].Add(1)
+	}
 }
 
 // changed says that a partition has changed, or may have.
@@ -404,6 +415,7 @@ func (f *following) confirms(read time.Time) bool {
 // observe notes what a Tail has handled. As long as more is to be read, what has changed is
 // not known.
 func (f *following) observe(p changefeed.Progress) {
+	f.failing.Store(p.Err != nil)
 	if p.Err == nil && p.Lag == 0 {
 		f.reached(p.Range, p.Asked)
 	}

@@ -95,6 +95,19 @@ func stringOf(item []byte, property string) (value string) {
 	return ""
 }
 
+// Within reports whether the changes up to some time ago have been handled. After half of that time
+// it wakes the Tail.
+func (t *Tail) Within(ago time.Duration) bool {
+	age := time.Now().UnixNano() - t.following.until.Load()
+	if age > int64(ago/2) {
+		t.following.wanted.Set()
+	}
+	return age <= int64(ago)
+}
+
+// Failing reports whether the last attempt to read changes has failed.
+func (t *Tail) Failing() bool { return t.following.failing.Load() }
+
 // CatchUp waits until the Tail has handled the changes up to some time ago.
 func (t *Tail) CatchUp(ctx context.Context, ago time.Duration) error {
 	since := time.Now().Add(-ago).UnixNano()

@@ -1,0 +1,397 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"byline/store/blog"
+	"byline/store/changefeed"
+	"byline/store/cosmos"
+	"byline/store/projection"
+)
+
+// The deletion of a user begins when the user item becomes a tombstone without TTL. The projections
+// then delete everything the user wrote, and last the item. In the meantime readers hide it: every
+// instance knows the users whose deletion has begun, by its own mutations, by the tokens of sessions,
+// by a tail of the users container, and from the start by the list of jobs.
+
+const (
+	deletionPatience = 500 * time.Millisecond // for the tail to catch up
+	deletionRetry    = 10 * time.Second       // after which reads wait for it again, and jobs are listed again
+	deletionRecheck  = 10 * time.Minute       // interval of checks whether deletions have ended
+)
+
+// deletions are the users whose deletion has begun, as far as this instance knows.
+type deletions struct {
+	any    atomic.Bool // whether there are any
+	mu     sync.Mutex
+	hidden sync.Map // user id to blog.Date: what the user has created until then is hidden; written under mu
+
+	tail    atomic.Pointer[cosmos.Tail] // nil: not followed, or by polls alone
+	waiting atomic.Int64                // Unix nanoseconds before which reads do not wait for the tail
+}
+
+// hides reports whether something that a user has created is hidden. The user may have begun anew
+// since.
+func (d *deletions) hides(userID string, created blog.Date) bool {
+	if !d.any.Load() {
+		return false
+	}
+	until := d.hiddenUntil(userID)
+	return until != "" && created <= until
+}
+
+// hiddenUntil returns until when what a user has created is hidden, "" if nothing is.
+func (d *deletions) hiddenUntil(userID string) blog.Date {
+	if until, ok := d.hidden.Load(userID); ok {
+		return until.(blog.Date)
+	}
+	return ""
+}
+
+// add hides what a user has created until then. It reports whether that is new.
+func (d *deletions) add(userID string, until blog.Date) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.hiddenUntil(userID) >= until {
+		return false
+	}
+	d.hidden.Store(userID, until)
+	d.any.Store(true)
+	return true
+}
+
+// remove is for users whose deletion has ended.
+func (d *deletions) remove(userIDs []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range userIDs {
+		d.hidden.Delete(id)
+	}
+	left := false
+	d.hidden.Range(func(any, any) bool { left = true; return false })
+	d.any.Store(left)
+}
+
+// users returns their ids.
+func (d *deletions) users() (ids []string) {
+	d.hidden.Range(func(id, _ any) bool { ids = append(ids, id.(string)); return true })
+	return ids
+}
+
+// HidesUsers reports whether there are users whose posts are hidden.
+func (s *Store) HidesUsers() bool { return s.deletions.any.Load() }
+
+// hide hides a user from readers from now on.
+func (s *Store) hide(userID string, deleted time.Time) {
+	if !s.deletions.add(userID, blog.NewDate(deleted.Add(blog.DeletionGrace))) {
+		return
+	}
+	s.account.Invalidate() // after they are known, so that nothing is cached with them
+	s.events.endOf(userID)
+}
+
+// shown returns a post, nil if it is hidden.
+func (s *Store) shown(p *blog.Post) *blog.Post {
+	if p == nil || s.deletions.hides(p.AuthorID, p.CreatedAt) {
+		return nil
+	}
+	return p
+}
+
+// showPost, showComment and showLike prepare an item for readers. They return false if it is hidden.
+func (s *Store) showPost(p *blog.Post) bool { return s.shown(p) != nil }
+
+func (s *Store) showComment(c *blog.Comment) bool {
+	if s.deletions.hides(c.AuthorID, c.CreatedAt) {
+		c.AuthorUsername = ""
+	}
+	return true
+}
+
+func (s *Store) showLike(l *blog.Like) bool {
+	if s.deletions.hides(l.UserID, l.CreatedAt) {
+		l.Username = ""
+	}
+	return true
+}
+
+// decodeUser is blog.DecodeUser. It returns nil for a deleted user also if a replica is behind.
+func (s *Store) decodeUser(op string, raw []byte) (*blog.User, error) {
+	u, err := blog.DecodeUser(op, raw)
+	if u == nil || err != nil || s.deletions.hides(u.ID, u.CreatedAt) {
+		return nil, err
+	}
+	return u, nil
+}
+
+// decodePost is blog.DecodePost of a post that was just written to. NotFound if it is hidden.
+func (s *Store) decodePost(op string, raw []byte) (*blog.Post, error) {
+	p, err := blog.DecodePost(op, raw)
+	if p != nil && s.shown(p) == nil {
+		return nil, noPost(op)
+	}
+	return p, err
+}
+
+// beginRead begins an operation of a reader, who must not see users that were deleted through another
+// instance longer than a poll ago.
+func (s *Store) beginRead(ctx context.Context, p cosmos.Pattern) context.Context {
+	ctx = s.account.Begin(ctx, p)
+	s.awaitDeletions(ctx)
+	return ctx
+}
+
+// DeletionsKnown reports whether this instance knows of all deletions up to a poll ago. If not, the
+// tail is woken, and the next read waits for it.
+func (s *Store) DeletionsKnown() bool {
+	tail := s.deletions.tail.Load()
+	return tail == nil || tail.Within(s.deletionLag())
+}
+
+// deletionLag is how long deletions of users may be unknown to other instances.
+func (s *Store) deletionLag() time.Duration { return projection.IdleInterval(s.o.PollInterval) }
+
+// awaitDeletions waits until this instance knows of all deletions up to a poll ago: after a pause in
+// which nobody has read, for one poll. It does not wait while the tail fails, as when throttled, and
+// gives up soon if Cosmos DB does not answer.
+func (s *Store) awaitDeletions(ctx context.Context) {
+	if s.DeletionsKnown() || time.Now().UnixNano() < s.deletions.waiting.Load() {
+		return
+	}
+	tail := s.deletions.tail.Load()
+	if tail == nil || tail.Failing() {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, deletionPatience)
+	defer cancel()
+	if tail.CatchUp(within, s.deletionLag()) != nil && ctx.Err() == nil {
+		s.deletions.waiting.Store(time.Now().Add(deletionRetry).UnixNano())
+	}
+}
+
+// checkAuthor is for writes that do not read the acting user. Forbidden if they are deleted.
+func (s *Store) checkAuthor(ctx context.Context, op, userID string) error {
+	s.awaitDeletions(ctx)
+	if s.deletions.hiddenUntil(userID) == "" {
+		return nil
+	}
+	_, err := s.author(ctx, op, userID) // who may have begun anew
+	return err
+}
+
+// learnDeletions handles changes of the users container. It skips malformed items, which the
+// projections report.
+func (s *Store) learnDeletions(_ context.Context, items [][]byte) error {
+	for _, raw := range items {
+		var e blog.AnyItem
+		if blog.Unmarshal(raw, &e, blog.Lenient) != nil || e.Type != blog.TypeUser || !e.Deleted {
+			continue
+		}
+		if u, err := blog.DecodeUserOrTombstone("learn of deletions", raw); err == nil && u != nil && u.DeletedAt != "" {
+			s.hide(u.ID, u.DeletedAt.Time())
+		}
+	}
+	return nil
+}
+
+// runUsers follows the changes of users until ctx ends: for the cache, and for deletions.
+func (s *Store) runUsers(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	o := changefeed.Options{OnDemand: func() bool { return true }} // readers wake it
+	tail := s.tail("cache-users", s.users, "userId", s.learnDeletions, o)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-tail.Ready():
+		case <-ctx.Done():
+			return
+		}
+		if s.users.Caches() {
+			s.deletions.tail.Store(tail)
+			defer s.deletions.tail.Store(nil)
+		}
+		s.keepDeletions(ctx)
+	})
+	err := tail.Run(ctx)
+	cancel()
+	wg.Wait()
+	return err
+}
+
+// keepDeletions learns of the deletions that had begun before the tail, until ctx ends, and forgets
+// those that have ended. It looks for jobs twice: the projections may have been about to enqueue one.
+func (s *Store) keepDeletions(ctx context.Context) {
+	for listed := 0; listed < 2; {
+		err := s.listDeletions(ctx)
+		if err == nil {
+			listed++
+		} else if ctx.Err() == nil {
+			s.o.Logger.Warn("deletions of users not listed, retrying", logError, err)
+		}
+		if !pause(ctx, deletionRetry) {
+			return
+		}
+	}
+	for pause(ctx, deletionRecheck) {
+		if err := s.forgetDeletions(ctx); err != nil && ctx.Err() == nil {
+			s.o.Logger.Warn("ended deletions of users not recognized, retrying", logError, err)
+		}
+	}
+}
+
+// pause waits. It returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// listDeletions hides the users that jobs are deleting.
+func (s *Store) listDeletions(ctx context.Context) error {
+	const op = "list deletions"
+	leases, err := s.background(blog.LeasesContainer)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	query := cosmos.Query{Text: "SELECT c.subject FROM c WHERE c.kind = 'deleteUser'", AllPartitions: true}
+	for page, err := range leases.Query(cosmos.WithPattern(ctx, DeleteUser), query) {
+		if err != nil {
+			return blog.CosmosError(op, err)
+		}
+		for _, raw := range page {
+			var job struct {
+				Subject string `json:"subject"`
+			}
+			if json.Unmarshal(raw, &job) == nil {
+				ids = append(ids, job.Subject)
+			}
+		}
+	}
+	users, err := s.usersOrTombstones(ctx, op, ids)
+	if err != nil {
+		return err
+	}
+	for _, u := range users {
+		if u != nil && u.Deleted && u.DeletedAt != "" {
+			s.hide(u.ID, u.DeletedAt.Time())
+		}
+	}
+	return nil
+}
+
+// forgetDeletions forgets the users whose deletion has ended: their items are gone, or new.
+func (s *Store) forgetDeletions(ctx context.Context) error {
+	ids := s.deletions.users()
+	users, err := s.usersOrTombstones(ctx, "forget deletions", ids)
+	if err != nil {
+		return err
+	}
+	var ended []string
+	for i, u := range users {
+		if u == nil || !u.Deleted && !s.deletions.hides(u.ID, u.CreatedAt) {
+			ended = append(ended, ids[i])
+		}
+	}
+	s.deletions.remove(ended)
+	return nil
+}
+
+// usersOrTombstones reads user items at low priority: nil for those that do not exist.
+func (s *Store) usersOrTombstones(ctx context.Context, op string, ids []string) ([]*blog.UserItem, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	users, err := s.background(blog.UsersContainer)
+	if err != nil {
+		return nil, err
+	}
+	return blog.ReadAll(cosmos.WithPattern(ctx, DeleteUser), op, users, ids,
+		func(id string) cosmos.Key { return blog.Key(id, id) },
+		blog.DecodeUserOrTombstone, func(u *blog.UserItem) string { return u.ID })
+}
+
+// DeleteUser deletes the user of a caller, who repeats the username: one conditional patch makes the
+// user item a tombstone. Readers no longer see the user, nor what they wrote, but for their comments
+// and likes on the posts of others, which have no username. The projections then delete all of it.
+// Until that has ended a repetition changes nothing. NotFound if the user does not exist, Invalid
+// (Field is "username") if it is not the username.
+func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
+	const op = "delete user"
+	ctx = s.account.Begin(ctx, DeleteUser)
+	cosmos.SessionFrom(ctx).NoteWrite() // also if a repetition has nothing to write
+	for range 3 {
+		u, err := s.userOrTombstone(ctx, op, userID)
+		if err != nil {
+			return err
+		}
+		if u == nil {
+			return &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
+		}
+		if u.Username != username {
+			return blog.Invalidf(op, "username", "username must repeat the current username, with the same case")
+		}
+		deleted := u.DeletedAt
+		if !u.Deleted {
+			deleted, err = s.buryUser(ctx, op, u)
+		}
+		if deleted == "" && err == nil {
+			continue // changed meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		s.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
+		s.hide(userID, deleted.Time())
+		return nil
+	}
+	return &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the user; try again"}
+}
+
+// userOrTombstone reads a user item. It returns nil if there is none.
+func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
+	if !blog.ValidID(userID) {
+		return nil, nil
+	}
+	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(userID, userID))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return blog.DecodeUserOrTombstone(op, raw)
+}
+
+// buryUser makes a user a tombstone, and returns its date: "" if the user was changed meanwhile.
+func (s *Store) buryUser(ctx context.Context, op string, u *blog.UserItem) (blog.Date, error) {
+	date := s.now()
+	var p cosmos.Patch
+	p.Condition = fmt.Sprintf("from c where c.revision = %d AND NOT IS_DEFINED(c.deleted)", u.Revision)
+	p.Set("/deleted", true)
+	p.Set("/deletionDate", date)
+	p.Increment("/revision", 1)
+	_, err := s.users.Patch(ctx, blog.Key(u.ID, u.ID), p)
+	if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+		return "", nil
+	}
+	if ambiguous(ctx, err) {
+		if have, readErr := s.userOrTombstone(ctx, op, u.ID); readErr == nil && have != nil && have.Deleted && have.DeletedAt == date {
+			return date, nil
+		}
+	}
+	return date, blog.CosmosError(op, err)
+}
+
+// beingDeleted returns the Conflict of a user who is created anew too early.
+func (s *Store) beingDeleted(op string, deleted time.Time) error {
+	const atLeast = 5 * time.Second // between attempts
+	left := deleted.Add(blog.DeletionGrace).Sub(s.o.Clock())
+	return &blog.Error{Code: blog.Conflict, Op: op, RetryAfter: max(left, atLeast), Message: "your former user is still being deleted; try again later"}
+}

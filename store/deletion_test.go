@@ -1,0 +1,463 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
+	"byline/store/internal/storetest"
+)
+
+// deletable is a blog of two users, in which the job that ends a deletion does not run.
+type deletable struct {
+	ada, grace  *blog.User
+	mine, other *blog.Post    // of ada, and of grace
+	comment     *blog.Comment // ada's, on grace's post
+}
+
+func (w *world) deletable() deletable {
+	d := deletable{ada: w.AddUser("ada"), grace: w.AddUser("grace")}
+	d.mine, d.other = w.AddPost(d.ada, "mine"), w.AddPost(d.grace, "other")
+	d.comment = w.AddComment(d.ada, d.other, "of ada")
+	w.AddComment(d.grace, d.mine, "of grace")
+	w.AddLike(d.ada, d.other)
+	return d
+}
+
+// seen describes what a store shows of ada.
+func (d deletable) seen(ctx context.Context, s *store.Store) string {
+	var all []string
+	show := func(what string, there bool, err error) {
+		if there || err != nil {
+			all = append(all, fmt.Sprint(what, " ", err))
+		}
+	}
+	u, err := s.User(ctx, d.ada.ID)
+	show("user", u != nil, err)
+	users, err := s.Users(ctx, []string{d.ada.ID, d.grace.ID})
+	show("users", err != nil || users[0] != nil, err)
+	u, err = s.UserByUsername(ctx, "ADA")
+	show("name", u != nil, err)
+	p, err := s.Post(ctx, d.mine.ID)
+	show("post", p != nil, err)
+	posts, err := s.Posts(ctx, []string{d.mine.ID, d.other.ID})
+	show("posts", err != nil || posts[0] != nil || posts[1] == nil, err)
+	own, err := s.UserPosts(ctx, d.ada.ID, store.Paging{First: 20})
+	show("own posts", err != nil || len(own.Items) > 0 || own.More, err)
+	feed, err := s.Feed(ctx, store.Paging{First: 1})
+	show("feed", err != nil || len(feed.Items) != 1 || feed.Items[0].ID != d.other.ID || feed.More, err)
+	comments, err := s.Comments(ctx, d.other.ID, store.Paging{First: 20})
+	show("comments", err != nil || len(comments.Items) != 1 || comments.Items[0].AuthorUsername != "", err)
+	c, err := s.Comment(ctx, d.other.ID, d.comment.ID)
+	show("comment", c == nil || c.AuthorUsername != "", err)
+	likes, err := s.Likes(ctx, d.other.ID, store.Paging{First: 20})
+	show("likes", err != nil || len(likes.Items) != 1 || likes.Items[0].Username != "", err)
+	l, err := s.Like(ctx, d.other.ID, d.ada.ID)
+	show("like", l == nil || l.Username != "", err)
+	liked, err := s.Liked(ctx, d.ada.ID, []string{d.other.ID})
+	show("liked", err != nil || liked[0], err)
+	return strings.Join(all, ", ")
+}
+
+// A deleted user and their posts are gone for readers at once; what they wrote elsewhere has no name.
+func TestDeleteUser_GoneForReaders(t *testing.T) {
+	w := newWorld(t)
+	d := w.deletable()
+	everything := d.seen(t.Context(), w.Store)
+	for _, what := range []string{"user", "name", "post ", "posts", "own posts", "feed", "comments", "comment ", "likes", "like ", "liked"} {
+		if !strings.Contains(everything, what) {
+			t.Fatalf("before, only %s is seen", everything)
+		}
+	}
+	if err := w.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if left := d.seen(t.Context(), w.Store); left != "" {
+		t.Errorf("still seen: %s", left)
+	}
+	// A repetition succeeds and changes nothing.
+	before := w.userItem(d.ada.ID)
+	if err := w.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+		t.Errorf("a repetition: %v", err)
+	}
+	if after := w.userItem(d.ada.ID); after != before {
+		t.Errorf("a repetition made %s\nof %s", after, before)
+	}
+	for _, property := range []string{`"deleted":true`, `"deletionDate":"`, `"username":"ada"`, `"revision":2`} {
+		if !strings.Contains(before, property) {
+			t.Errorf("no %s in %s", property, before)
+		}
+	}
+	if strings.Contains(before, "ttl") {
+		t.Errorf("the tombstone expires: %s", before)
+	}
+}
+
+// userItem reads a user item as it is stored.
+func (w *world) userItem(id string) string {
+	w.T.Helper()
+	c, err := w.Client.NewContainer(w.Database, "users")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	r, err := c.ReadItem(w.T.Context(), azcosmos.NewPartitionKeyString(id), id, nil)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return string(r.Value)
+}
+
+func TestDeleteUser_Refused(t *testing.T) {
+	w := newWorld(t)
+	d := w.deletable()
+	for _, name := range []string{"", "Ada", "grace", "ada "} {
+		storetest.WantCode(t, w.DeleteUser(t.Context(), d.ada.ID, name), blog.Invalid, "username")
+	}
+	for _, id := range []string{"", "a/b", blog.UserID("test", "nobody")} {
+		storetest.WantCode(t, w.DeleteUser(t.Context(), id, "ada"), blog.NotFound, "")
+	}
+	if u, err := w.User(t.Context(), d.ada.ID); u == nil || err != nil {
+		t.Errorf("%v %v", u, err)
+	}
+	if err := w.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	storetest.WantCode(t, w.DeleteUser(t.Context(), d.ada.ID, "countess"), blog.Invalid, "username")
+}
+
+// A deleted user can write nothing, and nobody can write to what is hidden.
+func TestDeleteUser_Writes(t *testing.T) {
+	w := newWorld(t)
+	d := w.deletable()
+	ctx := t.Context()
+	if err := w.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	title := "changed"
+	for what, write := range map[string]func() error{
+		"createPost": func() error {
+			_, err := w.CreatePost(ctx, store.NewPost{AuthorID: d.ada.ID, Title: "t", Content: "c"})
+			return err
+		},
+		"updatePost": func() error {
+			_, err := w.EditPost(ctx, d.ada.ID, d.mine.ID, store.PostEdit{Title: &title})
+			return err
+		},
+		"deletePost": func() error { return w.DeletePost(ctx, d.ada.ID, d.mine.ID) },
+		"createComment": func() error {
+			_, _, err := w.CreateComment(ctx, store.NewComment{AuthorID: d.ada.ID, PostID: d.other.ID, Content: "c"})
+			return err
+		},
+		"updateComment": func() error {
+			_, err := w.EditComment(ctx, d.ada.ID, d.other.ID, d.comment.ID, "c")
+			return err
+		},
+		"deleteComment": func() error {
+			_, err := w.DeleteComment(ctx, d.ada.ID, d.other.ID, d.comment.ID)
+			return err
+		},
+		"likePost":   func() error { _, _, err := w.LikePost(ctx, d.ada.ID, d.other.ID); return err },
+		"unlikePost": func() error { _, err := w.UnlikePost(ctx, d.ada.ID, d.other.ID); return err },
+	} {
+		if err := write(); blog.CodeOf(err) != blog.Forbidden {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := w.RenameUser(ctx, d.ada.ID, "countess")
+	storetest.WantCode(t, err, blog.NotFound, "")
+	_, _, err = w.CreateComment(ctx, store.NewComment{AuthorID: d.grace.ID, PostID: d.mine.ID, Content: "c"})
+	storetest.WantCode(t, err, blog.NotFound, "")
+	_, _, err = w.LikePost(ctx, d.grace.ID, d.mine.ID)
+	storetest.WantCode(t, err, blog.NotFound, "")
+	_, err = w.PostChanges(ctx, d.mine.ID)
+	if err == nil {
+		t.Error("a hidden post can be followed")
+	}
+}
+
+// Until the deletion has ended, neither the subject nor the name is free. Then both are.
+func TestDeleteUser_BeginAnew(t *testing.T) {
+	w := newWorld(t)
+	d := w.deletable()
+	ctx := t.Context()
+	if err := w.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	reserved := fmt.Sprint(w.Reservations())
+	_, err := w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "countess"})
+	storetest.WantCode(t, err, blog.Conflict, "")
+	if e := err.(*blog.Error); e.RetryAfter <= 30*time.Second || e.RetryAfter > blog.DeletionGrace {
+		t.Errorf("try again after %v", e.RetryAfter)
+	}
+	w.Clock.Millis.Add((2 * blog.ReservationGrace).Milliseconds())
+	_, err = w.CreateUser(ctx, store.NewUser{ID: blog.UserID("test", "eve"), Username: "ada"})
+	storetest.WantCode(t, err, blog.Conflict, "username")
+	_, err = w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "ada"})
+	storetest.WantCode(t, err, blog.Conflict, "")
+	if e := err.(*blog.Error); e.RetryAfter <= 0 {
+		t.Errorf("try again after %v", e.RetryAfter)
+	}
+	if now := fmt.Sprint(w.Reservations()); now != reserved {
+		t.Errorf("reserved are %s, before %s", now, reserved)
+	}
+
+	// As the job does last.
+	c, err := w.Account.Container(w.Database, "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{blog.UsernameKey("ada"), d.ada.ID} {
+		if err := c.Delete(ctx, blog.Key(id, id), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.CreateUser(ctx, store.NewUser{ID: d.ada.ID, Username: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	p := w.AddPost(d.ada, "anew")
+	if u, err := w.User(ctx, d.ada.ID); u == nil || err != nil {
+		t.Errorf("%v %v", u, err)
+	}
+	if got, err := w.Post(ctx, p.ID); got == nil || err != nil {
+		t.Errorf("%v %v", got, err)
+	}
+	if own := w.AllUserPosts(d.ada); len(own) != 1 || own[0].ID != p.ID {
+		t.Errorf("own posts: %v", own)
+	}
+	if _, err := w.EditPost(ctx, d.ada.ID, p.ID, store.PostEdit{Title: &p.Content}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Pages are as long as if the hidden posts were not there, and their cursors and ends right.
+func TestDeleteUser_PagesOfFeed(t *testing.T) {
+	w := newWorld(t)
+	ada, grace := w.AddUser("ada"), w.AddUser("grace")
+	var want []string
+	for i := range 60 {
+		u := ada
+		if i%3 == 0 {
+			u, want = grace, append([]string{fmt.Sprint(i)}, want...)
+		}
+		w.AddPost(u, fmt.Sprint(i))
+	}
+	if err := w.DeleteUser(t.Context(), ada.ID, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	for _, first := range []int{1, 7, 20, 100} {
+		var got []string
+		for _, p := range storetest.All(t, first, w.Feed) {
+			got = append(got, p.Title)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("pages of %d: %v, want %v", first, got, want)
+		}
+	}
+}
+
+// A user who is renamed at the same time is not deleted by the old name.
+func TestDeleteUser_RenamedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	var once atomic.Bool
+	w.Wire.Intercept(func(r *http.Request) error {
+		if r.Method == http.MethodPatch && once.CompareAndSwap(false, true) {
+			if _, err := w.RenameUser(context.WithoutCancel(t.Context()), ada.ID, "countess"); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	storetest.WantCode(t, w.DeleteUser(t.Context(), ada.ID, "ada"), blog.Invalid, "username")
+	if u, err := w.User(t.Context(), ada.ID); err != nil || u == nil || u.Username != "countess" {
+		t.Errorf("%v %v", u, err)
+	}
+}
+
+// Other instances hide a deleted user within a poll, or from the first read after a pause; with a
+// session at once, and from their start.
+func TestDeleteUser_OtherInstances(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cache int
+		idle  time.Duration // of the other instance, before
+		wait  time.Duration // after the mutation
+	}{
+		"reading, with caches":       {1 << 20, 0, 1100 * time.Millisecond},
+		"after a pause, with caches": {1 << 20, time.Minute, 1100 * time.Millisecond},
+		"without caches":             {0, time.Minute, 1100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cosmostest.NeedsEngine(t, "a fake clock")
+			cosmostest.Run(t, func(t *testing.T) {
+				on := cosmostest.Open(t, emulator.Options{})
+				a, b := newRemembering(t, on, tt.cache), newRemembering(t, on, tt.cache)
+				w := &world{&storetest.World{Store: a.Store, T: t}}
+				d := w.deletable()
+				waittest.Advance(5 * time.Second)
+				d.seen(t.Context(), b.Store)
+				waittest.Advance(tt.idle)
+				if err := a.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+					t.Fatal(err)
+				}
+				if left := d.seen(t.Context(), a.Store); left != "" {
+					t.Errorf("where it was deleted, is still seen: %s", left)
+				}
+				if tt.idle == 0 {
+					d.seen(t.Context(), b.Store) // wakes the tail
+				}
+				waittest.Advance(tt.wait)
+				if left := d.seen(t.Context(), b.Store); left != "" {
+					t.Errorf("still seen: %s", left)
+				}
+			})
+		})
+	}
+}
+
+// A session is enough for an instance that knows nothing yet, although its replica is behind.
+func TestDeleteUser_Session(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replica lag")
+	cosmostest.Run(t, func(t *testing.T) {
+		on := openLagging(t)
+		one, two := newInstance(t, on), newInstance(t, on)
+		ctx, session := one.within(t, "")
+		w := &world{&storetest.World{Store: one.Store, T: t}}
+		d := w.deletable()
+		if err := one.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		within, resumed := two.within(t, session.Token())
+		u, err := two.User(within, d.ada.ID)
+		p, postErr := two.Post(t.Context(), d.mine.ID)
+		if u != nil || err != nil || p != nil || postErr != nil {
+			t.Errorf("%v %v %v %v", u, err, p, postErr)
+		}
+		if _, err := two.CreatePost(within, store.NewPost{AuthorID: d.ada.ID, Title: "t", Content: "c"}); blog.CodeOf(err) != blog.Forbidden {
+			t.Error(err)
+		}
+		if renamed := two.Renamed(resumed); renamed != "" {
+			t.Errorf("%s is taken for renamed", renamed)
+		}
+	})
+}
+
+// An instance that starts hides the users whose deletion has a job, and forgets them when it has ended.
+func TestDeleteUser_KnownFromTheStart(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		on := cosmostest.Open(t, emulator.Options{})
+		one := newInstance(t, on)
+		w := &world{&storetest.World{Store: one.Store, T: t}}
+		d := w.deletable()
+		if err := one.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		leases, users := one.container(t, "leases"), one.container(t, "users")
+		for _, subject := range []string{d.ada.ID, d.grace.ID, "absent"} { // grace has begun anew
+			id := "deleteUser." + subject
+			if err := leases.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"kind":"deleteUser","subject":%q}`, id, subject)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, cacheBytes := range []int{1 << 20, 0} {
+			b := newRemembering(t, on, cacheBytes)
+			waittest.Advance(time.Second)
+			if left := d.seen(t.Context(), b.Store); left != "" {
+				t.Errorf("with a cache of %d bytes, still seen: %s", cacheBytes, left)
+			}
+			if u, err := b.User(t.Context(), d.grace.ID); u == nil || err != nil {
+				t.Errorf("%v %v", u, err)
+			}
+			if cacheBytes == 0 {
+				waittest.Advance(11 * time.Minute)
+				if !b.HidesUsers() {
+					t.Error("forgot a deletion that has not ended")
+				}
+				if err := users.Delete(t.Context(), cosmos.Key{Partition: d.ada.ID, ID: d.ada.ID}, ""); err != nil {
+					t.Fatal(err)
+				}
+				waittest.Advance(11 * time.Minute)
+				if b.HidesUsers() {
+					t.Error("a deletion that has ended is not forgotten")
+				}
+			}
+			b.stop()
+		}
+	})
+}
+
+// What is by a deleted user is no event, and streams of their posts end.
+func TestDeleteUser_Streams(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		on := cosmostest.Open(t, emulator.Options{})
+		a, b := newRemembering(t, on, 1<<20), newRemembering(t, on, 1<<20)
+		w := &world{&storetest.World{Store: a.Store, T: t}}
+		d := w.deletable()
+		ctx := t.Context()
+		for name, s := range map[string]*store.Store{"where it is deleted": a.Store, "elsewhere": b.Store} {
+			changed, err := s.PostChanges(ctx, d.mine.ID)
+			open(t, changed, err)
+			comments, err := s.NewComments(ctx, d.mine.ID)
+			open(t, comments, err)
+			others, err := s.PostChanges(ctx, d.other.ID)
+			open(t, others, err)
+			published, err := s.PublishedPosts(ctx)
+			open(t, published, err)
+			t.Cleanup(func() {
+				for range changed.Events() { // what happened before
+				}
+				for range comments.Events() {
+				}
+				if changed.Err() != nil || comments.Err() != nil {
+					t.Errorf("%s: %v %v", name, changed.Err(), comments.Err())
+				}
+				for p := range others.Events() {
+					if p.LikeCount == 2 {
+						break
+					}
+				}
+				for p := range published.Events() {
+					if p.Title == "late" {
+						t.Errorf("%s: a post of a deleted user is published", name)
+					}
+					if p.Title == "after" {
+						break
+					}
+				}
+			})
+		}
+		if err := a.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		// As if written by a request that had begun before.
+		late := *d.mine
+		late.ID, late.Title = "late", "late"
+		item, _ := blog.NewPostItem(&late)
+		account, err := cosmos.Open(cosmos.Options{Endpoint: on.Endpoint, Key: on.Key, Credential: on.Credential, Transport: on.Transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(account.Close)
+		posts, err := account.Container(on.Database, "posts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := posts.Create(ctx, late.ID, blog.Encode(item)); err != nil {
+			t.Fatal(err)
+		}
+		w.AddLike(d.grace, d.other)
+		w.AddPost(d.grace, "after")
+	})
+}
