@@ -15,7 +15,7 @@ type authFlags struct {
 	AuthIssuer   string `env:"BYLINE_AUTH_ISSUER" placeholder:"URL" help:"OpenID Connect issuer of the bearer tokens. Without one, demo tokens, on loopback only."`
 	AuthAudience string `env:"BYLINE_AUTH_AUDIENCE" placeholder:"NAME" help:"Audience that the tokens must have."`
 
-	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"Role that may delete posts and comments of others. Without one, there are no moderators."`
+	AuthModeratorRole string `env:"BYLINE_AUTH_MODERATOR_ROLE" placeholder:"ROLE" help:"Role that may delete posts, comments and users of others. Without one, there are no moderators."`
 	AuthRoleClaim     string `default:"roles" env:"BYLINE_AUTH_ROLE_CLAIM" help:"Claim with the roles; a nested one by its path with dots."`
 }
 
