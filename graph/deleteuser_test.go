@@ -116,6 +116,24 @@ func TestDeletedUserCannotWrite(t *testing.T) {
 	b.checkDeleted(t, b)
 }
 
+// Only the current name confirms a deletion. Another is compared with the newest, which a batch reads.
+func TestDeleteUser_ByAnotherName(t *testing.T) {
+	b := smallBlog(t, Options{})
+	for _, name := range []string{"", "Ada", "grace", "<user:ada>"} {
+		b.wire.reset()
+		a := post(t, b, "demo:ada", `mutation($n: String!) { deleteUser(input: {username: $n}) { deletedUserId } }`, map[string]any{"n": name})
+		if a.code() != "BAD_USER_INPUT" || a.field() != "username" {
+			t.Errorf("%q: %s", name, a.body)
+		}
+		if got := strings.Join(b.wire.seen(), ", "); got != "batch users, read users" {
+			t.Errorf("%q: sent %s", name, got)
+		}
+	}
+	if a := post(t, b, "demo:ada", "{ viewer { username } }", nil); !strings.Contains(a.body, "ada") {
+		t.Error(a.body)
+	}
+}
+
 // A moderator deletes any user by id, and must repeat the name, too; others delete themselves alone.
 func TestDeleteUser_ByModerator(t *testing.T) {
 	p := oidctest.New(t)

@@ -30,7 +30,7 @@ const (
 type deletions struct {
 	any    atomic.Bool // whether there are any
 	mu     sync.Mutex
-	hidden sync.Map // user id to blog.Date: what the user has created until then is hidden; written under mu
+	hidden sync.Map // user id to blog.Date: what the user has created before is hidden; written under mu
 
 	tail    atomic.Pointer[cosmos.Tail] // nil: not followed, or by polls alone
 	waiting atomic.Int64                // Unix nanoseconds before which reads do not wait for the tail
@@ -39,14 +39,10 @@ type deletions struct {
 // hides reports whether something that a user has created is hidden. The user may have begun anew
 // since.
 func (d *deletions) hides(userID string, created blog.Date) bool {
-	if !d.any.Load() {
-		return false
-	}
-	until := d.hiddenUntil(userID)
-	return until != "" && created <= until
+	return d.any.Load() && created < d.hiddenUntil(userID)
 }
 
-// hiddenUntil returns until when what a user has created is hidden, "" if nothing is.
+// hiddenUntil returns before when what a user has created is hidden, "" if nothing is.
 func (d *deletions) hiddenUntil(userID string) blog.Date {
 	if until, ok := d.hidden.Load(userID); ok {
 		return until.(blog.Date)
@@ -54,7 +50,7 @@ func (d *deletions) hiddenUntil(userID string) blog.Date {
 	return ""
 }
 
-// add hides what a user has created until then. It reports whether that is new.
+// add hides what a user has created before. It reports whether that is new.
 func (d *deletions) add(userID string, until blog.Date) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -329,40 +325,53 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 	const op = "delete user"
 	ctx = s.account.Begin(ctx, DeleteUser)
 	cosmos.SessionFrom(ctx).NoteWrite() // also if a repetition has nothing to write
-	for range 3 {
-		u, err := s.userOrTombstone(ctx, op, userID)
-		if err != nil {
+	if !blog.ValidID(userID) {
+		return noUser(op)
+	}
+	for attempt := range 4 {
+		read := s.newestUserOrTombstone
+		if attempt == 0 {
+			read = s.userOrTombstone // which may be that of a replica that is behind
+		}
+		u, err := read(ctx, op, userID)
+		switch {
+		case err != nil:
 			return err
-		}
-		if u == nil {
-			return &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
-		}
-		if u.Username != username {
+		case attempt == 0 && (u == nil || u.Username != username):
+			continue
+		case u == nil:
+			return noUser(op)
+		case u.Username != username:
 			return blog.Invalidf(op, "username", "username must repeat the current username, with the same case")
 		}
 		deleted := u.DeletedAt
 		if !u.Deleted {
 			deleted, err = s.buryUser(ctx, op, u)
 		}
-		if deleted == "" && err == nil {
-			continue // changed meanwhile
-		}
 		if err != nil {
 			return err
 		}
-		s.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
-		s.hide(userID, deleted.Time())
-		return nil
+		if deleted != "" { // else the user was changed meanwhile
+			s.noteDeletion(cosmos.SessionFrom(ctx), userID, deleted)
+			s.hide(userID, deleted.Time())
+			return nil
+		}
 	}
 	return &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the user; try again"}
 }
 
 // userOrTombstone reads a user item. It returns nil if there is none.
 func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
-	if !blog.ValidID(userID) {
-		return nil, nil
-	}
 	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(userID, userID))
+	if raw == nil || err != nil {
+		return nil, err
+	}
+	return blog.DecodeUserOrTombstone(op, raw)
+}
+
+// newestUserOrTombstone reads a user item where writes are.
+func (s *Store) newestUserOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
+	raw, err := s.newest(ctx, op, userID)
 	if raw == nil || err != nil {
 		return nil, err
 	}
@@ -382,11 +391,15 @@ func (s *Store) buryUser(ctx context.Context, op string, u *blog.UserItem) (blog
 		return "", nil
 	}
 	if ambiguous(ctx, err) {
-		if have, readErr := s.userOrTombstone(ctx, op, u.ID); readErr == nil && have != nil && have.Deleted && have.DeletedAt == date {
+		if have, readErr := s.newestUserOrTombstone(ctx, op, u.ID); readErr == nil && have != nil && have.Deleted && have.DeletedAt == date {
 			return date, nil
 		}
 	}
 	return date, blog.CosmosError(op, err)
+}
+
+func noUser(op string) error {
+	return &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
 }
 
 // beingDeleted returns the Conflict of a user who is created anew too early.

@@ -22,7 +22,7 @@ type list[T any] struct {
 	format    blog.Format[T]
 	blank     T // an item before it is decoded
 	place     func(*T) (blog.Date, string)
-	since     blog.Date // items until then are hidden; "": none
+	since     blog.Date // items before are hidden; "": none
 
 	deletions *deletions
 	show      func(*T) bool // prepares an item while there are deletions; false: it is hidden
@@ -166,7 +166,7 @@ func (l *list[T]) query(partition string, order Order, after *cursor) cosmos.Que
 		q = q.With("@type", l.typ)
 	}
 	if l.since != "" {
-		where += " AND c.creationDate > @since"
+		where += " AND c.creationDate >= @since"
 		q = q.With("@since", l.since)
 	}
 	if after != nil {

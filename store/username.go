@@ -207,8 +207,8 @@ func (s *Store) RenameUser(ctx context.Context, userID, username string) (*blog.
 		if err != nil {
 			return nil, err
 		}
-		if u == nil {
-			return nil, &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
+		if u == nil || s.deletions.hides(u.ID, u.CreatedAt) {
+			return nil, noUser(op)
 		}
 		if u.Username == username {
 			s.noteRename(session, userID)
