@@ -16,8 +16,8 @@ import (
 	"byline/store/jobs"
 )
 
-// deletionStages are what a deletion does, in this order. Position has the stage and, after a space,
-// the continuation of its query. The second pass begins deletionGrace after the user became a tombstone.
+// deletionStages are what a deletion does, in this order. The second pass begins deletionGrace after the
+// user became a tombstone.
 var deletionStages = []string{"posts", "summaries", "feed", "posts-again", "summaries-again", "feed-again", "names"}
 
 // deletionGrace is how long a deleted user's requests, cached authors and delayed handlers may still write.
@@ -32,6 +32,7 @@ const (
 type deletion struct {
 	*Views
 	user  userTombstone
+	date  string // of the deletion; "-" if it is malformed
 	etag  cosmos.ETag
 	until blog.Date    // what was created then, or later, is not of the deleted user
 	done  atomic.Int64 // items deleted
@@ -67,8 +68,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	if deleted, err := d.readUser(ctx, j.Subject); err != nil || !deleted {
 		return jobs.Step{Done: err == nil}, err
 	}
-	name, continuation, _ := strings.Cut(j.Position, " ")
-	stage := max(0, slices.Index(deletionStages, name))
+	stage, continuation := d.at(j.Position)
 	var next string
 	var err error
 	switch deletionStages[stage] {
@@ -84,7 +84,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	step := jobs.Step{Items: int(d.done.Load()), Position: j.Position}
 	switch {
 	case continuation != "" && cosmos.HasStatus(err, http.StatusBadRequest): // of an index that has changed
-		step.Position = deletionStages[stage]
+		step.Position = d.position(stage, "")
 		return step, nil
 	case err != nil:
 		return step, blog.CosmosError("delete user", err)
@@ -93,16 +93,31 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 			step.Wait = 100 * time.Millisecond
 		}
 	case next != "":
-		step.Position = deletionStages[stage] + " " + next
+		step.Position = d.position(stage, next)
 	case stage == len(deletionStages)-1:
 		step.Done = true
 	default:
-		step.Position = deletionStages[stage+1]
-		if step.Position == "posts-again" {
+		step.Position = d.position(stage+1, "")
+		if deletionStages[stage+1] == "posts-again" {
 			step.Wait = min(max(0, d.until.Time().Sub(d.o.Clock())), deletionGrace)
 		}
 	}
 	return step, nil
+}
+
+// position returns the Position of a stage and the continuation of its query. It begins with the date, so that
+// a job that was left over does not take a later deletion of the same user for its own.
+func (d *deletion) position(stage int, continuation string) string {
+	return d.date + " " + deletionStages[stage] + " " + continuation
+}
+
+// at returns what position was made of; the beginning, of another deletion.
+func (d *deletion) at(position string) (stage int, continuation string) {
+	parts := strings.SplitN(position, " ", 3)
+	if len(parts) < 3 || parts[0] != d.date {
+		return 0, ""
+	}
+	return max(0, slices.Index(deletionStages, parts[1])), parts[2]
 }
 
 // readUser reads the user, and reports whether it is a tombstone. Whether it is none is for the replica
@@ -118,11 +133,12 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 	}
 	if d.isTombstone(item.Value) {
 		d.etag = item.ETag
-		date, _ := d.user.DeletionDate.(string)
-		if !blog.ValidDate(date) {
-			date = string(d.now())
+		deleted := d.o.Clock()
+		d.date = "-"
+		if date, _ := d.user.DeletionDate.(string); blog.ValidDate(date) {
+			d.date, deleted = date, blog.Date(date).Time()
 		}
-		d.until = blog.NewDate(blog.Date(date).Time().Add(deletionGrace))
+		d.until = blog.NewDate(deleted.Add(deletionGrace))
 		return true, nil
 	}
 	var b cosmos.Batch

@@ -73,20 +73,22 @@ func (w *world) addDeletee(many int) *deletee {
 	return d
 }
 
-// bury makes a user a tombstone, as the deletion of an account begins.
-func (w *world) bury(u *blog.User) {
+// bury makes a user a tombstone, as the deletion of an account begins, and returns its date.
+func (w *world) bury(u *blog.User) string {
 	w.T.Helper()
 	users, err := w.Client.NewContainer(w.Database, "users")
 	if err != nil {
 		w.T.Fatal(err)
 	}
+	date := blog.NewDate(w.Clock.Now())
 	var p azcosmos.PatchOperations
 	p.AppendSet("/deleted", true)
-	p.AppendSet("/deletionDate", blog.NewDate(w.Clock.Now()))
+	p.AppendSet("/deletionDate", date)
 	p.AppendIncrement("/revision", 1)
 	if _, err := users.PatchItem(w.T.Context(), azcosmos.NewPartitionKeyString(u.ID), u.ID, p, nil); err != nil {
 		w.T.Fatal(err)
 	}
+	return string(date)
 }
 
 // deleteUser does the units of a job from a position on, at most n if n is not negative. It returns where it
@@ -201,7 +203,7 @@ func TestDeleteUser_LeavesNothing(t *testing.T) {
 // Whichever request of a deletion is the last of its process, executed or not, the next process ends it.
 func TestDeleteUser_CrashAtEveryStep(t *testing.T) {
 	for _, executed := range []bool{true, false} {
-		for k, ended := 0, false; !ended; k += longtest.Pick(11, 1) {
+		for k, ended := 0, false; !ended; k += longtest.Pick(17, 1) {
 			t.Run(fmt.Sprintf("%d requests, last executed %v", k, executed), func(t *testing.T) {
 				cosmostest.Run(t, func(t *testing.T) {
 					w := newWorld(t)
