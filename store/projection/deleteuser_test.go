@@ -151,7 +151,9 @@ func (w *world) wantNothingOf(texts ...string) {
 func (w *world) wantDeleted(d *deletee) {
 	w.T.Helper()
 	waittest.Until(w.T, w.CaughtUp)
-	w.pass(10 * time.Second) // for the jobs of the renames
+	for w.jobsLeft() != nil { // of the renames
+		w.pass(time.Second)
+	}
 	w.wantNothingOf(append(d.names, d.ID)...)
 	for _, p := range d.others {
 		got, err := w.Post(w.T.Context(), p.ID)
@@ -168,8 +170,8 @@ func TestDeleteUser_LeavesNothing(t *testing.T) {
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprint(partitions, " feed partitions"), func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
-				w := newWorldWith(t, store.Options{FeedPartitions: partitions, PollInterval: time.Millisecond})
-				d := w.addDeletee(250)
+				w := newWorldWith(t, store.Options{FeedPartitions: partitions, PollInterval: 10 * time.Millisecond})
+				d := w.addDeletee(120)
 				stop := w.Start()
 				waittest.Until(t, w.CaughtUp)
 				w.bury(d.User)

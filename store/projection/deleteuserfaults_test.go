@@ -264,7 +264,7 @@ func TestDeleteUser_BesideWrites(t *testing.T) {
 				w.bury(d.User)
 				ctx, cancel := context.WithCancel(t.Context())
 				var load sync.WaitGroup
-				for i := range 8 {
+				for i := range 4 {
 					u := w.AddUser(fmt.Sprint("writer-", i))
 					load.Go(func() {
 						for n := 0; ctx.Err() == nil; n++ {
@@ -282,7 +282,7 @@ func TestDeleteUser_BesideWrites(t *testing.T) {
 						}
 					})
 				}
-				waittest.Advance(5 * time.Second)
+				waittest.Advance(3 * time.Second)
 				cancel()
 				load.Wait()
 				w.pass(70 * time.Second)
