@@ -207,7 +207,7 @@ func newBlogOf(t testing.TB, o Options, so store.Options, cacheBytes int) *testB
 		return s
 	}
 	so.Clock = func() time.Time { return time.Unix(now.Add(1), 0) }
-	s := open(account(byPriority{w, engine}, cacheBytes), so)
+	s := open(account(byPriority{w, enginetest.HoldDeletions(engine)}, cacheBytes), so)
 	so.Clock = func() time.Time { return epoch }
 	if err := s.Provision(t.Context()); err != nil {
 		t.Fatal(err)

@@ -47,8 +47,10 @@ func openEvents(t testing.TB, server *httptest.Server, method, accept, token, qu
 	return &events{res, bufio.NewScanner(res.Body)}
 }
 
-// next returns the next event as "name data"; "" at the end.
+// next returns the next event as "name data"; "" at the end, or after a minute.
 func (e *events) next() string {
+	late := time.AfterFunc(time.Minute, func() { e.Body.Close() })
+	defer late.Stop()
 	name := ""
 	for e.lines.Scan() {
 		field, value, _ := strings.Cut(e.lines.Text(), ": ")

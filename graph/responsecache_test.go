@@ -58,7 +58,7 @@ func (c countingExecutor) CreateOperationContext(ctx context.Context, params *gr
 func newInstance(t testing.TB, b *testBlog, name string, poll time.Duration) *instance {
 	t.Helper()
 	i := &instance{}
-	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: polled{b.wire.engine, &i.polls}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
+	account := enginetest.Account(t, b.wire.engine.(*emulator.Engine), cosmos.Options{Transport: polled{enginetest.HoldDeletions(b.wire.engine), &i.polls}, CacheBytes: 8 << 20, Retry: policy.RetryOptions{MaxRetries: -1}})
 	s, err := store.New(account, store.Options{PollInterval: poll, Instance: name, Logger: secrettest.Logger()})
 	if err != nil {
 		t.Fatal(err)

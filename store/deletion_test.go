@@ -11,6 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/enginetest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -20,7 +21,15 @@ import (
 	"byline/store/internal/storetest"
 )
 
-// deletable is a blog of two users, in which the job that ends a deletion does not run.
+// openHeld opens an account on which the jobs of deletions make no progress.
+func openHeld(t *testing.T) *cosmostest.Account {
+	t.Helper()
+	a := cosmostest.Open(t, emulator.Options{})
+	a.Transport = enginetest.HoldDeletions(a.Transport)
+	return a
+}
+
+// deletable is a blog of two users.
 type deletable struct {
 	ada, grace  *blog.User
 	mine, other *blog.Post    // of ada, and of grace
@@ -323,7 +332,7 @@ func TestDeleteUser_OtherInstances(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.NeedsEngine(t, "a fake clock")
 			cosmostest.Run(t, func(t *testing.T) {
-				on := cosmostest.Open(t, emulator.Options{})
+				on := openHeld(t)
 				a, b := newRemembering(t, on, tt.cache), newRemembering(t, on, tt.cache)
 				w := &world{&storetest.World{Store: a.Store, T: t}}
 				d := w.deletable()
@@ -379,7 +388,7 @@ func TestDeleteUser_Session(t *testing.T) {
 func TestDeleteUser_KnownFromTheStart(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
-		on := cosmostest.Open(t, emulator.Options{})
+		on := openHeld(t)
 		one := newInstance(t, on)
 		w := &world{&storetest.World{Store: one.Store, T: t}}
 		d := w.deletable()
@@ -423,11 +432,12 @@ func TestDeleteUser_KnownFromTheStart(t *testing.T) {
 // What is by a deleted user is no event, and streams of their posts end.
 func TestDeleteUser_Streams(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
-		on := cosmostest.Open(t, emulator.Options{})
+		on := openHeld(t)
 		a, b := newRemembering(t, on, 1<<20), newRemembering(t, on, 1<<20)
 		w := &world{&storetest.World{Store: a.Store, T: t}}
 		d := w.deletable()
 		ctx := t.Context()
+		var checks []func()
 		for name, s := range map[string]*store.Store{"where it is deleted": a.Store, "elsewhere": b.Store} {
 			changed, err := s.PostChanges(ctx, d.mine.ID)
 			open(t, changed, err)
@@ -437,25 +447,30 @@ func TestDeleteUser_Streams(t *testing.T) {
 			open(t, others, err)
 			published, err := s.PublishedPosts(ctx)
 			open(t, published, err)
-			t.Cleanup(func() {
-				for range changed.Events() { // what happened before
+			checks = append(checks, func() {
+				for more := true; more; { // what happened before
+					_, more = next(t, changed)
 				}
-				for range comments.Events() {
+				for more := true; more; {
+					_, more = next(t, comments)
 				}
 				if changed.Err() != nil || comments.Err() != nil {
 					t.Errorf("%s: %v %v", name, changed.Err(), comments.Err())
 				}
-				for p := range others.Events() {
-					if p.LikeCount == 2 {
-						break
+				for liked := false; !liked; {
+					p, ok := next(t, others)
+					if !ok {
+						t.Fatalf("%s: the stream of another's post ends", name)
 					}
+					liked = p.LikeCount == 2
 				}
-				for p := range published.Events() {
-					if p.Title == "late" {
-						t.Errorf("%s: a post of a deleted user is published", name)
+				for title := ""; title != "after"; {
+					p, ok := next(t, published)
+					if !ok {
+						t.Fatalf("%s: the stream of published posts ends", name)
 					}
-					if p.Title == "after" {
-						break
+					if title = p.Title; title == "late" {
+						t.Errorf("%s: a post of a deleted user is published", name)
 					}
 				}
 			})
@@ -481,5 +496,8 @@ func TestDeleteUser_Streams(t *testing.T) {
 		}
 		w.AddLike(d.grace, d.other)
 		w.AddPost(d.grace, "after")
+		for _, check := range checks {
+			check()
+		}
 	})
 }
