@@ -65,5 +65,6 @@ func DecodeUserOrTombstone(op string, raw []byte) (*UserItem, error) {
 }
 
 // DeletionGrace is how long after the deletion of a user something of theirs may still arrive, from
-// requests that had begun: the deletion lasts at least as long, and so nothing newer is of it.
+// requests that had begun, cached authors and delayed handlers: the deletion lasts at least as long, and
+// so nothing newer is of it.
 const DeletionGrace = time.Minute

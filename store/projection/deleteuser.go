@@ -16,12 +16,9 @@ import (
 	"byline/store/jobs"
 )
 
-// deletionStages are what a deletion does, in this order. The second pass begins deletionGrace after the
-// user became a tombstone.
+// deletionStages are what a deletion does, in this order. The second pass begins blog.DeletionGrace after
+// the user became a tombstone.
 var deletionStages = []string{"posts", "summaries", "feed", "posts-again", "summaries-again", "feed-again", "names"}
-
-// deletionGrace is how long a deleted user's requests, cached authors and delayed handlers may still write.
-const deletionGrace = time.Minute
 
 const (
 	deletionPage = 100         // items of a query
@@ -99,7 +96,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	default:
 		step.Position = d.position(stage+1, "")
 		if deletionStages[stage+1] == "posts-again" {
-			step.Wait = min(max(0, d.until.Time().Sub(d.o.Clock())), deletionGrace)
+			step.Wait = min(max(0, d.until.Time().Sub(d.o.Clock())), blog.DeletionGrace)
 		}
 	}
 	return step, nil
@@ -138,7 +135,7 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 		if date, _ := d.user.DeletionDate.(string); blog.ValidDate(date) {
 			d.date, deleted = date, blog.Date(date).Time()
 		}
-		d.until = blog.NewDate(deleted.Add(deletionGrace))
+		d.until = blog.NewDate(deleted.Add(blog.DeletionGrace))
 		return true, nil
 	}
 	var b cosmos.Batch
