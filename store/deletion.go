@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -22,8 +23,8 @@ import (
 
 const (
 	deletionPatience = 500 * time.Millisecond // for the tail to catch up
-	deletionRetry    = 10 * time.Second       // after which reads wait for it again, and jobs are listed again
-	deletionRecheck  = 10 * time.Minute       // interval of checks whether deletions have ended
+	deletionRetry    = 10 * time.Second       // after which reads wait for it again, and a failed list of jobs is repeated
+	deletionRecheck  = time.Minute            // interval of lists of jobs, and of checks whether deletions have ended
 )
 
 // deletions are the users whose deletion has begun, as far as this instance knows.
@@ -221,22 +222,15 @@ func (s *Store) runUsers(ctx context.Context) error {
 }
 
 // keepDeletions learns of the deletions that had begun before the tail, until ctx ends, and forgets
-// those that have ended. It looks for jobs twice: the projections may have been about to enqueue one.
+// those that have ended. It lists the jobs again and again: projections that are behind enqueue one late.
 func (s *Store) keepDeletions(ctx context.Context) {
-	for listed := 0; listed < 2; {
-		err := s.listDeletions(ctx)
-		if err == nil {
-			listed++
-		} else if ctx.Err() == nil {
+	for wait := deletionRetry; ; wait = deletionRecheck { // usually a job follows its mutation within seconds
+		if err := errors.Join(s.listDeletions(ctx), s.forgetDeletions(ctx)); err != nil && ctx.Err() == nil {
 			s.o.Logger.Warn("deletions of users not listed, retrying", logError, err)
+			wait = deletionRetry
 		}
-		if !pause(ctx, deletionRetry) {
+		if !pause(ctx, wait) {
 			return
-		}
-	}
-	for pause(ctx, deletionRecheck) {
-		if err := s.forgetDeletions(ctx); err != nil && ctx.Err() == nil {
-			s.o.Logger.Warn("ended deletions of users not recognized, retrying", logError, err)
 		}
 	}
 }

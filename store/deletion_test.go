@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -425,6 +426,41 @@ func TestDeleteUser_KnownFromTheStart(t *testing.T) {
 				}
 			}
 			b.stop()
+		}
+	})
+}
+
+// An instance that starts while the projections are behind hides the user once there is a job.
+func TestDeleteUser_KnownFromLateJob(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		on := openHeld(t)
+		one := newInstance(t, on)
+		w := &world{&storetest.World{Store: one.Store, T: t}}
+		d := w.deletable()
+		if err := one.DeleteUser(t.Context(), d.ada.ID, "ada"); err != nil {
+			t.Fatal(err)
+		}
+		late := &storetest.Wire{To: on.Transport}
+		late.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("x-ms-documentdb-partitionkey"), `["deleteUser.`) {
+				return errors.New("the projections are behind")
+			}
+			return nil
+		})
+		on.Transport = late
+		b := newRemembering(t, on, 1<<20)
+		waittest.Advance(time.Minute)
+		if u, err := b.User(t.Context(), d.ada.ID); u != nil || err != nil {
+			t.Errorf("%v %v", u, err)
+		}
+		if !strings.Contains(d.seen(t.Context(), b.Store), "post ") {
+			t.Fatal("hidden without a job")
+		}
+		late.Intercept(nil)
+		waittest.Advance(2 * time.Minute)
+		if left := d.seen(t.Context(), b.Store); left != "" {
+			t.Errorf("still seen: %s", left)
 		}
 	})
 }
