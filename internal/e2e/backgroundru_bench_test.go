@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BenchmarkBackgroundRU measures how long requests take while a rename of many items runs in the
+// same instance, at several rates of --background-ru. x is the ratio to the time without a job.
+//
+//	go test ./internal/e2e -run '^$' -bench BackgroundRU -benchtime 1x
+func BenchmarkBackgroundRU(b *testing.B) {
+	c := newJobCluster(b)
+	c.at(1).Kill() // all jobs run where the requests go
+	quiet := c.latency(b)
+	b.Run("none", func(b *testing.B) { report(b, quiet, quiet) })
+	do(b, c.at(0), "busy", updateUser, map[string]any{"name": "busybody"})
+	for _, rate := range []int{250, 500, 1000, 2000, 4000} {
+		b.Run(fmt.Sprint(rate, "RU"), func(b *testing.B) {
+			c.rate = fmt.Sprint(rate)
+			c.at(0).Kill()
+			c.start(0)
+			before := c.engine.charged()
+			took := c.latency(b)
+			b.ReportMetric((c.engine.charged()-before)/benchmarkedFor.Seconds(), "RU/s")
+			report(b, took, quiet)
+		})
+	}
+}
+
+const benchmarkedFor = 10 * time.Second
+
+// latency sends 200 requests a second for benchmarkedFor: nine reads, then a comment. It returns how long
+// they took, sorted.
+func (c *jobCluster) latency(b *testing.B) (took []time.Duration) {
+	b.Helper()
+	p := c.at(0)
+	out, err := p.Post("reader", createUser, map[string]any{"name": "reader"})
+	if err != nil {
+		b.Fatal(err, out.Errors) // it may exist
+	}
+	post := at(b, p.Do("reader", createPost, map[string]any{"title": "t", "content": "mine"}), "createPost.post.id")
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	tick := time.NewTicker(time.Second / 200)
+	defer tick.Stop()
+	for n, end := 0, time.Now().Add(benchmarkedFor); time.Now().Before(end); n++ {
+		due := <-tick.C
+		all.Go(func() {
+			query, variables := q2, map[string]any{"id": c.post(rand.IntN(jobPosts))}
+			switch {
+			case n%10 == 0:
+				query, variables = createComment, map[string]any{"post": post, "content": "more"}
+			case n%3 == 0:
+				query, variables = q6, nil
+			}
+			if out, err := p.Post("reader", query, variables); err != nil || out.Errors != nil {
+				b.Error(err, out.Errors)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, time.Since(due))
+		})
+	}
+	all.Wait()
+	slices.Sort(took)
+	return took
+}
+
+func report(b *testing.B, took, quiet []time.Duration) {
+	for _, p := range []int{50, 99} {
+		ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }
+		b.ReportMetric(ms(percentile(took, p)), fmt.Sprintf("p%d-ms", p))
+		b.ReportMetric(ms(percentile(took, p))/ms(percentile(quiet, p)), fmt.Sprintf("p%d-x", p))
+	}
+	b.ReportMetric(0, "ns/op")
+}
