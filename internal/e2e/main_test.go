@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"byline/internal/secrettest"
@@ -23,7 +25,10 @@ func TestMain(m *testing.M) {
 		} else {
 			runtime.MemProfileRate = 0 // as in the program itself, where the linker sees that no profile is read
 		}
-		os.Exit(servertest.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr, nil))
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		status := servertest.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, nil)
+		stop()
+		os.Exit(status)
 	}
 	if os.Getenv(chaosEngineArgs) != "" {
 		os.Exit(chaosEngine())
