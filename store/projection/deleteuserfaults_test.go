@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
 	"byline/internal/secrettest"
@@ -400,6 +401,30 @@ func TestSweep_OwnerDoesNotExist(t *testing.T) {
 		w.pass(70 * time.Second)
 		if diff := cmp.Diff(map[string]string{}, w.Reservations()); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// An entry of the feed that a delayed handler wrote after the job becomes a tombstone without the user.
+func TestDeleteUser_FeedEntryWrittenLate(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.AddUser("zuleika")
+		p := w.AddPost(d, "one")
+		tombstone := blog.Post{ID: p.ID, CreatedAt: p.CreatedAt, Revision: p.Revision + 2, Tombstone: true}
+		if err := w.Views().ProjectFeed(t.Context(), []*blog.Post{&tombstone}); err != nil {
+			t.Fatal(err)
+		}
+		feed, err := w.Client.NewContainer(w.Database, "feed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := feed.ReadItem(t.Context(), azcosmos.NewPartitionKeyString("post"), p.ID, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry := string(r.Value); !strings.Contains(entry, `"deleted":true`) || strings.Contains(entry, d.ID) || strings.Contains(entry, "zuleika") {
+			t.Error(entry)
 		}
 	})
 }

@@ -122,6 +122,10 @@ func patchAll(p *blog.Post) cosmos.Patch {
 	if short.Deleted {
 		o.Set("/deleted", true)
 		o.Set("/ttl", short.TTL)
+		if ofDeletion(p) { // whose job may be over
+			o.Set("/userId", "")
+			o.Set("/userUsername", "")
+		}
 		return o
 	}
 	setCounts(&o, p)
