@@ -16,8 +16,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"byline/graph/auth"
 	"byline/graph/globalid"
 	"byline/internal/longtest"
+	"byline/internal/servertest"
+	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -29,9 +32,10 @@ var (
 	deletionLikes    = flag.Int("deletion.likes", longtest.Pick(100, 50_000), "likes of that user, each on another post")
 )
 
-// TestDeletion deletes a user while others write to the same posts, instances are killed, and the engine injects
-// chaosFault. Afterwards it reads every item of every container: none has the user's id or a name, every
-// count is right, and nothing that others wrote is lost. The sizes are parameters:
+// TestDeletion deletes a user by the mutation while others write to the same posts, instances are killed, and the
+// engine injects chaosFault. Until that has ended the user cannot begin anew. Afterwards it reads every item of
+// every container: none has the user's id or a name, every count is right, and nothing that others wrote is lost.
+// Then the user can. The sizes are parameters:
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestDeletion -v
 //	go test ./internal/e2e -run TestDeletion -deletion.posts 100 -deletion.comments 2000 -deletion.likes 5000 -v
@@ -64,9 +68,18 @@ func TestDeletion(t *testing.T) {
 			}
 		})
 	}
-	// What the user wrote is of yesterday, so the minute in which requests may be under way may be nearly over.
 	began := time.Now()
-	d.bury(began.Add(-longtest.Pick(58*time.Second, 0)))
+	session := d.delete(c.at(0))
+	d.refused(c.at(0), session)
+	d.refused(c.at(1), session)
+	if !longtest.Enabled() {
+		// What the user wrote is of yesterday, so the minute in which requests may be under way may be nearly over.
+		d.backdate(began.Add(-58 * time.Second))
+	}
+	for i := range c.instances { // those that know of the mutation
+		c.at(i).Kill()
+		c.start(t, i)
+	}
 	random := rand.New(rand.NewPCG(1, 0))
 	kills, every := 0, longtest.Pick(time.Second, 10*time.Second)
 	for again := time.Now().Add(every / 2); ; pause(random, 50*time.Millisecond, 100*time.Millisecond) {
@@ -99,12 +112,14 @@ func TestDeletion(t *testing.T) {
 		operations += w.operations
 	}
 	accountAll(writers)
+	d.beginAnew(c.at(1))
 	t.Logf("deleted in %v, beside %d operations and %d kills; of %d items that are left, none is of the user", took.Round(time.Millisecond), operations, kills, read)
 }
 
 // deletee is the user who is deleted, and a client of the engine.
 type deletee struct {
 	t          *testing.T
+	subject    string
 	id         string
 	name       string
 	containers map[string]*cosmos.Container
@@ -119,7 +134,7 @@ func newDeletee(t *testing.T, engine *engineProcess) *deletee {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	d := &deletee{t: t, id: blog.UserID("test", "zuleika"), name: "zuleika-dobson", containers: map[string]*cosmos.Container{}}
+	d := &deletee{t: t, subject: "zuleika", id: auth.DemoUserID("zuleika"), name: "zuleika-dobson", containers: map[string]*cosmos.Container{}}
 	for _, name := range append(store.Containers(), blog.LeasesContainer) {
 		if d.containers[name], err = account.Background().Container("blog", name); err != nil {
 			t.Fatal(err)
@@ -215,12 +230,61 @@ func (d *deletee) write(shared []string) {
 	}
 }
 
-// bury makes the user a tombstone.
-func (d *deletee) bury(at time.Time) {
+// ask sends an operation of the user, again while a fault of Cosmos DB refuses it.
+func (d *deletee) ask(p *process, session, query string) (out servertest.Response) {
+	d.t.Helper()
+	waittest.Until(d.t, func() (err error) {
+		out, err = p.PostIn(d.t.Context(), session, d.subject, query, map[string]any{"name": d.name})
+		if err == nil && len(out.Errors) > 0 {
+			if code := out.Errors[0].Extensions["code"]; code == "THROTTLED" || code == "UNAVAILABLE" {
+				err = fmt.Errorf("%v", out.Errors)
+			}
+		}
+		return err
+	})
+	return out
+}
+
+// delete deletes the user, and returns the session.
+func (d *deletee) delete(p *process) (session string) {
+	d.t.Helper()
+	out := d.ask(p, "", `mutation($name: String!) { deleteUser(input: {username: $name}) { deletedUserId } }`)
+	if len(out.Errors) > 0 {
+		d.t.Fatalf("deleteUser: %v", out.Errors)
+	}
+	return out.Session
+}
+
+// refused checks that the user cannot begin anew, and is told when to try again.
+func (d *deletee) refused(p *process, session string) {
+	d.t.Helper()
+	out := d.ask(p, session, createUser)
+	if len(out.Errors) == 0 || out.Errors[0].Extensions["code"] != "CONFLICT" {
+		d.t.Fatalf("createUser during the deletion: %v %v", out.Data, out.Errors)
+	}
+	if ms, _ := out.Errors[0].Extensions["retryAfterMs"].(float64); ms < 1 || ms > float64(blog.DeletionGrace.Milliseconds()) {
+		d.t.Errorf("try again after %v ms", ms)
+	}
+}
+
+// beginAnew creates the user again, with the same name, who has nothing.
+func (d *deletee) beginAnew(p *process) {
+	d.t.Helper()
+	out := d.ask(p, "", createUser)
+	if len(out.Errors) > 0 {
+		d.t.Fatalf("createUser after the deletion: %v", out.Errors)
+	}
+	out = d.ask(p, out.Session, `{ viewer { username posts { edges { cursor } } } }`)
+	if got := fmt.Sprint(out.Data["viewer"], out.Errors); got != fmt.Sprintf("map[posts:map[edges:[]] username:%s] []", d.name) {
+		d.t.Errorf("the user who begins anew: %s", got)
+	}
+}
+
+// backdate changes the date of the deletion.
+func (d *deletee) backdate(to time.Time) {
 	d.t.Helper()
 	var p cosmos.Patch
-	p.Set("/deleted", true)
-	p.Set("/deletionDate", blog.NewDate(at))
+	p.Set("/deletionDate", blog.NewDate(to))
 	p.Increment("/revision", 1)
 	if _, err := d.containers[blog.UsersContainer].Patch(d.t.Context(), cosmos.Key{Partition: d.id, ID: d.id}, p); err != nil {
 		d.t.Fatal(err)
