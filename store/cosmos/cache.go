@@ -392,13 +392,14 @@ func (f *following) follow(o *changefeed.Options) {
 }
 
 // current returns until when something read at a moment is known to have been current, unless it is
-// known to have changed. If that was last confirmed more than a poll ago, it wakes the Tail.
+// known to have changed. If that was last confirmed more than a poll ago, it wakes the Tail. Of two
+// things at the same time by the clock, either may have been first.
 func (f *following) current(read time.Time) time.Time {
 	from, until := f.since.Load(), f.until.Load()
 	if from != 0 && time.Now().UnixNano()-until > f.poll.Load() {
 		f.wanted.Set()
 	}
-	if from == 0 || from > read.UnixNano() || until < read.UnixNano() {
+	if from == 0 || from >= read.UnixNano() || until < read.UnixNano() {
 		return read
 	}
 	return time.Unix(0, until)

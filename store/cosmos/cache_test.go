@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/waittest"
 	"byline/store/changefeed"
+	"byline/store/emulator"
+	"byline/store/internal/cosmostest"
 )
 
 // newCached returns a container of an account with an item cache.
@@ -45,6 +49,7 @@ func TestLook(t *testing.T) {
 		{"no news for too long", 5 * time.Second, time.Minute, 4 * time.Second, false, true},
 		{"no news for too long, but read since", 2 * time.Second, time.Minute, 4 * time.Second, true, true},
 		{"read before anything was known", 5 * time.Second, time.Second, 0, false, true},
+		{"read at the moment from which all is known", 5 * time.Second, 5 * time.Second, 0, false, true},
 		{"read before anything was known, just now", 2 * time.Second, time.Second, 0, true, true},
 		{"too old for what is not followed", 11 * time.Second, time.Second, 0, false, false},
 	} {
@@ -54,6 +59,84 @@ func TestLook(t *testing.T) {
 		c.entries.Set(p, cached{as: c.changes.now(p.container, p.partition), began: now.Add(-tt.age)})
 		if _, fresh, stale := c.look(nil, posts, p); fresh != tt.fresh || stale != tt.stale {
 			t.Errorf("%s: fresh %t, stale %t", tt.name, fresh, stale)
+		}
+	}
+}
+
+// What changes between a read and the Tail's beginning is seen, though the clock shows the same time.
+func TestCache_ChangeBeforeTail(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		on := cosmostest.Open(t, emulator.Options{})
+		open := func(cacheBytes int) *Container {
+			o := options(on)
+			o.CacheBytes = cacheBytes
+			account, err := Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(account.Close)
+			if err := account.Provision(t.Context(), on.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+				t.Fatal(err)
+			}
+			c, err := account.Container(on.Database, "posts")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		reader, writer := open(1<<20), open(0)
+		read := func() string {
+			title, err := Get(t.Context(), reader, "p", "post", func(ctx context.Context) (string, error) {
+				item, err := reader.Read(ctx, Key{"p", "p"})
+				return stringOf(item.Value, "title"), err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return title
+		}
+		if err := writer.Create(t.Context(), "p", []byte(`{"id":"p","postId":"p","title":"old"}`)); err != nil {
+			t.Fatal(err)
+		}
+		tail := reader.Tail("postId", nil, changefeed.Options{PollInterval: 50 * time.Millisecond})
+		read()
+		var p Patch
+		p.Set("/title", "new")
+		if _, err := writer.Patch(t.Context(), Key{"p", "p"}, p); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer stop()
+		wg.Go(func() { _ = tail.Run(ctx) })
+		waittest.Until(t, func() error {
+			if got := read(); got != "new" {
+				return fmt.Errorf("%q is read", got)
+			}
+			return nil
+		})
+	})
+}
+
+// Several reads are of one moment if all changes until later than the last of them are known.
+func TestReadSet_IsOfOneMoment(t *testing.T) {
+	posts := newCached(t)
+	posts.following.poll.Store(int64(time.Second))
+	now := time.Now()
+	posts.following.since.Store(now.Add(-time.Minute).UnixNano())
+	posts.following.until.Store(now.UnixNano())
+	for _, tt := range []struct {
+		ended time.Time
+		valid bool
+	}{{now.Add(-1), true}, {now, false}, {now.Add(1), false}} {
+		r := ReadSet{account: posts.shared}
+		for range 2 {
+			r.reads = append(r.reads, readSetRead{container: posts, partition: "p", as: posts.cache.changes.now(posts.path, "p"),
+				began: now.Add(-time.Second), ended: tt.ended})
+		}
+		if valid := r.Valid(nil); valid != tt.valid {
+			t.Errorf("ended %v after that: valid %t", tt.ended.Sub(now), valid)
 		}
 	}
 }

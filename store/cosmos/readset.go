@@ -95,7 +95,7 @@ func (r *ReadSet) Valid(session *Session) bool {
 			return false
 		}
 	}
-	if len(r.reads) > 1 && last > until {
+	if len(r.reads) > 1 && last >= until {
 		return false // something may have changed between its reads
 	}
 	for _, p := range r.begun {
