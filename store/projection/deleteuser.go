@@ -117,8 +117,7 @@ func (d *deletion) at(position string) (stage int, continuation string) {
 	return max(0, slices.Index(deletionStages, parts[1])), parts[2]
 }
 
-// readUser reads the user, and reports whether it is a tombstone. Whether it is none is for the replica
-// to say that writes go to, where batches are executed.
+// readUser reads the user, and reports whether it is a tombstone.
 func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 	const op = "read deleted user"
 	if !blog.ValidID(id) {
@@ -138,14 +137,9 @@ func (d *deletion) readUser(ctx context.Context, id string) (bool, error) {
 		d.until = blog.NewDate(deleted.Add(blog.DeletionGrace))
 		return true, nil
 	}
-	var b cosmos.Batch
-	b.Read(id)
-	r, err := d.users.Batch(ctx, id, &b)
-	if err != nil || r.Failed >= 0 {
+	raw, err := readWritten(ctx, d.users, blog.Key(id, id))
+	if err != nil || !d.isTombstone(raw) {
 		return false, blog.CosmosError(op, err)
-	}
-	if !d.isTombstone(r.Items[0]) {
-		return false, nil
 	}
 	return false, &blog.Error{Code: blog.Unavailable, Op: op, Err: fmt.Errorf("the replica does not have the tombstone of user %s yet", id)}
 }

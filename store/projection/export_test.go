@@ -29,3 +29,11 @@ func (v *Views) RefillFeed(ctx context.Context) error {
 func (v *Views) DeleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	return v.deleteUser(ctx, j)
 }
+
+// Rename does a unit of a job that renames a user.
+func (v *Views) Rename(ctx context.Context, j jobs.Job) (jobs.Step, error) { return v.rename(ctx, j) }
+
+// DeletePost does a unit of a job that deletes what is under a post.
+func (v *Views) DeletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
+	return v.deletePost(ctx, j)
+}

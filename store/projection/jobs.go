@@ -3,7 +3,6 @@ package projection
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -58,12 +57,9 @@ func (p renamePosition) String() string { return string(blog.Encode(p)) }
 // When the second begins, replicas have caught up. Another name starts over.
 func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	const op = "rename"
-	u, err := blog.ReadUser(ctx, op, v.users, j.Subject)
-	if u == nil && err == nil || errors.Is(err, blog.ErrMalformed) {
-		return jobs.Step{Done: true}, nil // the feed has a later change
-	}
-	if err != nil {
-		return jobs.Step{}, err
+	u, err := v.renamedUser(ctx, j)
+	if u == nil || err != nil {
+		return jobs.Step{Done: err == nil}, blog.CosmosError(op, err) // of none, the feed has a later change
 	}
 	var at renamePosition
 	if json.Unmarshal([]byte(j.Position), &at) != nil || at.Name != u.Username {
@@ -93,6 +89,49 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	}
 	step.Position = at.String()
 	return step, nil
+}
+
+// renamedUser reads the user of a rename, as of the change that asked for it, or later. It returns nil if
+// there is none that can be read.
+func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.User, error) {
+	if !blog.ValidID(j.Subject) {
+		return nil, nil
+	}
+	k := blog.Key(j.Subject, j.Subject)
+	item, err := v.users.Read(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	if u := userIn(item.Value); u != nil && u.Revision >= j.Generation {
+		return u, nil
+	}
+	raw, err := readWritten(ctx, v.users, k)
+	return userIn(raw), err
+}
+
+// userIn decodes a user. It returns nil for everything else.
+func userIn(raw []byte) *blog.User {
+	if raw == nil {
+		return nil
+	}
+	u, live, err := blog.Decode[blog.UserItem]("read user", blog.TypeUser, raw)
+	if !live || err != nil {
+		return nil
+	}
+	return &u.User
+}
+
+// readWritten reads an item on the replica that writes go to, where batches are executed, nil if there is
+// none: another may lag, and an instance that has just taken over a job has no session token. With the one
+// that comes with the answer, later requests see no older state of the partition.
+func readWritten(ctx context.Context, c *cosmos.Container, k cosmos.Key) ([]byte, error) {
+	var b cosmos.Batch
+	b.Read(k.ID)
+	r, err := c.Batch(ctx, k.Partition, &b)
+	if err != nil || r.Failed >= 0 {
+		return nil, err
+	}
+	return r.Items[0], nil
 }
 
 // renameItems sets the username on items. It skips those that are malformed, and those that Cosmos DB
