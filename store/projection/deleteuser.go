@@ -23,9 +23,11 @@ var deletionStages = []string{"posts", "summaries", "feed", "posts-again", "summ
 const (
 	deletionPage = 100         // items of a query
 	deletionUnit = time.Second // after which a unit begins with no further partition
+
+	contention = 100 * time.Millisecond // the wait after a unit in which others changed everything
 )
 
-// deletion is one unit of a deleteUser job.
+// deletion is one unit of a deleteUser job, or of a deletePost job, which has no user.
 type deletion struct {
 	*Views
 	user  userTombstone
@@ -87,7 +89,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		return step, blog.CosmosError("delete user", err)
 	case d.left.Load():
 		if step.Items == 0 { // others are changing it
-			step.Wait = 100 * time.Millisecond
+			step.Wait = contention
 		}
 	case next != "":
 		step.Position = d.position(stage, next)
@@ -258,7 +260,7 @@ func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own
 			return true, err
 		}
 	}
-	if left, err := d.deleteUnder(ctx, id, end); left || err != nil {
+	if left, err := d.deleteUnder(ctx, d.posts, id, end); left || err != nil {
 		d.left.Store(true)
 		return true, err
 	}
@@ -300,12 +302,12 @@ func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cos
 	return t, r.ETag, post.Deleted == true, nil
 }
 
-// deleteUnder deletes comments, likes and the text of a deleted post, until the end of the unit. It
-// reports whether something is left that can be deleted.
-func (d *deletion) deleteUnder(ctx context.Context, postID string, end time.Time) (left bool, err error) {
+// deleteUnder deletes comments, likes and the text of a deleted post from the posts container, until the
+// end of the unit. It reports whether something is left that can be deleted.
+func (d *deletion) deleteUnder(ctx context.Context, c *cosmos.Container, postID string, end time.Time) (left bool, err error) {
 	refused := map[string]bool{}
 	for {
-		found, err := readPages[written](ctx, "find what belongs to a post", d.posts, cosmos.Query{Partition: postID,
+		found, err := readPages[written](ctx, "find what belongs to a post", c, cosmos.Query{Partition: postID,
 			Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like', 'text')"})
 		if err != nil {
 			return true, err
@@ -314,10 +316,10 @@ func (d *deletion) deleteUnder(ctx context.Context, postID string, end time.Time
 		if len(found) == 0 {
 			return false, nil
 		}
-		if err := d.deleteAll(ctx, d.posts, postID, found, refused); err != nil {
+		if err := d.deleteAll(ctx, c, postID, found, refused); err != nil {
 			return true, err
 		}
-		if time.Now().After(end) {
+		if d.left.Load() || !time.Now().Before(end) {
 			return true, nil
 		}
 	}
@@ -437,8 +439,8 @@ func (d *deletion) deleteFeedEntries(ctx context.Context, continuation string) (
 	return "", nil
 }
 
-// deleteAll deletes up to 100 items of a partition, in one transactional batch if nothing is refused or deleted
-// meanwhile. It adds the ids of what is refused.
+// deleteAll deletes up to 100 items of a partition, in one transactional batch if nothing is refused. All
+// are left if others delete them, too. It adds the ids of what is refused.
 func (d *deletion) deleteAll(ctx context.Context, c *cosmos.Container, partition string, items []written, rejected map[string]bool) error {
 	if len(items) == 0 {
 		return nil
@@ -449,11 +451,14 @@ func (d *deletion) deleteAll(ctx context.Context, c *cosmos.Container, partition
 			b.Delete(item.ID)
 		}
 		r, err := c.Batch(ctx, partition, &b)
-		if err == nil && r.Failed < 0 {
+		switch {
+		case err == nil && r.Failed < 0:
 			d.done.Add(int64(len(items)))
 			return nil
-		}
-		if err != nil && !refused(err) {
+		case err == nil:
+			d.left.Store(true)
+			return nil
+		case !refused(err):
 			return err
 		}
 	}
@@ -471,7 +476,7 @@ func (d *deletion) deleteAll(ctx context.Context, c *cosmos.Container, partition
 // deleteAlone deletes an item, or skips what cannot be deleted.
 func (d *deletion) deleteAlone(ctx context.Context, c *cosmos.Container, partition string, item written) error {
 	if !blog.Addressable(partition) || !blog.Addressable(item.ID) {
-		d.skip(c.Name(), blog.Encode(item), fmt.Errorf("item %q in partition %q, of the deleted user %s or on their post, cannot be addressed", item.ID, partition, d.user.ID))
+		d.skip(c.Name(), blog.Encode(item), fmt.Errorf("item %q in partition %q, which is to be deleted, cannot be addressed", item.ID, partition))
 		return nil
 	}
 	err := c.Delete(ctx, blog.Key(partition, item.ID), item.ETag)

@@ -156,9 +156,21 @@ func (v *Views) renameItems(ctx context.Context, items [][]byte, name string) er
 	return g.Wait()
 }
 
-// deletePost is the work of deletePostJob: a unit deletes up to 100 of the items of a deleted post. It
+// deletePost is the work of deletePostJob: a unit deletes some of the items of a deleted post. It
 // needs no position, as what is deleted is not found again.
 func (v *Views) deletePost(ctx context.Context, j jobs.Job) (jobs.Step, error) {
-	found, err := cascade(ctx, v.posts, j.Subject)
-	return jobs.Step{Items: found, Done: found == 0}, err
+	const op = "delete what belonged to a post"
+	if !blog.ValidID(j.Subject) {
+		return jobs.Step{Done: true}, nil
+	}
+	d := &deletion{Views: v}
+	if _, err := readWritten(ctx, v.posts, blog.Key(j.Subject, j.Subject)); err != nil { // for what the query must see
+		return jobs.Step{}, blog.CosmosError(op, err)
+	}
+	left, err := d.deleteUnder(ctx, v.posts, j.Subject, time.Now().Add(deletionUnit))
+	step := jobs.Step{Items: int(d.done.Load()), Done: !left && err == nil}
+	if left && step.Items == 0 {
+		step.Wait = contention
+	}
+	return step, blog.CosmosError(op, err)
 }

@@ -1,10 +1,14 @@
 package projection_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/cosmos"
 	"byline/store/internal/cosmostest"
 	"byline/store/jobs"
 )
@@ -42,6 +46,58 @@ func TestRename_TakenOverOnAStaleReplica(t *testing.T) {
 		})
 	}
 }
+
+// An instance that takes over the deletion of what is under a post does not end it because its replica does not
+// have that yet.
+func TestDeletePost_TakenOverOnAStaleReplica(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replicas lag")
+	cosmostest.Run(t, func(t *testing.T) {
+		a, b := newLaggingWorlds(t, 8*time.Second)
+		ada := a.AddUser("ada")
+		p := a.AddPost(ada, "post")
+		a.AddComment(ada, p, "one")
+		a.AddLike(ada, p)
+		a.Corrupt("posts", p.ID, p.ID, "/deleted", true)
+		a.do(b.Views().DeletePost, jobs.Job{Kind: "deletePost", Subject: p.ID, Generation: 2})
+		waittest.Advance(9 * time.Second)
+		if comments, likes := len(b.AllComments(p)), len(b.AllLikes(p)); comments+likes > 0 {
+			t.Errorf("%d comments and %d likes are left", comments, likes)
+		}
+	})
+}
+
+// What Cosmos DB refuses to delete under a post is skipped, and the rest is deleted.
+func TestDeletePost_Refused(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada := w.AddUser("ada")
+		p := w.AddPost(ada, "post")
+		kept := w.AddComment(ada, p, "kept")
+		for range 3 {
+			w.AddComment(ada, p, "deleted")
+		}
+		w.Corrupt("posts", p.ID, p.ID, "/deleted", true)
+		var err error
+		if w.Store, err = store.New(w.NewAccount(cosmos.Options{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/docs/"+kept.ID) || r.Method == http.MethodPost && strings.Contains(body(t, r), `"id":"`+kept.ID) {
+				return &http.Response{StatusCode: http.StatusBadRequest, Status: "400 Bad Request", Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+			}
+			return w.Wire.Do(r)
+		})}), store.Options{Database: w.Database}); err != nil {
+			t.Fatal(err)
+		}
+		w.do(w.Views().DeletePost, jobs.Job{Kind: "deletePost", Subject: p.ID, Generation: 2})
+		if all := w.AllComments(p); len(all) != 1 || all[0].ID != kept.ID {
+			t.Errorf("%d comments are left", len(all))
+		}
+	})
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+// Do implements policy.Transporter.
+func (f transport) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
 // do does all units of a job.
 func (w *world) do(work jobs.Work, j jobs.Job) {

@@ -74,28 +74,6 @@ func (v *Views) decodeChange(container string, raw []byte) (blog.Authored, bool)
 	return item, true
 }
 
-// cascade deletes up to 100 of the comments, likes and text of a deleted post, and returns how many
-// it found. It can be interrupted and repeated.
-func cascade(ctx context.Context, c *cosmos.Container, postID string) (found int, err error) {
-	const op = "delete what belonged to a post"
-	items, err := readPages[blog.Authored](ctx, op, c, cosmos.Query{Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like', 'text')", Partition: postID})
-	if len(items) == 0 || err != nil {
-		return 0, err
-	}
-	var b cosmos.Batch
-	for _, item := range items {
-		b.Delete(item.ID)
-	}
-	r, err := c.Batch(ctx, postID, &b)
-	if err != nil {
-		return 0, blog.CosmosError(op, err)
-	}
-	if r.Failed >= 0 && r.Status != http.StatusNotFound { // deleted meanwhile: query again
-		return 0, &blog.Error{Code: blog.CodeOfStatus(r.Status), Op: op}
-	}
-	return len(items), nil
-}
-
 // repairNames compares the username on every changed item with the author's current one. They
 // differ on items that were written before a rename and arrived after its job.
 func (v *Views) repairNames(ctx context.Context, items []blog.Authored) error {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -205,7 +206,7 @@ func (v *Views) Show(ctx context.Context, p *blog.Post) {
 	}
 	if p.Tombstone {
 		g.Go(func() error {
-			_, err := cascade(ctx, v.requests.posts, p.ID)
+			_, err := (&deletion{Views: v}).deleteUnder(ctx, v.requests.posts, p.ID, time.Now()) // a page: the job does the rest
 			return err
 		})
 	}
