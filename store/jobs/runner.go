@@ -23,9 +23,11 @@ const (
 	renewal  = expiry / 3             // the age of a claim that is renewed
 	farewell = 500 * time.Millisecond // to release a claim when Run ends
 	retry    = time.Second            // the first wait after a failure
-	watch    = 3 * time.Second        // interval of listings while there are jobs
+	watch    = 3 * time.Second        // interval of listings while there are jobs, if one takes no longer than a tenth
 	poll     = 30 * time.Second       // and while there are none; also the longest wait after a failure
 )
+
+const pauses = 10 // how often as long as a listing takes there is none: many jobs take long, and are charged for
 
 const (
 	turns    = 4    // jobs that a Runner works on at a time
@@ -176,11 +178,12 @@ func signal(c chan<- struct{}) {
 // Run works on jobs until ctx ends. Then it releases them, within a second, and returns nil. It must
 // not be called again before it has returned.
 func (r *Runner) Run(ctx context.Context) error {
-	ctx = cosmos.WithPattern(cosmos.WithRate(ctx, r.rate), r.o.Pattern)
+	unlimited := cosmos.WithPattern(ctx, r.o.Pattern) // out of the rate: of many jobs, its charge would leave nothing to do them
+	ctx = cosmos.WithRate(unlimited, r.rate)
 	defer r.metrics.open.Store(nil) // after the last task
 	var working sync.WaitGroup
 	defer working.Wait()
-	next := time.Now() // the time of the next listing
+	next, interval := time.Now(), watch // of listings
 	for last := next.Add(-retry); ctx.Err() == nil; {
 		now := time.Now()
 		fresh, due := r.take()
@@ -191,8 +194,11 @@ func (r *Runner) Run(ctx context.Context) error {
 		if all {
 			last = now
 		}
-		jobs, err := r.find(cosmos.WithoutRate(ctx), fresh, all)
-		switch soon := now.Add(watch); {
+		jobs, err := r.find(unlimited, fresh, all)
+		if all {
+			interval = max(watch, pauses*time.Since(now))
+		}
+		switch soon := now.Add(interval); {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:

@@ -289,6 +289,47 @@ func TestRunner_EnqueuedAgain(t *testing.T) {
 	}
 }
 
+// However many jobs there are, listing them leaves RU and time to do them.
+func TestRunner_ManyJobs(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		for i := range 2000 {
+			id := fmt.Sprint("unknown.", i)
+			if err := w.leases.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"kind":"unknown","subject":"%d","generation":1}`, id, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var listings atomic.Int64
+		s := &steps{units: 30}
+		p := w.start("a", nil, func(p *process, o *Options) {
+			o.RU = 10
+			o.Kinds["walk"] = func(ctx context.Context, j Job) (Step, error) {
+				if _, err := p.leases.Read(ctx, cosmos.Key{Partition: "none", ID: "none"}); err != nil {
+					return Step{}, err
+				}
+				return s.work(ctx, j)
+			}
+			p.before = func(r *http.Request) error {
+				if r.Header.Get("x-ms-documentdb-query") != "" && r.Header.Get("x-ms-continuation") == "" {
+					listings.Add(1)
+					pause(r.Context(), nil, time.Second)
+				}
+				return nil
+			}
+		})
+		if err := p.Enqueue(t.Context(), "walk", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		took := until(t, 10*time.Minute, func() bool { return len(s.all()) == 30 })
+		if took > 90*time.Second {
+			t.Errorf("30 units of 1 RU, and saves of 10 RU, took %v at 10 RU/s", took)
+		}
+		if n := listings.Load(); n > int64(2+took/(10*time.Second)) {
+			t.Errorf("%d listings of a second each in %v", n, took)
+		}
+		t.Logf("%v, %d listings", took, listings.Load())
+	})
+}
+
 // What the work of a job costs is in its item, whoever has done it.
 func TestRunner_RecordsTheCharge(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
