@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"errors"
+	"time"
 
 	"byline/store/blog"
 	"byline/store/changefeed"
@@ -14,7 +15,7 @@ import (
 // repairs summaries and reservations.
 func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 	const op = "project users"
-	renamed, deleted := map[string]int64{}, map[string]int64{} // revisions
+	renamed, deleted := map[string]int64{}, map[string]int64{} // generations of jobs
 	var suspects []Difference
 	for _, raw := range items {
 		var e blog.AnyItem
@@ -33,15 +34,18 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 			continue
 		}
 		u, live, err := blog.Decode[blog.UserItem](op, blog.TypeUser, raw)
+		if err == nil && !blog.ValidID(u.ID) {
+			err = errors.New("malformed userId")
+		}
 		if err != nil {
 			v.skip(blog.UsersContainer, raw, err)
 			continue
 		}
 		if !live {
-			deleted[u.ID] = u.Revision
+			deleted[u.ID] = deletionGeneration(u)
 			continue
 		}
-		if u.Revision > 1 { // a new user has written nothing
+		if u.Revision > 1 && (!changefeed.Replaying(ctx) || v.renamedLately(u)) { // a new user has written nothing
 			renamed[u.ID] = max(renamed[u.ID], u.Revision)
 		}
 		suspects = append(suspects, Difference{Kind: Username, Partition: blog.UsernameKey(u.Username), ID: u.ID})
@@ -53,4 +57,18 @@ func (v *Views) projectUsers(ctx context.Context, items [][]byte) error {
 		return err
 	}
 	return v.enqueue(ctx, renameJob, renamed)
+}
+
+// deletionGeneration orders the deletions of a user: revisions begin again when the same subject registers
+// again.
+func deletionGeneration(u blog.UserItem) int64 {
+	return max(u.Revision, u.DeletedAt.Time().UnixMilli())
+}
+
+// renamesReplayed is the age of a rename for which a replay enqueues no job: what the user wrote is
+// replayed, too, and its names are compared. A later one may not have been handled before.
+const renamesReplayed = 24 * time.Hour
+
+func (v *Views) renamedLately(u blog.UserItem) bool {
+	return len(u.Renames) > 0 && v.o.Clock().Sub(u.Renames[len(u.Renames)-1].Time()) < renamesReplayed
 }

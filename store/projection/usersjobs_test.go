@@ -1,0 +1,74 @@
+package projection_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"byline/internal/waittest"
+	"byline/store/blog"
+	"byline/store/internal/cosmostest"
+)
+
+// A rebuild compares the name on everything with the author's, so it enqueues no rename but of users who
+// were renamed lately.
+func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its clock stands still")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		ada, grace := w.AddUser("ada"), w.AddUser("grace")
+		p := w.AddPost(ada, "post")
+		w.rename(ada, "lovelace")
+		w.pass(25 * time.Hour)
+		w.rename(grace, "hopper")
+		w.Start()
+		waittest.Until(t, w.CaughtUp)
+		waittest.Advance(30 * time.Second)
+		w.Corrupt("posts", p.ID, p.ID, "/userUsername", "ada")
+		var old, recent atomic.Int64
+		w.Wire.Intercept(func(r *http.Request) error {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/colls/leases/docs") {
+				b := body(t, r)
+				if strings.Contains(b, `"rename.`+ada.ID) {
+					old.Add(1)
+				}
+				if strings.Contains(b, `"rename.`+grace.ID) {
+					recent.Add(1)
+				}
+			}
+			return nil
+		})
+		if err := w.Views().Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Rebuilt()
+		if old.Load() > 0 || recent.Load() == 0 {
+			t.Errorf("%d jobs of an old rename, %d of a recent one", old.Load(), recent.Load())
+		}
+		if got, err := w.Post(t.Context(), p.ID); err != nil || got.AuthorUsername != "lovelace" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// A job that was left over by the deletion of an earlier life of the same subject, which had more revisions,
+// begins again. A foreign tombstone whose id no request can have makes no job.
+func TestDeleteUser_Enqueued(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its clock stands still")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.AddUser("zuleika")
+		id := "deleteUser." + d.ID
+		w.Upsert("leases", id, `{"id":"`+id+`","kind":"deleteUser","subject":"`+d.ID+`","generation":9,"position":"2025-01-01T00:00:00.000Z names "}`)
+		w.Upsert("users", "a/b", `{"id":"a/b","userId":"a/b","type":"user","username":"a","revision":2,"deleted":true,"deletionDate":"2026-01-01T00:00:00.000Z"}`)
+		date := blog.Date(w.bury(d)).Time()
+		w.Start()
+		waittest.Until(t, w.CaughtUp)
+		all, err := w.Views().Jobs(t.Context())
+		if err != nil || len(all) != 1 || all[0].ID != id || all[0].Generation != date.UnixMilli() {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
