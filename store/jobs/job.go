@@ -21,8 +21,7 @@ type Job struct {
 	// Position is where the work continues: "" at the beginning, and again in a new generation.
 	Position string `json:"position"`
 
-	// Wait is how long after the last save the next unit begins, at the earliest. It is no point in
-	// time: the clocks of instances differ.
+	// Wait is for how long after the last save its owner waits before the next unit.
 	Wait time.Duration `json:"wait"`
 
 	Items         int64     `json:"items"`         // done so far, of all generations
@@ -57,9 +56,10 @@ type Step struct {
 	Items    int
 	Position string        // where the next unit begins
 	Done     bool          // nothing is left: the job ends
-	Wait     time.Duration // the next unit begins no earlier
+	Wait     time.Duration // the next unit begins no earlier, unless its owner ends
 }
 
 // Work does one unit of a job, from its Position. A unit takes at most about a second, if its requests
-// need not wait. It must be idempotent, as it is repeated after a crash, and return when ctx ends.
+// need not wait. It must be idempotent, as it is repeated after a crash, and return when ctx ends. One that
+// waits keeps until when in its Position, and returns what is left: an owner may end before.
 type Work func(ctx context.Context, j Job) (Step, error)

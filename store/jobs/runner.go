@@ -290,15 +290,15 @@ func (r *Runner) decode(to []Job, items [][]byte) []Job {
 }
 
 // offer begins to work on a job that was read at a time, or later, unless another instance does: one that
-// has not renewed its claim for expiry does not.
+// has not renewed its claim for expiry, and the wait of the job, does not.
 func (r *Runner) offer(ctx context.Context, working *sync.WaitGroup, j Job, read time.Time) {
 	work := r.o.Kinds[j.Kind]
 	if work == nil {
 		return
 	}
-	void := j.Wait
+	void := time.Duration(0) // the work of a job that was released returns what is left of its wait
 	if j.Owner != "" && j.Owner != r.o.Owner {
-		void += expiry
+		void = expiry + j.Wait
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

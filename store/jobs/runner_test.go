@@ -289,6 +289,29 @@ func TestRunner_EnqueuedAgain(t *testing.T) {
 	}
 }
 
+// An instance that ends more often than a job waits passes the wait all the same.
+func TestRunner_WaitsThroughRestarts(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.enqueue("x", 1)
+		work := func(_ context.Context, j Job) (Step, error) {
+			now := int(time.Now().Unix())
+			end := place(j.Position)
+			if end == 0 {
+				end = now + 20
+			}
+			return Step{Position: strconv.Itoa(end), Wait: time.Duration(end-now) * time.Second, Done: now >= end}, nil
+		}
+		for i := range 8 {
+			p := w.start(fmt.Sprint("process-", i), work, nil)
+			waittest.Advance(4 * time.Second)
+			p.stop()
+		}
+		if err := w.ended(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // However many jobs there are, listing them leaves RU and time to do them.
 func TestRunner_ManyJobs(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {

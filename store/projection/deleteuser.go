@@ -17,8 +17,8 @@ import (
 )
 
 // deletionStages are what a deletion does, in this order. The second pass begins blog.DeletionGrace after
-// the user became a tombstone.
-var deletionStages = []string{"posts", "summaries", "feed", "posts-again", "summaries-again", "feed-again", "names"}
+// the user became a tombstone: the continuation of the stage "wait" is when.
+var deletionStages = []string{"posts", "summaries", "feed", "wait", "posts-again", "summaries-again", "feed-again", "names"}
 
 const (
 	deletionPage = 100         // items of a query
@@ -77,6 +77,10 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		next, err = d.deleteSummaries(ctx, continuation)
 	case "feed", "feed-again":
 		next, err = d.deleteFeedEntries(ctx, continuation)
+	case "wait":
+		if wait := blog.Date(continuation).Time().Sub(d.o.Clock()); wait > 0 {
+			return jobs.Step{Position: j.Position, Wait: min(wait, blog.DeletionGrace)}, nil
+		}
 	default:
 		err = d.deleteNames(ctx)
 	}
@@ -97,8 +101,10 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		step.Done = true
 	default:
 		step.Position = d.position(stage+1, "")
-		if deletionStages[stage+1] == "posts-again" {
-			step.Wait = min(max(0, d.until.Time().Sub(d.o.Clock())), blog.DeletionGrace)
+		if deletionStages[stage+1] == "wait" {
+			now := d.o.Clock()
+			step.Wait = min(max(0, d.until.Time().Sub(now)), blog.DeletionGrace)
+			step.Position = d.position(stage+1, string(blog.NewDate(now.Add(step.Wait))))
 		}
 	}
 	return step, nil

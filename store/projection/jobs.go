@@ -46,7 +46,10 @@ func (v *Views) Jobs(ctx context.Context) ([]jobs.Job, error) {
 type renamePosition struct {
 	Name         string `json:"name"`         // of which the query finds all others
 	Continuation string `json:"continuation"` // of the query
-	Again        bool   `json:"again"`        // in the second pass
+
+	// Again is when the second pass may begin; "" in the first. An instance that takes the job over during
+	// the wait returns what is left.
+	Again blog.Date `json:"again,omitempty"`
 }
 
 func (p renamePosition) String() string { return string(blog.Encode(p)) }
@@ -65,6 +68,9 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	if json.Unmarshal([]byte(j.Position), &at) != nil || at.Name != u.Username {
 		at = renamePosition{Name: u.Username}
 	}
+	if wait := at.Again.Time().Sub(v.o.Clock()); wait > 0 {
+		return jobs.Step{Position: at.String(), Wait: min(wait, renameSettle)}, nil
+	}
 	query := cosmos.Query{
 		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
 		AllPartitions: true, PageSize: renamePage, Continuation: at.Continuation}.With("@user", u.ID).With("@name", u.Username)
@@ -82,10 +88,10 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	step := jobs.Step{Items: len(page)}
 	switch at.Continuation = next; {
 	case next != "":
-	case at.Again:
+	case at.Again != "":
 		step.Done = true
 	default:
-		at.Again, step.Wait = true, renameSettle
+		at.Again, step.Wait = blog.NewDate(v.o.Clock().Add(renameSettle)), renameSettle
 	}
 	step.Position = at.String()
 	return step, nil

@@ -145,7 +145,7 @@ func (w *jobWorld) finish(moments ...int) (ru float64, first int) {
 		w.mu.Unlock()
 		w.start(0)
 	}
-	for began := time.Now(); w.open() > 0; waittest.Advance(time.Second) {
+	for began := time.Now(); w.open() > 0; w.pass(time.Second) {
 		if time.Since(began) > 10*time.Minute {
 			w.T.Fatal("the job does not end")
 		}
@@ -282,7 +282,7 @@ func TestJobs_DoNotDelayOthers(t *testing.T) {
 		if samples < 5 || longest > time.Second {
 			t.Errorf("%d likes were shown after up to %v", samples, longest)
 		}
-		waittest.Advance(30 * time.Second)
+		w.pass(30 * time.Second)
 		for name, want := range map[string]float64{"byline_jobs": 0, "byline_job_age_seconds": 0, "byline_job_items_total": float64(items)} {
 			if n := metric(t, metrics, name, "rename"); n != want {
 				t.Errorf("%s is %v, want %v", name, n, want)

@@ -264,7 +264,7 @@ func TestJobs_DeadOwner(t *testing.T) {
 		})
 		w.Start()
 		for i := range 12 {
-			waittest.Advance(5 * time.Second)
+			w.pass(5 * time.Second)
 			if done.Load() {
 				return
 			}
@@ -287,7 +287,7 @@ func TestProjection_JobOfAKilledInstance(t *testing.T) {
 		id := "rename." + ada.ID
 		w.Upsert(blog.LeasesContainer, id, fmt.Sprintf(`{"id":%q,"kind":"rename","subject":%q,"owner":"killed"}`, id, ada.ID))
 		w.Start()
-		waittest.Advance(10 * time.Second)
+		w.pass(10 * time.Second)
 		var response *azcore.ResponseError
 		if _, err := leases.ReadItem(t.Context(), azcosmos.NewPartitionKeyString(id), id, nil); !errors.As(err, &response) || response.StatusCode != http.StatusNotFound {
 			t.Errorf("the job is not done: %v", err)
