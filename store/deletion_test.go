@@ -467,6 +467,7 @@ func TestDeleteUser_KnownFromLateJob(t *testing.T) {
 
 // What is by a deleted user is no event, and streams of their posts end.
 func TestDeleteUser_Streams(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
 	cosmostest.Run(t, func(t *testing.T) {
 		on := openHeld(t)
 		a, b := newRemembering(t, on, 1<<20), newRemembering(t, on, 1<<20)
@@ -514,6 +515,7 @@ func TestDeleteUser_Streams(t *testing.T) {
 		if err := a.DeleteUser(ctx, d.ada.ID, "ada"); err != nil {
 			t.Fatal(err)
 		}
+		waittest.Advance(2 * time.Second) // until other instances know of it
 		// As if written by a request that had begun before.
 		late := *d.mine
 		late.ID, late.Title = "late", "late"
