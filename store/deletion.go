@@ -396,9 +396,14 @@ func noUser(op string) error {
 	return &blog.Error{Code: blog.NotFound, Op: op, Message: "user not found"}
 }
 
-// beingDeleted returns the Conflict of a user who is created anew too early.
-func (s *Store) beingDeleted(op string, deleted time.Time) error {
+// beingDeleted returns the Conflict of a user who is created anew too early. deleted is "" if the
+// item is gone, or of a replica that is behind.
+func (s *Store) beingDeleted(op, userID string, deleted blog.Date) error {
 	const atLeast = 5 * time.Second // between attempts
-	left := deleted.Add(blog.DeletionGrace).Sub(s.o.Clock())
+	until := s.deletions.hiddenUntil(userID)
+	if deleted != "" {
+		until = blog.NewDate(deleted.Time().Add(blog.DeletionGrace))
+	}
+	left := until.Time().Sub(s.o.Clock())
 	return &blog.Error{Code: blog.Conflict, Op: op, RetryAfter: max(left, atLeast), Message: "your former user is still being deleted; try again later"}
 }

@@ -250,6 +250,28 @@ func TestDeleteUser_BeginAnew(t *testing.T) {
 	}
 }
 
+// Once the item is gone, only what is left of the grace period is to be waited for.
+func TestDeleteUser_BeginAnewEarly(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	if err := w.DeleteUser(t.Context(), ada.ID, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.Account.Container(w.Database, "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), blog.Key(ada.ID, ada.ID), ""); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Millis.Add(20_000)
+	_, err = w.CreateUser(t.Context(), store.NewUser{ID: ada.ID, Username: "countess"})
+	storetest.WantCode(t, err, blog.Conflict, "")
+	if e := err.(*blog.Error); e.RetryAfter < 30*time.Second || e.RetryAfter > blog.DeletionGrace-20*time.Second {
+		t.Errorf("try again after %v", e.RetryAfter)
+	}
+}
+
 // Pages are as long as if the hidden posts were not there, and their cursors and ends right.
 func TestDeleteUser_PagesOfFeed(t *testing.T) {
 	w := newWorld(t)
