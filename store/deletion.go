@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,22 +65,23 @@ func (d *deletions) add(userID string, until blog.Date) bool {
 	return true
 }
 
-// remove is for users whose deletion has ended.
-func (d *deletions) remove(userIDs []string) {
+// remove is for deletions that have ended, of what users returned. A later one of the same user stays.
+func (d *deletions) remove(ended map[string]blog.Date) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, id := range userIDs {
-		d.hidden.Delete(id)
+	for id, until := range ended {
+		d.hidden.CompareAndDelete(id, until)
 	}
 	left := false
 	d.hidden.Range(func(any, any) bool { left = true; return false })
 	d.any.Store(left)
 }
 
-// users returns their ids.
-func (d *deletions) users() (ids []string) {
-	d.hidden.Range(func(id, _ any) bool { ids = append(ids, id.(string)); return true })
-	return ids
+// users returns their ids, with the date before which what they have created is hidden.
+func (d *deletions) users() map[string]blog.Date {
+	all := map[string]blog.Date{}
+	d.hidden.Range(func(id, until any) bool { all[id.(string)] = until.(blog.Date); return true })
+	return all
 }
 
 // HidesUsers reports whether there are users whose posts are hidden.
@@ -281,15 +284,15 @@ func (s *Store) listDeletions(ctx context.Context) error {
 
 // forgetDeletions forgets the users whose deletion has ended: their items are gone, or new.
 func (s *Store) forgetDeletions(ctx context.Context) error {
-	ids := s.deletions.users()
+	ended := s.deletions.users()
+	ids := slices.Collect(maps.Keys(ended))
 	users, err := s.usersOrTombstones(ctx, "forget deletions", ids)
 	if err != nil {
 		return err
 	}
-	var ended []string
 	for i, u := range users {
-		if u == nil || !u.Deleted && !s.deletions.hides(u.ID, u.CreatedAt) {
-			ended = append(ended, ids[i])
+		if u != nil && (u.Deleted || u.CreatedAt < ended[ids[i]]) {
+			delete(ended, ids[i])
 		}
 	}
 	s.deletions.remove(ended)
