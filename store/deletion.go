@@ -24,8 +24,8 @@ import (
 // by a tail of the users container, and from the start by the list of jobs.
 
 const (
-	deletionPatience = 500 * time.Millisecond // for the tail to catch up
-	deletionRetry    = 10 * time.Second       // after which reads wait for it again, and a failed list of jobs is repeated
+	deletionPatience = 500 * time.Millisecond // for the first list of jobs, and the tail to catch up
+	deletionRetry    = 10 * time.Second       // after which reads wait for them again, and a failed list of jobs is repeated
 	deletionRecheck  = time.Minute            // interval of lists of jobs, and of checks whether deletions have ended
 )
 
@@ -35,8 +35,9 @@ type deletions struct {
 	mu     sync.Mutex
 	hidden sync.Map // user id to blog.Date: what the user has created before is hidden; written under mu
 
-	tail    atomic.Pointer[cosmos.Tail] // nil: not followed, or by polls alone
-	waiting atomic.Int64                // Unix nanoseconds before which reads do not wait for the tail
+	starting atomic.Pointer[<-chan struct{}] // closed, or nil: those are known whose deletion had begun before Run
+	tail     atomic.Pointer[cosmos.Tail]     // nil: not followed, or by polls alone
+	waiting  atomic.Int64                    // Unix nanoseconds before which reads do not wait for either
 }
 
 // hides reports whether something that a user has created is hidden. The user may have begun anew
@@ -139,38 +140,43 @@ func (s *Store) decodePost(op string, raw []byte) (*blog.Post, error) {
 	return p, err
 }
 
-// beginRead begins an operation of a reader, who must not see users that were deleted through another
-// instance longer than a poll ago.
+// beginRead begins an operation of a reader, who must not see what users wrote that were deleted through
+// another instance longer than a poll ago. A user item says itself that it is deleted.
 func (s *Store) beginRead(ctx context.Context, p cosmos.Pattern) context.Context {
 	ctx = s.account.Begin(ctx, p)
 	s.awaitDeletions(ctx)
 	return ctx
 }
 
-// DeletionsKnown reports whether this instance knows of all deletions up to a poll ago. If not, the
-// tail is woken, and the next read waits for it.
+// DeletionsKnown reports whether this instance knows of all deletions up to a poll ago, as far as Run
+// learns of any. If not, the tail is woken, and the next read waits for it.
 func (s *Store) DeletionsKnown() bool {
 	tail := s.deletions.tail.Load()
-	return tail == nil || tail.Within(s.deletionLag())
+	return s.deletions.starting.Load() == nil && (tail == nil || tail.Within(s.deletionLag()))
 }
 
 // deletionLag is how long deletions of users may be unknown to other instances.
 func (s *Store) deletionLag() time.Duration { return projection.IdleInterval(s.o.PollInterval) }
 
-// awaitDeletions waits until this instance knows of all deletions up to a poll ago: after a pause in
-// which nobody has read, for one poll. It does not wait while the tail fails, as when throttled, and
-// gives up soon if Cosmos DB does not answer.
+// awaitDeletions waits until this instance knows of all deletions up to a poll ago: once Run begins, for
+// the first list of jobs; after a pause in which nobody has read, for one poll. It does not wait while the
+// tail fails, as when throttled, and gives up soon if Cosmos DB does not answer.
 func (s *Store) awaitDeletions(ctx context.Context) {
 	if s.DeletionsKnown() || time.Now().UnixNano() < s.deletions.waiting.Load() {
 		return
 	}
-	tail := s.deletions.tail.Load()
-	if tail == nil || tail.Failing() {
-		return
-	}
 	within, cancel := context.WithTimeout(ctx, deletionPatience)
 	defer cancel()
-	if tail.CatchUp(within, s.deletionLag()) != nil && ctx.Err() == nil {
+	if starting := s.deletions.starting.Load(); starting != nil {
+		select {
+		case <-*starting:
+		case <-within.Done():
+		}
+	}
+	if tail := s.deletions.tail.Load(); tail != nil && !tail.Failing() {
+		_ = tail.CatchUp(within, s.deletionLag())
+	}
+	if within.Err() != nil && ctx.Err() == nil {
 		s.deletions.waiting.Store(time.Now().Add(deletionRetry).UnixNano())
 	}
 }
@@ -203,6 +209,10 @@ func (s *Store) learnDeletions(_ context.Context, items [][]byte) error {
 // runUsers follows the changes of users until ctx ends: for the cache, and for deletions.
 func (s *Store) runUsers(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	starting, started := context.WithCancel(ctx)
+	done := starting.Done()
+	s.deletions.starting.Store(&done)
+	defer s.deletions.starting.Store(nil)
 	o := changefeed.Options{OnDemand: func() bool { return true }} // readers wake it
 	tail := s.tail("cache-users", s.users, "userId", s.learnDeletions, o)
 	var wg sync.WaitGroup
@@ -216,19 +226,28 @@ func (s *Store) runUsers(ctx context.Context) error {
 			s.deletions.tail.Store(tail)
 			defer s.deletions.tail.Store(nil)
 		}
-		s.keepDeletions(ctx)
+		s.keepDeletions(ctx, func() {
+			s.deletions.starting.Store(nil)
+			started()
+		})
 	})
 	err := tail.Run(ctx)
 	cancel()
 	wg.Wait()
+	started()
 	return err
 }
 
 // keepDeletions learns of the deletions that had begun before the tail, until ctx ends, and forgets
 // those that have ended. It lists the jobs again and again: projections that are behind enqueue one late.
-func (s *Store) keepDeletions(ctx context.Context) {
+// It calls listed after each list.
+func (s *Store) keepDeletions(ctx context.Context, listed func()) {
 	for wait := deletionRetry; ; wait = deletionRecheck { // usually a job follows its mutation within seconds
-		if err := errors.Join(s.listDeletions(ctx), s.forgetDeletions(ctx)); err != nil && ctx.Err() == nil {
+		err := s.listDeletions(ctx)
+		if err == nil {
+			listed()
+		}
+		if err := errors.Join(err, s.forgetDeletions(ctx)); err != nil && ctx.Err() == nil {
 			s.o.Logger.Warn("deletions of users not listed, retrying", logError, err)
 			wait = deletionRetry
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
@@ -425,9 +426,21 @@ func TestDeleteUser_KnownFromTheStart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		slow := &storetest.Wire{To: on.Transport}
+		slow.Intercept(func(r *http.Request) error {
+			if strings.HasSuffix(r.URL.Path, "/colls/leases/docs") && strings.HasPrefix(r.Header.Get("Content-Type"), "application/query+json") {
+				<-time.After(200 * time.Millisecond)
+			}
+			return nil
+		})
+		on.Transport = slow
 		for _, cacheBytes := range []int{1 << 20, 0} {
 			b := newRemembering(t, on, cacheBytes)
-			waittest.Advance(time.Second)
+			synctest.Wait() // it lists the jobs
+			began := time.Now()
+			if u, err := b.User(t.Context(), d.ada.ID); u != nil || err != nil || time.Since(began) > 0 {
+				t.Errorf("%v %v after %v, although the item says it", u, err, time.Since(began))
+			}
 			if left := d.seen(t.Context(), b.Store); left != "" {
 				t.Errorf("with a cache of %d bytes, still seen: %s", cacheBytes, left)
 			}

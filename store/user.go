@@ -14,7 +14,7 @@ const wholeUser = "user"
 
 // User is Q1, one point read. It returns nil if the user does not exist.
 func (s *Store) User(ctx context.Context, id string) (*blog.User, error) {
-	ctx = s.beginRead(ctx, Q1)
+	ctx = s.account.Begin(ctx, Q1)
 	return cached(ctx, s.users, id, wholeUser, func(ctx context.Context) (*blog.User, error) { return s.readUser(ctx, "read user", id) })
 }
 
@@ -32,7 +32,7 @@ func (s *Store) readUser(ctx context.Context, op, id string) (*blog.User, error)
 
 // Users reads users in one request. result[i] is nil if ids[i] does not exist.
 func (s *Store) Users(ctx context.Context, ids []string) ([]*blog.User, error) {
-	ctx = s.beginRead(ctx, ManyUsers)
+	ctx = s.account.Begin(ctx, ManyUsers)
 	return cachedMany(ctx, s.users, ids, func(string) string { return wholeUser }, func(ctx context.Context, ids []string) ([]*blog.User, error) {
 		return blog.ReadUsers(ctx, s.users, ids, s.decodeUser)
 	})

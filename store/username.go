@@ -51,7 +51,7 @@ const maxFormer = 5
 // for them: two point reads. It returns nil if the user does not exist.
 func (s *Store) UserByUsername(ctx context.Context, username string) (*blog.User, error) {
 	const op = "read user by username"
-	ctx = s.beginRead(ctx, ByUsername)
+	ctx = s.account.Begin(ctx, ByUsername)
 	if checkUsername(op, username) != nil {
 		return nil, nil
 	}
