@@ -20,7 +20,8 @@ func Containers() []string {
 func containerSpecs() []cosmos.ContainerSpec {
 	sort := []string{"/type", "/creationDate", "/id"}
 	return []cosmos.ContainerSpec{
-		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/userId", "/type"}, Composite: sort, TTL: true},
+		// ownerId is for deletions of users, which query all partitions for a user's reservations.
+		{Name: blog.UsersContainer, PartitionKey: "/userId", Indexed: []string{"/userId", "/type", "/ownerId"}, Composite: sort, TTL: true},
 		// userId is for renames, which query all partitions for a user's items.
 		{Name: blog.PostsContainer, PartitionKey: "/postId", Indexed: []string{"/postId", "/type", "/userId"}, Composite: sort, TTL: true},
 		{Name: blog.FeedContainer, PartitionKey: "/type", Indexed: []string{"/type"}, Composite: sort[1:], TTL: true},

@@ -33,8 +33,7 @@ type exportPart struct {
 const exportEnd = "end"
 
 // exportParts returns the queries that find everything about a user, in the order of an export.
-// Reservations are found by their owner, which is not indexed, rather than by the user's names: a
-// crash may have left others.
+// Reservations are found by their owner rather than by the user's names: a crash may have left others.
 func exportParts(userID string) []exportPart {
 	all := func(text string) cosmos.Query {
 		return cosmos.Query{Text: text, AllPartitions: true, PageSize: exportPageSize}.With("@user", userID)

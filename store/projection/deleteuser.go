@@ -40,12 +40,10 @@ type deletion struct {
 
 // userTombstone is a deleted user. What another program has written may have any type.
 type userTombstone struct {
-	ID              string `json:"id"`
-	Type            any    `json:"type"`
-	Deleted         any    `json:"deleted"`
-	DeletionDate    any    `json:"deletionDate"`
-	Username        any    `json:"username"`
-	FormerUsernames any    `json:"formerUsernames"`
+	ID           string `json:"id"`
+	Type         any    `json:"type"`
+	Deleted      any    `json:"deleted"`
+	DeletionDate any    `json:"deletionDate"`
 }
 
 // written is an item of a deleted user, in any container.
@@ -53,6 +51,7 @@ type written struct {
 	ID        string      `json:"id"`
 	Type      any         `json:"type"`
 	PostID    any         `json:"postId"`
+	UserID    any         `json:"userId"`
 	Deleted   any         `json:"deleted"`
 	CreatedAt any         `json:"creationDate"`
 	ETag      cosmos.ETag `json:"_etag"`
@@ -82,7 +81,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 			return jobs.Step{Position: j.Position, Wait: min(wait, blog.DeletionGrace)}, nil
 		}
 	default:
-		err = d.deleteNames(ctx)
+		next, err = d.deleteNames(ctx, continuation)
 	}
 	step := jobs.Step{Items: int(d.done.Load()), Position: j.Position}
 	switch {
@@ -292,7 +291,6 @@ func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cos
 	}
 	var post struct {
 		written
-		UserID   any `json:"userId"`
 		Revision any `json:"revision"`
 	}
 	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || post.Type != blog.TypePost || d.isNew(post.written) {
@@ -508,33 +506,22 @@ func (d *deletion) refuse(c *cosmos.Container, item any, err error) error {
 	return nil
 }
 
-// deleteNames deletes the reservations of the user's names, and at last the user.
-func (d *deletion) deleteNames(ctx context.Context) error {
-	names, _ := d.user.FormerUsernames.([]any)
-	for _, name := range append(names, d.user.Username) {
-		name, _ := name.(string)
-		k := blog.UsernameKey(name)
-		if !blog.Addressable(k) {
-			continue
-		}
-		r, err := d.users.Read(ctx, blog.Key(k, k))
-		if err != nil {
-			return err
-		}
-		var reservation struct {
-			written
-			OwnerID any `json:"ownerId"`
-		}
-		if r.Value == nil || blog.Unmarshal(r.Value, &reservation, blog.Lenient) != nil || reservation.OwnerID != d.user.ID || d.isNew(reservation.written) {
-			continue
-		}
-		reservation.ETag = r.ETag
-		if err := d.deleteAlone(ctx, d.users, k, reservation.written); err != nil {
-			return err
+// deleteNames deletes a page of the reservations of the user's names, and after the last one the user.
+// They are found by their owner: a crash in a rename may have left some that the user does not name.
+func (d *deletion) deleteNames(ctx context.Context, continuation string) (next string, err error) {
+	items, next, err := d.page(ctx, d.users, cosmos.Query{AllPartitions: true, Continuation: continuation,
+		Text: "SELECT c.id, c.userId, c.creationDate, c._etag FROM c WHERE c.type = 'username' AND c.ownerId = @user"})
+	if err != nil {
+		return "", err
+	}
+	for _, item := range items {
+		partition, _ := item.UserID.(string)
+		if err := d.deleteAlone(ctx, d.users, partition, item); err != nil {
+			return "", err
 		}
 	}
-	if d.left.Load() {
-		return nil
+	if next != "" || d.left.Load() {
+		return next, nil
 	}
-	return d.deleteAlone(ctx, d.users, d.user.ID, written{ID: d.user.ID, ETag: d.etag})
+	return "", d.deleteAlone(ctx, d.users, d.user.ID, written{ID: d.user.ID, ETag: d.etag})
 }

@@ -405,6 +405,24 @@ func TestSweep_OwnerDoesNotExist(t *testing.T) {
 	})
 }
 
+// Reservations that the user item does not name, as after a crash in a rename, are deleted, too.
+func TestDeleteUser_LeftOverReservations(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		d, other := w.AddUser("zuleika"), w.AddUser("grace")
+		for i := range 2 * 100 { // more than a page
+			w.Upsert("users", fmt.Sprintf("username:left%d", i), fmt.Sprintf(`{"id":"username:left%d","userId":"username:left%[1]d","type":"username","ownerId":%q,"creationDate":"2026-01-01T00:00:00.000Z"}`, i, d.ID))
+		}
+		w.bury(d)
+		w.mustDelete(d)
+		w.wantNothingOf(d.ID)
+		if diff := cmp.Diff(map[string]string{"grace": other.ID}, w.Reservations()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // An entry of the feed that a delayed handler wrote after the job becomes a tombstone without the user.
 func TestDeleteUser_FeedEntryWrittenLate(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {
