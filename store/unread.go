@@ -33,8 +33,8 @@ func (t *topics[T]) unreadLocked(subject string) (most int) {
 }
 
 // countLocked counts what waits for the readers of a subject, and ends streams if all events together
-// take too much: those that wait for more than an equal share. What was read since its last event is
-// counted only then.
+// take too much: those for which more waits than half of an equal share of each subject. So afterwards
+// at most half waits. What was read since its last event is counted only then.
 func (t *topics[T]) countLocked(subject string) {
 	t.setUnreadLocked(subject)
 	if t.unread <= t.most {
