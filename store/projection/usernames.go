@@ -66,7 +66,7 @@ func (v *Views) sweepUsernames(ctx context.Context, items [][]byte) error {
 			return err
 		}
 		if done {
-			v.o.Logger.Info("left-over username released", logItem, r.ID, logUser, r.OwnerID)
+			v.o.Logger.Info("left-over username released", logUser, r.OwnerID)
 			released = append(released, Difference{Kind: Username, Partition: r.ID, ID: r.OwnerID})
 		}
 	}
