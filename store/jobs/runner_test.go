@@ -1,9 +1,11 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -308,6 +310,32 @@ func TestRunner_WaitsThroughRestarts(t *testing.T) {
 		}
 		if err := w.ended(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A job whose end is done without an answer has ended for the instance that did it.
+func TestRunner_LostAnswerOfTheEnd(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		var lost atomic.Int64
+		var log bytes.Buffer
+		s := &steps{units: 1}
+		p := w.start("a", s.work, func(p *process, o *Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			p.after = func(r *http.Request) error {
+				if r.Method == http.MethodDelete && lost.Add(1) == 1 {
+					return errors.New("the answer is lost")
+				}
+				return nil
+			}
+		})
+		if err := p.Enqueue(t.Context(), "walk", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		waittest.Advance(10 * time.Second)
+		p.stop()
+		if n := strings.Count(log.String(), "job done"); n != 1 || lost.Load() < 2 {
+			t.Errorf("%d deletes, and the log %s", lost.Load(), &log)
 		}
 	})
 }

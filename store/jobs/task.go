@@ -92,7 +92,9 @@ func (t *task) turn() error {
 	case errors.Is(failed, errLost) || t.ctx.Err() != nil:
 		return failed
 	case t.done:
-		return changed("end job", t.r.leases.Delete(t.quick, t.job.key(), t.job.etag))
+		if err := t.r.leases.Delete(t.quick, t.job.key(), t.job.etag); !gone(err) { // otherwise it has ended: the answer was lost
+			return changed("end job", err)
+		}
 	case t.dirty:
 		if err := t.save(t.quick, t.r.o.Owner); err != nil {
 			return err
