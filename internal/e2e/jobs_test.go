@@ -32,8 +32,8 @@ var (
 )
 
 // TestJobs renames a user who has written much, and deletes posts with much under them, while others
-// write: their summaries follow within a second. Instances that are killed again and again meanwhile
-// cost less than 5 % more. The long form has 100,000 items and 200 writers:
+// write: their summaries follow within a second. With instances that are killed again and again
+// meanwhile it costs the same, within 5 %. The long form has 100,000 items and 200 writers:
 //
 //	BYLINE_TEST_LONG=1 go test ./internal/e2e -run TestJobs -v
 func TestJobs(t *testing.T) {
@@ -79,7 +79,7 @@ func TestJobs(t *testing.T) {
 			t.Logf("undisturbed %.0f RU in %v, with %d kills %.0f RU (%+.1f %%) in %v; lag of others p50 %v, p99 %v, of %d",
 				undisturbed, took.Round(time.Second), jobKills, killed, 100*(killed/undisturbed-1), tookKilled.Round(time.Second),
 				percentile(lags, 50).Round(time.Millisecond), percentile(lags, 99).Round(time.Millisecond), len(lags))
-			if killed > 1.05*undisturbed {
+			if killed > 1.05*undisturbed || killed < .95*undisturbed {
 				t.Errorf("with kills the job took %.0f RU, and %.0f RU without", killed, undisturbed)
 			}
 			if p99 := percentile(lags, 99); longtest.Enabled() && p99 > time.Second {
