@@ -39,8 +39,8 @@ type Options struct {
 	// and a feed with several partitions is a Conflict.
 	FeedPartitions int
 
-	// BackgroundRU is how many request units per second the jobs of this process may spend: renames, and
-	// deletes of what belonged to posts. Default: 0, and there is no limit.
+	// BackgroundRU is how many request units per second the jobs of this process may spend: renames, deletes
+	// of what belonged to posts, and deletions of users. Default: 0, and there is no limit.
 	BackgroundRU int
 
 	// RenameCooldown is the period in which a user can change their name three times. Default

@@ -17,9 +17,9 @@ import (
 // The patterns of the projections.
 const (
 	ProjectPosts     cosmos.Pattern = "projectPosts"     // changes of posts: summaries, and the author's name
-	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: their names on all they wrote
+	ProjectUsers     cosmos.Pattern = "projectUsers"     // changes of users: jobs for what they wrote, and reservations of their names
 	ProjectUsernames cosmos.Pattern = "projectUsernames" // abandoned reservations of usernames
-	Jobs             cosmos.Pattern = "jobs"             // renames, and what belonged to deleted posts
+	Jobs             cosmos.Pattern = "jobs"             // renames, what belonged to deleted posts, and deletions of users
 	Verify           cosmos.Pattern = "verify"           // and the status of the projections
 	Repair           cosmos.Pattern = "repair"           // and rebuild
 )
