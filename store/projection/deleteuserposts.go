@@ -1,0 +1,234 @@
+package projection
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"byline/store/blog"
+	"byline/store/cosmos"
+)
+
+// deletePosts deletes a page of what the user has written.
+func (d *deletion) deletePosts(ctx context.Context, continuation string) (next string, err error) {
+	end := time.Now().Add(deletionUnit)
+	items, next, err := d.page(ctx, d.posts, cosmos.Query{AllPartitions: true, Continuation: continuation,
+		Text: "SELECT c.id, c.type, c.postId, c.deleted, c.creationDate, c._etag FROM c WHERE c.userId = @user"})
+	if err != nil {
+		return "", err
+	}
+	byPost := map[string][]written{}
+	var posts []string
+	for _, item := range items {
+		postID, _ := item.PostID.(string)
+		if !blog.Addressable(postID) || !blog.Addressable(item.ID) {
+			d.skip(d.posts.Name(), blog.Encode(item), fmt.Errorf("item %q of the deleted user %s has an id or postId that cannot be used in a request", item.ID, d.user.ID))
+			continue
+		}
+		if byPost[postID] == nil {
+			posts = append(posts, postID)
+		}
+		byPost[postID] = append(byPost[postID], item)
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for _, postID := range posts {
+		if time.Now().After(end) {
+			d.left.Store(true)
+			break
+		}
+		g.Go(func() error {
+			items := byPost[postID]
+			if slices.ContainsFunc(items, func(i written) bool { return i.ID == postID || i.Type == blog.TypeText }) {
+				own, err := d.erasePost(gctx, postID, end)
+				if own || err != nil {
+					return err
+				}
+			}
+			return d.deleteWritten(gctx, postID, items)
+		})
+	}
+	return next, g.Wait()
+}
+
+// postTombstone is what remains of a post of a deleted user. It has no username, so that the
+// projections know that a deletion does the rest: see projectPosts.
+type postTombstone struct {
+	blog.Envelope
+	ID        string    `json:"id"`
+	PostID    string    `json:"postId"`
+	UserID    string    `json:"userId,omitempty"` // until nothing is left under it
+	CreatedAt blog.Date `json:"creationDate"`
+	Revision  int64     `json:"revision"`
+}
+
+// ofDeletion reports whether a post is a postTombstone: the job deletes what is under it, and the
+// summary in its author's partition.
+func ofDeletion(p *blog.Post) bool { return p.Tombstone && p.AuthorUsername == "" }
+
+// erasePost deletes a post of the user and what is under it, as much as there is time for. It
+// reports false, and does nothing, if there is no such post of theirs.
+func (d *deletion) erasePost(ctx context.Context, id string, end time.Time) (own bool, err error) {
+	tombstone, etag, deleted, err := d.readPost(ctx, id)
+	if tombstone == nil || err != nil {
+		return false, err
+	}
+	replace := func() (changed bool, err error) {
+		tombstone.Revision++
+		etag, err = d.posts.Replace(ctx, blog.Key(id, id), blog.Encode(tombstone), etag)
+		if cosmos.HasStatus(err, http.StatusPreconditionFailed, http.StatusNotFound) {
+			return true, nil
+		}
+		return false, err
+	}
+	if deleted { // maybe by another instance
+		_, err = readWritten(ctx, d.posts, blog.Key(id, id)) // for what the query must see
+	} else {
+		var changed bool
+		if changed, err = replace(); changed { // others like it and comment on it
+			d.left.Store(true)
+			return true, nil
+		}
+	}
+	if err != nil {
+		return true, d.refuse(d.posts, tombstone, err)
+	}
+	if left, err := d.deleteUnder(ctx, d.posts, id, end); left || err != nil {
+		d.left.Store(true)
+		return true, err
+	}
+	tombstone.UserID = ""
+	changed, err := replace()
+	if err != nil {
+		return true, d.refuse(d.posts, tombstone, err)
+	}
+	if changed {
+		d.left.Store(true)
+	} else {
+		d.done.Add(1)
+	}
+	return true, nil
+}
+
+// readPost reads a post of the user and returns its tombstone, and whether it is one already; nil if
+// there is no such post.
+func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cosmos.ETag, bool, error) {
+	r, err := d.posts.Read(ctx, blog.Key(id, id))
+	if r.Value == nil || err != nil {
+		return nil, "", false, err
+	}
+	var post struct {
+		written
+		UserID   any `json:"userId"`
+		Revision any `json:"revision"`
+	}
+	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || post.Type != blog.TypePost || d.isNew(post.written) {
+		return nil, "", false, nil
+	}
+	t := &postTombstone{Envelope: blog.Envelope{Type: blog.TypePost, Deleted: true, TTL: blog.TombstoneTTL}, ID: id, PostID: id, UserID: d.user.ID, CreatedAt: d.now()}
+	if date, _ := post.CreatedAt.(string); blog.ValidDate(date) {
+		t.CreatedAt = blog.Date(date)
+	}
+	if revision, ok := post.Revision.(float64); ok {
+		t.Revision = int64(revision)
+	}
+	return t, r.ETag, post.Deleted == true, nil
+}
+
+// deleteUnder deletes comments, likes and the text of a deleted post from the posts container, until the
+// end of the unit. It reports whether something is left that can be deleted.
+func (d *deletion) deleteUnder(ctx context.Context, c *cosmos.Container, postID string, end time.Time) (left bool, err error) {
+	refused := map[string]bool{}
+	for {
+		found, err := readPages[written](ctx, "find what belongs to a post", c, cosmos.Query{Partition: postID,
+			Text: "SELECT TOP 100 c.id FROM c WHERE c.type IN ('comment', 'like', 'text')"})
+		if err != nil {
+			return true, err
+		}
+		found = slices.DeleteFunc(found, func(i written) bool { return refused[i.ID] })
+		if len(found) == 0 {
+			return false, nil
+		}
+		if err := d.deleteAll(ctx, c, postID, found, refused); err != nil {
+			return true, err
+		}
+		if d.left.Load() || !time.Now().Before(end) {
+			return true, nil
+		}
+	}
+}
+
+// deleteWritten deletes comments and likes of the user on a post of another, and decrements its counts in the
+// same transactional batch. The ETags have each counted once: a comment may become a
+// tombstone meanwhile, which counts it, too.
+func (d *deletion) deleteWritten(ctx context.Context, postID string, items []written) error {
+	for some := range slices.Chunk(items, cosmos.MaxBatch-1) {
+		if err := d.deleteCounted(ctx, postID, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *deletion) deleteCounted(ctx context.Context, postID string, items []written) error {
+	var comments, likes int64
+	b := cosmos.Batch{NoItems: true}
+	for _, item := range items {
+		b.DeleteIf(item.ID, item.ETag)
+		switch {
+		case item.Deleted != nil:
+		case item.Type == blog.TypeComment:
+			comments++
+		case item.Type == blog.TypeLike:
+			likes++
+		}
+	}
+	if comments+likes > 0 {
+		b.Patch(postID, patchPostCounts(comments, likes))
+	}
+	r, err := d.posts.Batch(ctx, postID, &b)
+	switch {
+	case refused(err) && len(items) > 1:
+		for i := range items {
+			if err := d.deleteCounted(ctx, postID, items[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case refused(err) && comments+likes > 0: // a count may be malformed
+		if err := d.deleteAlone(ctx, d.posts, postID, items[0]); err != nil {
+			return err
+		}
+		return d.repairAll(ctx, []Difference{{Kind: Count, Partition: postID, ID: postID}})
+	case err != nil:
+		return d.refuse(d.posts, items[0], err)
+	case r.Failed < 0:
+		d.done.Add(int64(len(items)))
+		return nil
+	case r.Failed == len(items): // there is no post that counts them
+		uncounted := slices.Clone(items)
+		for i := range uncounted {
+			uncounted[i].Deleted = true
+		}
+		return d.deleteCounted(ctx, postID, uncounted)
+	}
+	d.left.Store(true) // changed meanwhile: query again
+	return nil
+}
+
+// patchPostCounts subtracts from the counts of a post that is not deleted.
+func patchPostCounts(comments, likes int64) (p cosmos.Patch) {
+	p.Condition = "from c where c.type = '" + blog.TypePost + "' AND NOT IS_DEFINED(c.deleted)"
+	if comments > 0 {
+		p.Increment("/commentCount", -comments)
+	}
+	if likes > 0 {
+		p.Increment("/likeCount", -likes)
+	}
+	p.Increment("/revision", 1)
+	return p
+}
