@@ -123,7 +123,6 @@ func (d *deletion) readPost(ctx context.Context, id string) (*postTombstone, cos
 	}
 	var post struct {
 		written
-		UserID   any `json:"userId"`
 		Revision any `json:"revision"`
 	}
 	if err := blog.Unmarshal(r.Value, &post, blog.Lenient); err != nil || post.UserID != d.user.ID || post.Type != blog.TypePost || d.isNew(post.written) {
