@@ -186,7 +186,7 @@ func (d *deletee) write(shared []string) {
 	like := func(postID, author, name string, i int) blog.LikeItem {
 		return blog.LikeItem{Envelope: blog.Envelope{Type: blog.TypeLike}, ID: blog.LikeID(author), Like: blog.Like{PostID: postID, UserID: author, Username: name, CreatedAt: date(i)}}
 	}
-	const crowd, crowdName = "0123456789abcdef0123456789abcdef", "crowd"
+	const crowd, crowdName = "c0ffee00c0ffee00c0ffee00c0ffee00", "crowd"
 	name := d.name
 	user(crowd, crowdName)
 	user(d.id, name)

@@ -71,18 +71,21 @@ func until(t *testing.T, limit time.Duration, condition func() bool) time.Durati
 func TestRunner_DoesAllOnce(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		s, metrics := &steps{units: 10}, prometheus.NewRegistry()
-		p := w.start("a", s.work, func(_ *process, o *Options) { o.Metrics = metrics })
-		waittest.Advance(time.Second)
-		if err := p.Enqueue(t.Context(), "walk", "x", 7); err != nil {
-			t.Fatal(err)
-		}
-		saved := []string{}
+		var mu sync.Mutex
+		saved := []string{} // guarded by mu
 		w.wrote = func(_ string, j *Job) {
+			mu.Lock()
+			defer mu.Unlock()
 			if j == nil {
 				saved = append(saved, "ended")
 			} else {
 				saved = append(saved, fmt.Sprint(j.Position, " of ", j.Generation, " by ", j.Owner))
 			}
+		}
+		p := w.start("a", s.work, func(_ *process, o *Options) { o.Metrics = metrics })
+		waittest.Advance(time.Second)
+		if err := p.Enqueue(t.Context(), "walk", "x", 7); err != nil {
+			t.Fatal(err)
 		}
 		if took := until(t, 5*time.Second, func() bool { return w.ended() == nil }); took > 3100*time.Millisecond {
 			t.Errorf("10 units of 300 ms took %v", took)
@@ -94,7 +97,9 @@ func TestRunner_DoesAllOnce(t *testing.T) {
 		if diff := cmp.Diff(want, s.all()); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]string{" of 7 by a", "4 of 7 by a", "8 of 7 by a", "ended"}, saved); diff != "" {
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff([]string{" of 7 by ", " of 7 by a", "4 of 7 by a", "8 of 7 by a", "ended"}, saved); diff != "" {
 			t.Error(diff)
 		}
 		if err := testutil.GatherAndCompare(metrics, strings.NewReader(`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -215,12 +216,13 @@ func TestDeleteUser_CrashAtEveryStep(t *testing.T) {
 					waittest.Until(t, w.CaughtUp)
 					stop()
 					w.bury(d.User)
-					requests := 0
+					var requests atomic.Int64
 					w.Wire.Intercept(func(r *http.Request) error {
-						if requests++; requests <= k || !strings.Contains(r.URL.Path, "/docs") {
+						n := int(requests.Add(1))
+						if n <= k || !strings.Contains(r.URL.Path, "/docs") {
 							return nil
 						}
-						if requests == k+1 && executed {
+						if n == k+1 && executed {
 							if resp, err := w.Transport.Do(r); err == nil {
 								_ = resp.Body.Close()
 							}

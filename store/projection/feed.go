@@ -200,29 +200,33 @@ func (v *Views) refillFeed(ctx context.Context, partition string, entries []feed
 
 // changedSince reads posts again, and returns those that have changed, tombstones included.
 // Whoever wrote their summaries must write them again: the change may have been handled, in
-// another feed range, before the summary existed.
-func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*blog.Post) (changed []*blog.Post, err error) {
-	var ids []string
-	revisions := map[string]int64{}
-	for _, p := range posts {
-		if p != nil {
-			ids, revisions[p.ID] = append(ids, p.ID), p.Revision
+// another feed range, before the summary existed. It reads where writes are: a replica that lags
+// would not show the change.
+func (v *Views) changedSince(ctx context.Context, c *cosmos.Container, posts []*blog.Post) ([]*blog.Post, error) {
+	const op = "read changed post"
+	now := make([]*blog.Post, len(posts))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(workers)
+	for i, p := range posts {
+		if p == nil {
+			continue
 		}
+		g.Go(func() error {
+			raw, err := readWritten(ctx, c, blog.Key(p.ID, p.ID))
+			if raw == nil || err != nil {
+				return blog.CosmosError(op, err)
+			}
+			have, err := blog.DecodePostOrTombstone(op, raw)
+			if err != nil {
+				v.skip(blog.PostsContainer, raw, err)
+			} else if have.Revision != p.Revision {
+				now[i] = have
+			}
+			return nil
+		})
 	}
-	now, err := blog.ReadPosts(ctx, c, ids, func(op string, raw []byte) (*blog.Post, error) {
-		p, err := blog.DecodePostOrTombstone(op, raw)
-		if err != nil {
-			v.skip(blog.PostsContainer, raw, err)
-			return nil, nil
-		}
-		return p, nil
-	})
-	for _, p := range now {
-		if p != nil && p.Revision != revisions[p.ID] {
-			changed = append(changed, p)
-		}
-	}
-	return changed, err
+	err := g.Wait()
+	return slices.DeleteFunc(now, func(p *blog.Post) bool { return p == nil }), err
 }
 
 // olderPosts finds the newest posts that are older than the feed's last entry: as many as are
