@@ -128,7 +128,7 @@ func withoutSystemProperties(item []byte) []byte {
 }
 
 // UserIDOf returns the id of the user who has a name or for whom it is kept, ignoring case: also of one
-// whose account is being deleted. It returns "" if there is none.
+// whose account is being deleted. It returns "" if no user has the name.
 func (s *Store) UserIDOf(ctx context.Context, username string) (string, error) {
 	const op = "find user by username"
 	ctx = s.account.Begin(ctx, Export)

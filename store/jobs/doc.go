@@ -1,5 +1,5 @@
 // Package jobs does long work in slices, beside what must not wait for it. A job is an item of the
-// leases container: whoever enqueues it may crash, and so may every process that works on it. The
+// leases container: the process that enqueues it may crash, and so may each that works on it. The
 // position of the work is saved after each slice, and the next owner continues from it. What the
 // work is, is left to the caller.
 //

@@ -196,7 +196,7 @@ func TestRunner_RenewsWhileAUnitRuns(t *testing.T) {
 	})
 }
 
-// A small job need not wait for large ones, nor for those that fail or wait. What is no job, or of a kind
+// A small job need not wait for large ones, nor for those that fail or wait. What is not a job, or of a kind
 // that is not known, is left alone.
 func TestRunner_IsFair(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
@@ -242,7 +242,7 @@ func TestRunner_IsFair(t *testing.T) {
 			t.Errorf("a small job waited %v", took)
 		}
 		if skipped.Load() == 0 {
-			t.Error("what is no job was not skipped")
+			t.Error("what is not a job was not skipped")
 		}
 		if err := p.Enqueue(t.Context(), "small", "y", 1); err != nil {
 			t.Fatal(err)
@@ -386,7 +386,7 @@ func TestRunner_ManyJobs(t *testing.T) {
 	})
 }
 
-// What the work of a job costs is in its item, whoever has done it.
+// What the work of a job costs is in its item, whichever instance has worked on it.
 func TestRunner_RecordsTheCharge(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		s := &steps{units: 20}

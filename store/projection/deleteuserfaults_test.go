@@ -32,7 +32,7 @@ import (
 func TestDeleteUser_PausedProcess(t *testing.T) {
 	for stage, query := range map[string]string{"posts-again": "c.userId = @user", "summaries-again": "c.id != @user", "feed-again": "c.userId = @user"} {
 		t.Run(stage, func(t *testing.T) {
-			cosmostest.NeedsEngine(t, "its clock stands still")
+			cosmostest.NeedsEngine(t, "its clock does not advance")
 			cosmostest.Run(t, func(t *testing.T) {
 				w := newWorld(t)
 				d := w.addDeletee(1)
@@ -384,7 +384,7 @@ func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
 // A name that a rename was about to take or release is nobody's once its owner does not exist; the name of a
 // deleted user is reserved until the deletion ends.
 func TestSweep_OwnerDoesNotExist(t *testing.T) {
-	cosmostest.NeedsEngine(t, "its clock stands still")
+	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.AddUser("zuleika")

@@ -32,7 +32,7 @@ func (w *world) repairAll() {
 
 // A deletion that is under way is no difference, but one without its job is. Repair enqueues it.
 func TestVerify_DeletedUser(t *testing.T) {
-	cosmostest.NeedsEngine(t, "its clock stands still")
+	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.addDeletee(1)
@@ -112,7 +112,7 @@ func (w *world) jobsLeft() error {
 // An item whose author does not exist may have been imported: Verify does not show it. A tombstone in the place
 // of the user has it deleted.
 func TestVerify_AuthorDoesNotExist(t *testing.T) {
-	cosmostest.NeedsEngine(t, "its clock stands still")
+	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := w.AddPost(w.AddUser("ada"), "one")
