@@ -260,7 +260,7 @@ func (c *jobCluster) kill(t *testing.T, ctx context.Context) {
 		case <-ctx.Done():
 			t.Error("the job ended before the last kill")
 			return
-		case <-time.After(longtest.Pick(0, 4*time.Second) + rand.N(longtest.Pick(time.Second, 5*time.Second))): // others take over after 5 s
+		case <-time.After(longtest.Pick(0, 4*time.Second) + rand.N(longtest.Pick(500*time.Millisecond, 5*time.Second))): // others take over after 5 s
 		}
 		for i := range c.instances {
 			c.at(i).Kill()

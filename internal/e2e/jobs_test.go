@@ -23,7 +23,7 @@ var (
 	jobItems    = longtest.Pick(2000, 100_000)
 	jobWriters  = longtest.Pick(20, 200)
 	jobKills    = longtest.Pick(1, 10)
-	jobRU       = longtest.Pick("8000", "20000")
+	jobRU       = longtest.Pick("4000", "20000")
 	jobLongest  = longtest.Pick(time.Minute, 10*time.Minute)
 	jobProbes   = 4 // writers at a time who wait for their summaries
 	jobPostIDs  = []string{"deleted-undisturbed", "deleted-killed"}
