@@ -376,7 +376,7 @@ func (s *Store) DeleteUser(ctx context.Context, userID, username string) error {
 	return &blog.Error{Code: blog.Conflict, Op: op, Message: "another request is changing the user; try again"}
 }
 
-// userOrTombstone reads a user item. It returns nil if there is none.
+// userOrTombstone reads a user item. It returns nil if the item does not exist.
 func (s *Store) userOrTombstone(ctx context.Context, op, userID string) (*blog.UserItem, error) {
 	raw, err := blog.ReadItem(ctx, op, s.users, blog.Key(userID, userID))
 	if raw == nil || err != nil {

@@ -1348,7 +1348,7 @@ type UpdateUserPayload {
 input DeleteUserInput {
   "To confirm it: the user's current name, with the same case."
   username: String!
-  "The user's global id, if a moderator deletes somebody else. Without it, the signed-in user."
+  "The user's global id, if a moderator deletes another user. Without it, the signed-in user."
   id: ID
 }
 

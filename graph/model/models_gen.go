@@ -103,7 +103,7 @@ type DeletePostPayload struct {
 type DeleteUserInput struct {
 	// To confirm it: the user's current name, with the same case.
 	Username string `json:"username"`
-	// The user's global id, if a moderator deletes somebody else. Without it, the signed-in user.
+	// The user's global id, if a moderator deletes another user. Without it, the signed-in user.
 	ID graphql.Omittable[*string] `json:"id,omitzero"`
 }
 

@@ -66,7 +66,7 @@ func TestQueryPage_Continues(t *testing.T) {
 		}
 		q.Continuation = "of another query"
 		if _, _, err := posts.QueryPage(t.Context(), q); !HasStatus(err, http.StatusBadRequest) {
-			t.Errorf("a continuation that is none: %v", err)
+			t.Errorf("an invalid continuation: %v", err)
 		}
 	})
 }

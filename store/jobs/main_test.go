@@ -97,7 +97,7 @@ func jobOf(r *http.Request) string {
 	return strings.TrimPrefix(path, "/")
 }
 
-// read returns a job, nil if there is none.
+// read returns a job, nil if it does not exist.
 func (w *world) read(id string) *Job {
 	item, err := w.leases.Read(context.Background(), cosmos.Key{Partition: id, ID: id})
 	if err != nil {

@@ -143,7 +143,7 @@ func (m *model) enqueue(by []*modelProcess, subject string) {
 type modelProcess struct {
 	*process
 	cut    atomic.Bool  // its requests reach nobody any more: it is to be killed
-	frozen atomic.Int64 // until when it stands still
+	frozen atomic.Int64 // until when it is paused
 }
 
 func (m *model) start(owner string) *modelProcess {

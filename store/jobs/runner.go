@@ -27,7 +27,9 @@ const (
 	poll     = 30 * time.Second       // and while there are none; also the longest wait after a failure
 )
 
-const pauses = 10 // how often as long as a listing takes there is none: many jobs take long, and are charged for
+// pauses is the least ratio of the wait between listings to the time of the last one: with many jobs a
+// listing takes long, and its requests are charged for.
+const pauses = 10
 
 const (
 	turns    = 4    // jobs that a Runner works on at a time

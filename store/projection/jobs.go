@@ -98,7 +98,7 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 }
 
 // renamedUser reads the user of a rename, as of the change that asked for it, or later. It returns nil if
-// there is none that can be read.
+// the user does not exist or is malformed.
 func (v *Views) renamedUser(ctx context.Context, j jobs.Job) (*blog.User, error) {
 	if !blog.ValidID(j.Subject) {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 // A rebuild compares the name on everything with the author's, so it enqueues no rename but of users who
 // were renamed lately.
 func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
-	cosmostest.NeedsEngine(t, "its clock stands still")
+	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada, grace := w.AddUser("ada"), w.AddUser("grace")
@@ -56,7 +56,7 @@ func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
 // A job that was left over by the deletion of an earlier life of the same subject, which had more revisions,
 // begins again. A foreign tombstone whose id no request can have makes no job.
 func TestDeleteUser_Enqueued(t *testing.T) {
-	cosmostest.NeedsEngine(t, "its clock stands still")
+	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.AddUser("zuleika")
