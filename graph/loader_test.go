@@ -14,14 +14,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"byline/graph/fields"
-	"byline/internal/secrettest"
+	"byline/internal/testmain"
 	"byline/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 // recorder is a fetch that remembers its batches.
 type recorder struct {

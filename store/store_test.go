@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"go.uber.org/goleak"
 
-	"byline/internal/secrettest"
+	"byline/internal/testmain"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/internal/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 // world is a storetest.World with what only these tests need.
 type world struct{ *storetest.World }

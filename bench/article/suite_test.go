@@ -8,17 +8,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"go.uber.org/goleak"
 
 	"byline/internal/enginetest"
 	"byline/internal/longtest"
-	"byline/internal/secrettest"
+	"byline/internal/testmain"
 	"byline/store/blog"
 	"byline/store/cosmos"
 	"byline/store/emulator"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 // newSuite returns a suite with a small data set, loaded in some versions, on several
 // partitions.

@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"go.uber.org/goleak"
 
 	"byline/internal/oidctest"
-	"byline/internal/secrettest"
+	"byline/internal/testmain"
 	"byline/internal/waittest"
 	"byline/store/blog"
 )
@@ -336,4 +335,4 @@ func verifierOf(t testing.TB, p *oidctest.Provider) *OIDC {
 	return v
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }

@@ -11,12 +11,11 @@ import (
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/validator/rules"
-	"go.uber.org/goleak"
 
 	"byline/graph/fields"
 	"byline/graph/generated"
 	"byline/graph/globalid"
-	"byline/internal/secrettest"
+	"byline/internal/testmain"
 )
 
 func TestPrediction(t *testing.T) {
@@ -183,4 +182,4 @@ func predicted(t testing.TB, schema *ast.Schema, query string, variables map[str
 func userGlobalID(id string) string { return globalid.ID{Kind: globalid.User, Key: id}.String() }
 func postGlobalID(id string) string { return globalid.ID{Kind: globalid.Post, Key: id}.String() }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }

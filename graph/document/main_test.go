@@ -3,9 +3,7 @@ package document
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"byline/internal/secrettest"
+	"byline/internal/testmain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }

@@ -20,10 +20,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"byline/internal/longtest"
 	"byline/internal/secrettest"
+	"byline/internal/testmain"
 )
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit))
+	testmain.Run(m)
 }
 
 // newEngine opens an engine in memory for one test.

@@ -3,14 +3,12 @@ package projection_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"byline/internal/secrettest"
+	"byline/internal/testmain"
 	"byline/store"
 	"byline/store/internal/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 // world is a storetest.World with what only these tests need.
 type world struct{ *storetest.World }

@@ -12,10 +12,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"go.uber.org/goleak"
 
 	"byline/internal/enginetest"
 	"byline/internal/secrettest"
+	"byline/internal/testmain"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -24,7 +24,7 @@ import (
 	"byline/store/seed"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 func userID(name string) string { return blog.UserID("demo", name) }
 

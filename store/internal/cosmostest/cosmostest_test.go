@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
-	"go.uber.org/goleak"
 
-	"byline/internal/secrettest"
+	"byline/internal/testmain"
 	"byline/store/emulator"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(secrettest.Exit)) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 // databases counts the databases of an account.
 func databases(t *testing.T, client *azcosmos.Client) (n int) {
