@@ -66,7 +66,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 	// happens. It does not return before they are done.
 	type event struct {
 		response *graphql.Response
-		taken    func()
+		written  chan struct{} // to be closed
 	}
 	events := make(chan event)
 	ended := make(chan bool)
@@ -76,11 +76,16 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 			if full != nil {
 				r = dispatchError(ctx, exec, full)
 			}
+			defer taken()
+			written := make(chan struct{})
 			select {
-			case events <- event{r, taken}:
+			case events <- event{r, written}:
+				select {
+				case <-written:
+				case <-ctx.Done():
+				}
 				return full
 			case <-ctx.Done():
-				taken()
 				return ctx.Err()
 			}
 		}
@@ -89,6 +94,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 			all = refused(ctx, exec, errs)
 		} else {
 			all = dispatch(ctx, exec, op, leave)
+			all.admission = t.admission
 		}
 		all.each(send, func(slow bool, _ error) {
 			defer close(ended)
@@ -107,7 +113,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 		select {
 		case e := <-events:
 			err = out.event("next", pieces(e.response)...)
-			e.taken()
+			close(e.written)
 			silence.Reset(eventsKeepAlive)
 		case <-silence.C:
 			err = out.comment()

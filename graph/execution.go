@@ -22,6 +22,7 @@ type responses struct {
 	kind ast.Operation
 	next graphql.ResponseHandler
 	*subscription
+	admission *limit.Admission // takes turns in delivering events
 }
 
 // begin begins to execute an operation. ctx is the operation's: the caller cancels it once the
@@ -46,7 +47,9 @@ func begin(ctx context.Context, exec graphql.GraphExecutor, a *limit.Admission, 
 		a.Release()
 		return refused(ctx, exec, err)
 	}
-	return dispatch(ctx, exec, op, a.Release)
+	all := dispatch(ctx, exec, op, a.Release)
+	all.admission = a
+	return all
 }
 
 // dispatch is begin for an operation that has been parsed and validated. It calls leave when
@@ -67,19 +70,19 @@ func dispatch(ctx context.Context, exec graphql.GraphExecutor, op *graphql.Opera
 	}
 	next, ctx := exec.DispatchOperation(context.WithValue(ctx, subscriptionKey{}, s), op)
 	if kind == ast.Subscription {
-		return &responses{ctx, exec, kind, next, s}
+		return &responses{ctx: ctx, exec: exec, kind: kind, next: next, subscription: s}
 	}
-	return &responses{ctx, exec, kind, func(ctx context.Context) *graphql.Response {
+	return &responses{ctx: ctx, exec: exec, kind: kind, subscription: s, next: func(ctx context.Context) *graphql.Response {
 		defer leave()
 		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
 		defer cancel()
 		return next(ctx)
-	}, s}
+	}}
 }
 
 // refused is the response of an operation that has not begun.
 func refused(ctx context.Context, exec graphql.GraphExecutor, err error) *responses {
-	return &responses{ctx, exec, ast.Query, graphql.OneShot(dispatchError(ctx, exec, err)), &subscription{}}
+	return &responses{ctx: ctx, exec: exec, kind: ast.Query, next: graphql.OneShot(dispatchError(ctx, exec, err)), subscription: &subscription{}}
 }
 
 // dispatchError is the response that says what went wrong before execution.
@@ -97,18 +100,28 @@ func dispatchError(ctx context.Context, exec graphql.GraphExecutor, err error) *
 // there are none it returns, and goes on in another goroutine: thousands may wait.
 func (r *responses) each(send func(*graphql.Response) error, end func(slow bool, err error)) {
 	for !r.await(func() { r.each(send, end) }) {
-		response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
-		if err != nil {
-			response = dispatchError(r.ctx, r.exec, err)
-		}
-		if response == nil {
+		if response, err := r.deliver(send); response == nil {
 			end(r.ctx.Err() == nil && r.tooSlow(), nil)
 			return
-		}
-		addSession(r.ctx, r.kind, response)
-		if err := send(response); err != nil || response.Data == nil || r.kind != ast.Subscription {
+		} else if err != nil || response.Data == nil || r.kind != ast.Subscription {
 			end(false, err)
 			return
 		}
 	}
+}
+
+// deliver hands the next response to send, if there is one. Events are delivered in turn.
+func (r *responses) deliver(send func(*graphql.Response) error) (*graphql.Response, error) {
+	if r.kind == ast.Subscription {
+		defer r.admission.Turn(r.ctx)()
+	}
+	response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
+	if err != nil {
+		response = dispatchError(r.ctx, r.exec, err)
+	}
+	if response == nil {
+		return nil, nil
+	}
+	addSession(r.ctx, r.kind, response)
+	return response, send(response)
 }

@@ -26,6 +26,9 @@ const (
 	// maxWait is how long an operation waits for a slot.
 	maxWait = 2 * time.Second
 
+	// maxTurn is how long the delivery of an event keeps others waiting.
+	maxTurn = 5 * time.Millisecond
+
 	logInterval = 10 * time.Second
 
 	// overloadedAfter is how long operations are refused, with pauses of refusalPause at most, until
@@ -46,6 +49,7 @@ type Admission struct {
 	log      *slog.Logger
 	slots    chan struct{} // one element for each operation that executes
 	waiting  atomic.Int64  // operations that wait for a slot
+	turns    chan struct{} // one element for each event that is being delivered
 
 	mu        sync.Mutex
 	sampledAt time.Time // guarded by mu, as all below
@@ -63,7 +67,7 @@ type Admission struct {
 // refuses.
 func NewAdmission(c Capacity, log *slog.Logger) *Admission {
 	c = c.withDefaults()
-	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing)}
+	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing), turns: make(chan struct{}, max(1, c.processors/2))}
 }
 
 func countRunnable() int {
@@ -182,6 +186,26 @@ func (a *Admission) Acquire(ctx context.Context) error {
 func (a *Admission) Release() {
 	if a != nil {
 		<-a.slots
+	}
+}
+
+// Turn waits until events are being delivered on fewer than half of the processors, so that one with
+// a thousand subscribers leaves the others to requests. The caller then delivers an event and calls end.
+// A delivery that takes longer than maxTurn, as to a slow client, no longer counts.
+func (a *Admission) Turn(ctx context.Context) (end func()) {
+	if a == nil {
+		return func() {}
+	}
+	select {
+	case a.turns <- struct{}{}:
+	case <-ctx.Done():
+		return func() {}
+	}
+	release := sync.OnceFunc(func() { <-a.turns })
+	over := time.AfterFunc(maxTurn, release)
+	return func() {
+		over.Stop()
+		release()
 	}
 }
 

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -300,5 +301,47 @@ func TestAdmission_OverloadedWhenItRefusesForLong(t *testing.T) {
 		if a.Overloaded() {
 			t.Error("after a pause")
 		}
+	})
+}
+
+// Events are delivered on half of the processors, and a client that takes its time keeps nobody waiting.
+func TestAdmission_TurnsOfEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAdmission(Capacity{processors: 4}, slog.New(slog.DiscardHandler))
+		var mu sync.Mutex
+		var began []time.Duration
+		start := time.Now()
+		deliver := func(takes time.Duration) {
+			defer a.Turn(t.Context())()
+			mu.Lock()
+			began = append(began, time.Since(start))
+			mu.Unlock()
+			<-time.After(takes)
+		}
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() { deliver(time.Millisecond) })
+		}
+		all.Wait()
+		const ms = time.Millisecond
+		if want := []time.Duration{0, 0, ms, ms, 2 * ms, 2 * ms}; !slices.Equal(began, want) {
+			t.Errorf("deliveries began after %v, want %v", began, want)
+		}
+
+		began, start = nil, time.Now()
+		for range 4 {
+			all.Go(func() { deliver(time.Minute) })
+		}
+		all.Wait()
+		if want := []time.Duration{0, 0, maxTurn, maxTurn}; !slices.Equal(began, want) {
+			t.Errorf("deliveries to slow clients began after %v, want %v", began, want)
+		}
+
+		end1, end2 := a.Turn(t.Context()), a.Turn(t.Context())
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		a.Turn(gone)() // returns
+		end1()
+		end2()
 	})
 }

@@ -22,6 +22,7 @@ const (
 	backgroundRate = 1.5  // RU in the background for each RU of requests
 	renamesADay    = 3
 	sweptRU        = 11.9 // for each comment of a user who is renamed
+	jobsRU         = 1000 // per second, of an instance's jobs
 	maxSubscribed  = 500  // subscriptions of a viewer on an instance
 	maxCommented   = 1000 // comments of a viewer on a post
 	uncounted      = 50   // more, on each instance
