@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/longtest"
 	"byline/internal/oidctest"
 	"byline/internal/secrettest"
 	"byline/store/blog"
@@ -364,6 +365,7 @@ func upgrade(origin string) map[string]string {
 
 // Names that look like another's are refused, to take and to have.
 func TestLookAlikeUsernames(t *testing.T) {
+	longtest.Heavy(t)
 	f := newFortress(t)
 	attacks := map[string]attack{}
 	for name, lookAlike := range map[string]string{

@@ -17,12 +17,14 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"byline/graph/auth"
+	"byline/internal/longtest"
 	"byline/internal/oidctest"
 	"byline/internal/secrettest"
 )
 
 // Tokens that are not good, each to publish a post as mallory, who could with a good one.
 func TestAttacksByTokens(t *testing.T) {
+	longtest.Heavy(t)
 	f := newFortress(t)
 	p := f.provider
 	key, name := p.SigningKey()

@@ -8,11 +8,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"byline/internal/longtest"
 )
 
 // A request whose time is up is UNAVAILABLE, whichever of its requests to Cosmos DB
 // were on the wire at that moment.
 func TestDeadline_PassingIsUnavailable(t *testing.T) {
+	longtest.Heavy(t)
 	for name, query := range map[string]string{
 		"a post":            `{ post(id: "<post:engines>") { title author { createdAt } viewerHasLiked } }`,
 		"a user by name":    `{ userByUsername(username: "ada") { username posts { edges { node { title } } } } }`,

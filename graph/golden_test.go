@@ -22,6 +22,7 @@ import (
 
 	"byline/graph/cost"
 	"byline/graph/refusal"
+	"byline/internal/longtest"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
@@ -42,6 +43,7 @@ var update = flag.Bool("update", false, "write the goldens instead of comparing 
 // where <post:engines> is the global id of what has that name in smallBlog. A file of
 // comments alone sends no document.
 func TestGoldens(t *testing.T) {
+	longtest.Heavy(t)
 	shared := smallBlog(t, Options{})
 	for _, g := range goldens(t) {
 		t.Run(g.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"byline/graph/document"
+	"byline/internal/longtest"
 )
 
 // hostileDocuments are at most as long as the token limit allows, and made to cost
@@ -67,6 +68,7 @@ func hostileDocuments() map[string]struct{ query, code string } {
 }
 
 func TestHostileDocuments(t *testing.T) {
+	longtest.Heavy(t)
 	for _, development := range []bool{false, true} {
 		h := deaf(t, Options{Development: development})
 		for name, tt := range hostileDocuments() {
@@ -115,6 +117,7 @@ func TestDoublingFragmentsAreRefusedAtOnce(t *testing.T) {
 // Requests that are made to be too much are refused, each with a code, and others are
 // answered while they are.
 func TestHostileRequests(t *testing.T) {
+	longtest.Heavy(t)
 	b := smallBlog(t, Options{})
 	send := func(body io.Reader) (a answer, err error) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", body)

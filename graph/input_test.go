@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/longtest"
 )
 
 // Bad input has its code and field, and nothing is written.
@@ -173,6 +175,7 @@ func TestBadInput(t *testing.T) {
 // Null for a variable that has a default is refused where nothing may be null, before
 // anything is read or written, and is null elsewhere.
 func TestVariables_NullWithDefault(t *testing.T) {
+	longtest.Heavy(t)
 	const refused = "BAD_USER_INPUT"
 	for name, tt := range map[string]struct{ query, code string }{
 		"@include":                 {`query($v: Boolean = true) { __typename @include(if: $v) }`, refused},
@@ -341,6 +344,7 @@ func TestIdempotencyKeys(t *testing.T) {
 
 // A Cosmos DB that refuses is told apart, and not quoted.
 func TestCosmosFailures(t *testing.T) {
+	longtest.Heavy(t)
 	for status, want := range map[int]string{429: "THROTTLED", 503: "UNAVAILABLE", 403: "UNAVAILABLE", 500: "INTERNAL"} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			var log strings.Builder

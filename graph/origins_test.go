@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"byline/internal/longtest"
 	"byline/store"
 )
 
@@ -25,6 +26,7 @@ func fromPage(origin, method, target, body string) *http.Request {
 }
 
 func TestOrigins(t *testing.T) {
+	longtest.Heavy(t)
 	for name, tt := range map[string]struct {
 		origins []string
 		origin  string
@@ -85,6 +87,7 @@ func TestOrigins(t *testing.T) {
 }
 
 func TestLoopbackOrigins_AnyPortIsAdmittedAndNothingElse(t *testing.T) {
+	longtest.Heavy(t)
 	for origin, admitted := range map[string]bool{
 		"http://localhost:5173":               true,
 		"https://localhost:5173":              true,

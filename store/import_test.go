@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -19,6 +20,7 @@ import (
 // An import that was interrupted between the batches of a thread, and repeated after people
 // have met the post, leaves counts that are true.
 func TestImport_Repeated(t *testing.T) {
+	longtest.Heavy(t)
 	for name, meanwhile := range map[string]func(w *world, author *blog.User) error{
 		"a post has a new like": func(w *world, _ *blog.User) error {
 			_, _, err := w.LikePost(t.Context(), w.AddUser("fan80").ID, "imported") // whose like is in the second batch
@@ -74,6 +76,7 @@ func TestImport_Repeated(t *testing.T) {
 // Posts that are older than what deletes have left of the feed do not come into it before
 // those that lie between.
 func TestImport_OlderPosts(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")

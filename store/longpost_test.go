@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -125,6 +126,7 @@ func TestPost_LongTextIsReadInOneRoundTrip(t *testing.T) {
 }
 
 func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
+	longtest.Heavy(t)
 	for _, first := range []int{10, blog.InlineText + 500} { // of a short id, and of a long one
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			w := newWorld(t)

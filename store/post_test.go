@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -241,6 +242,7 @@ func TestCreatePost_RepetitionWritesSummaries(t *testing.T) {
 // A create that is repeated much later does not bring its post back into the feed, which
 // would be filled up from there on, and lack what was published in between.
 func TestCreatePost_RepetitionOfAnOldPost(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"byline/internal/longtest"
 	"byline/store"
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -74,6 +75,7 @@ func TestSession_OneWaitPerOperation(t *testing.T) {
 // A read of a container with many ranges, in many regions, asks for that of its own range; before
 // the ranges are known for as many as the header has room for.
 func TestSession_HeaderOf256RangesInFiveRegions(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "its partitions and its replica lag")
 		a := cosmostest.Open(t, emulator.Options{Partitions: 256, ReplicaLag: time.Hour})

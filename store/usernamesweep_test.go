@@ -113,19 +113,14 @@ func TestSweep_DuringARename(t *testing.T) {
 				ada := w.AddUser("ada")
 				w.Clock.Millis.Add(61_000)
 				defer w.Start()()
-				waittest.Until(t, func() error {
-					if w.Checkpoints() != 2 {
-						return errors.New("not swept yet")
-					}
-					return nil
-				})
+				waittest.Until(t, w.Swept)
 				newID, releases := blog.UserID("test", "new"), isRelease()
 				w.Wire.Intercept(func(r *http.Request) error {
 					last := what == "rename" && releases(r)
 					switch {
 					case r.Method == http.MethodPatch,
 						r.Method == http.MethodPost && strings.Contains(r.Header.Get("x-ms-documentdb-partitionkey"), newID):
-						storetest.Pass(100 * time.Millisecond) // ten polls of the sweep
+						storetest.Pass(time.Second) // ten polls of the sweep
 					case last:
 						return context.DeadlineExceeded
 					}

@@ -206,6 +206,7 @@ func TestDeleteUser_LeavesNothing(t *testing.T) {
 
 // Whichever request of a deletion is the last of its process, executed or not, the next process ends it.
 func TestDeleteUser_CrashAtEveryStep(t *testing.T) {
+	longtest.Heavy(t)
 	for _, executed := range []bool{true, false} {
 		for k, ended := 0, false; !ended; k += longtest.Pick(17, 1) {
 			t.Run(fmt.Sprintf("%d requests, last executed %v", k, executed), func(t *testing.T) {

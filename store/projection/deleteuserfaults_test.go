@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/internal/waittest"
 	"byline/store"
@@ -329,6 +330,7 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 // Interrupted again and again, and continued by others from the last position, a deletion costs as much as one that
 // is not.
 func TestDeleteUser_RequestChargeOfCrashes(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "it compares its charges")
 	charge := func(crashes int) (ru float64) {
 		cosmostest.Run(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/google/go-cmp/cmp"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -75,6 +76,7 @@ func (w *world) reads() func() []string {
 // Each partition has all of the feed: it is trimmed and filled up like the one of a
 // feed that is not spread.
 func TestFeedPartitions(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		const k = 2
 		w := newWorld(t).spread(k)
@@ -180,6 +182,7 @@ func TestFeedPartitions_Readers(t *testing.T) {
 // A change of the number of partitions is filled in before anybody reads, found by
 // verify and fixed by repair; a feed with several partitions needs the option.
 func TestFeedPartitions_NumberChanges(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		ada := w.AddUser("ada")

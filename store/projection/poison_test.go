@@ -9,6 +9,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -81,6 +82,7 @@ func TestPoisonItems_AreSkipped(t *testing.T) {
 
 // Items that cannot be renamed keep neither the others of their user nor anybody else's from it.
 func TestRename_PoisonItems(t *testing.T) {
+	longtest.Heavy(t)
 	const form = `{"id":"poison","postId":%s,"type":%q,"userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`
 	for name, test := range map[string]struct {
 		key    azcosmos.PartitionKey

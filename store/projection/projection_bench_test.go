@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"golang.org/x/sync/errgroup"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -261,6 +262,7 @@ func BenchmarkLag(b *testing.B) {
 // TestLikes_AreCoalesced likes one post a thousand times within
 // about a second, beside running projections.
 func TestLikes_AreCoalesced(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorldWith(t, store.Options{PollInterval: 100 * time.Millisecond}) // as embedded
 		defer w.Start()()

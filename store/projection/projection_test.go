@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -35,6 +36,7 @@ func onlyPatches(t testing.TB, r *http.Request) bool {
 }
 
 func TestFeed_KeepsTheNewest(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.Start()()

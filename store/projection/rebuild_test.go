@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -112,6 +113,7 @@ func TestRebuild(t *testing.T) {
 // A rebuild is stored in the leases: the process that starts it may end at once, and those
 // that work on it may be interrupted.
 func TestRebuild_ResumesAfterARestart(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)

@@ -134,7 +134,7 @@ func Open(t testing.TB, dir string) *World {
 func (w *World) provision(o store.Options) *World {
 	w.T.Helper()
 	if o.PollInterval == 0 {
-		o.PollInterval = time.Millisecond
+		o.PollInterval = 10 * time.Millisecond
 	}
 	o.Database, o.Clock, o.Instance, o.Logger = w.Database, w.Clock.Now, "test", secrettest.Logger()
 	var err error
