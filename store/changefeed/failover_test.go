@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/longtest"
 	"byline/store/changefeed"
 	"byline/store/emulator"
 	"byline/store/internal/cosmostest"
@@ -162,6 +163,7 @@ func TestFailover_LaggingReplica(t *testing.T) {
 // TestFailover_Engine: the engine's failover is one that lost writes. The leases are in an account that
 // lost none.
 func TestFailover_Engine(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, "it fails over")
 		w := newWorldWith(t, emulator.Options{Regions: []string{"West US", "East US"}})

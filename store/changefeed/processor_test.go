@@ -214,7 +214,7 @@ func (w *world) run(owner string, handle changefeed.Handler, expiry time.Duratio
 
 func (w *world) runOn(c *client, owner string, handle changefeed.Handler, expiry time.Duration) (stop func()) {
 	w.t.Helper()
-	return w.runWith(c, handle, changefeed.Options{Name: "test", Owner: owner, MaxItems: 2, PollInterval: time.Millisecond, Expiry: expiry})
+	return w.runWith(c, handle, changefeed.Options{Name: "test", Owner: owner, MaxItems: 2, PollInterval: 5 * time.Millisecond, Expiry: expiry})
 }
 
 func (w *world) runWith(c *client, handle changefeed.Handler, o changefeed.Options) (stop func()) {

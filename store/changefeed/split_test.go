@@ -13,6 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/longtest"
 	"byline/store/changefeed"
 	"byline/store/internal/cosmostest"
 )
@@ -310,6 +311,7 @@ func TestMerge_LiveLease(t *testing.T) {
 
 // As many ranges as a container has from 80,000 RU/s on.
 func TestManyRanges(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		cosmostest.NeedsEngine(t, whySplit)
 		w := newWorld(t)

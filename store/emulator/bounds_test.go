@@ -50,6 +50,7 @@ func TestQuery_TooMuchWork(t *testing.T) {
 // that split meanwhile: with the range index, with a scan of a logical partition, and without an
 // index.
 func TestIntervals(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	e := newEngine(t, Options{Partitions: 2})
 	indexed := newContainer(t, e, azcosmos.ContainerProperties{ID: "indexed"})

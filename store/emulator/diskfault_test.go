@@ -18,6 +18,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"byline/internal/longtest"
 )
 
 // lines collects a log.
@@ -261,6 +263,7 @@ func noise(n int) []byte {
 // TestUnreadableTable: writers are refused before they would block forever on a compaction that
 // cannot succeed.
 func TestUnreadableTable(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	var bad atomic.Pointer[string]
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

@@ -16,6 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/longtest"
 )
 
 // slowDisk is a disk whose syncs of the write-ahead log wait while it is held.
@@ -149,6 +151,7 @@ func TestChangeFeed_UnsyncedWrite(t *testing.T) {
 // TestDurability_LargeBatch: a batch over half a memtable, whose bytes Pebble takes over, is waited
 // for like any other, and so are later reads of it.
 func TestDurability_LargeBatch(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -18,12 +18,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 	"pgregory.net/rapid"
+
+	"byline/internal/longtest"
 )
 
 // TestModel runs random operations against the engine, through azcosmos, and against a model of Go
 // maps and slices, and compares the results. Longer run: BYLINE_TEST_LONG=1 go test ./store/emulator
 // -run TestModel -rapid.steps=100.
 func TestModel(t *testing.T) {
+	longtest.Heavy(t)
 	printSeed(t)
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRig(t)
