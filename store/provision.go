@@ -29,24 +29,35 @@ func containerSpecs() []cosmos.ContainerSpec {
 	}
 }
 
+// DatabaseSpec returns what the blog's database has to be. For maxThroughput see cosmos.DatabaseSpec.
+func DatabaseSpec(name string, maxThroughput int) cosmos.DatabaseSpec {
+	return cosmos.DatabaseSpec{Name: name, MaxThroughput: maxThroughput, Containers: containerSpecs()}
+}
+
 // Provision creates the database and the containers that are missing, and keeps those that
 // exist. Conflict if an existing one differs so that requests would break, or if the account has
 // multi-region writes; Unavailable if this identity may not create what is missing. It can be repeated, and run in several processes at
 // once.
 func (s *Store) Provision(ctx context.Context) error {
+	return Provision(ctx, s.account, DatabaseSpec(s.o.Database, 0))
+}
+
+// Provision is Store.Provision without a store: it also gives a new database its throughput.
+func Provision(ctx context.Context, account *cosmos.Account, spec cosmos.DatabaseSpec) error {
 	const op = "provision"
-	err := s.account.Provision(ctx, s.o.Database, containerSpecs()...)
+	err := account.ProvisionDatabase(ctx, spec)
 	if errors.Is(err, cosmos.ErrMultiRegionWrites) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Message: err.Error()}
 	}
 	if broken := (*cosmos.ContainersError)(nil); errors.As(err, &broken) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Field: "database", Message: fmt.Sprintf(
 			"database %s cannot be used: %v. Change the containers as docs/configuration.md has them, use another database, or delete the containers if their data is not needed",
-			s.o.Database, broken)}
+			spec.Name, broken)}
 	}
 	if missing := (*cosmos.MissingError)(nil); errors.As(err, &missing) {
-		return &blog.Error{Code: blog.Unavailable, Op: op, Field: "database", Err: missing.Err,
-			Message: missing.Error() + ": create them as docs/configuration.md has them, or start once with COSMOS_KEY"}
+		return &blog.Error{Code: blog.Unavailable, Op: op, Field: "database", Message: fmt.Sprintf(
+			"%v: run \"byline provision --cosmos-endpoint %s --cosmos-database %s\" with the account's key in COSMOS_KEY, or the commands that \"byline provision --template az --cosmos-database %[3]s\" prints",
+			missing, account.Client().Endpoint(), spec.Name)}
 	}
 	return blog.CosmosError(op, err)
 }

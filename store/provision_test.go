@@ -166,7 +166,8 @@ func TestProvision_EntraIdentity(t *testing.T) {
 	writes := writes{refuse: true}
 	err := e.provision(writes.through(e.Transport))
 	storetest.WantCode(t, err, blog.Unavailable, "database")
-	wantParts(t, err.Error(), "lacks the containers posts, leases, and an Entra identity may not create them", "docs/configuration.md")
+	wantParts(t, err.Error(), "lacks the containers posts, leases, and an Entra identity may not create them: run \"byline provision --cosmos-endpoint "+e.Endpoint,
+		"--cosmos-database "+e.Database+`" with the account's key in COSMOS_KEY`)
 }
 
 // TestProvision_MultiRegionWrites: conditional writes and leases would hold within a region only.

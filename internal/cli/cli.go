@@ -14,13 +14,14 @@ import (
 // commands are the commands of byline. A flag overrides its environment
 // variable, which overrides the default.
 type commands struct {
-	Serve    serveCommand   `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Sends traces to OTEL_EXPORTER_OTLP_ENDPOINT if that is set."`
-	Emulator Emulator       `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
-	Views    viewsCommands  `cmd:"" help:"Inspect and repair projections."`
-	Export   exportCommand  `cmd:"" help:"Write everything that is stored about a user as JSON lines."`
-	Seed     seedCommand    `cmd:"" help:"Load a blog of any size. An interrupted load resumes when run again."`
-	Explain  explainCommand `cmd:"" help:"Predict the requests and request units of a GraphQL document without executing it."`
-	Schema   schemaCommand  `cmd:"" help:"Print the GraphQL schema."`
+	Serve     serveCommand     `cmd:"" default:"withargs" help:"Serve GraphQL. The default command. Sends traces to OTEL_EXPORTER_OTLP_ENDPOINT if that is set."`
+	Emulator  Emulator         `cmd:"" help:"Serve the embedded engine alone, to any Cosmos DB SDK."`
+	Provision provisionCommand `cmd:"" help:"Create, compare or print the database and its containers."`
+	Views     viewsCommands    `cmd:"" help:"Inspect and repair projections."`
+	Export    exportCommand    `cmd:"" help:"Write everything that is stored about a user as JSON lines."`
+	Seed      seedCommand      `cmd:"" help:"Load a blog of any size. An interrupted load resumes when run again."`
+	Explain   explainCommand   `cmd:"" help:"Predict the requests and request units of a GraphQL document without executing it."`
+	Schema    schemaCommand    `cmd:"" help:"Print the GraphQL schema."`
 }
 
 // Listening is called with the address when a server accepts connections; nil is not called.

@@ -175,7 +175,7 @@ func TestHelp(t *testing.T) {
 		documented[r[1]] = true
 	}
 	shown, all := map[string]bool{}, ""
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"export", "--help"}, {"explain", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"emulator", "--help"}, {"provision", "--help"}, {"views", "verify", "--help"}, {"seed", "--help"}, {"export", "--help"}, {"explain", "--help"}} {
 		var out output
 		if status := run(t.Context(), args, &out, io.Discard, nil); status != 0 {
 			t.Errorf("exit status %d", status)

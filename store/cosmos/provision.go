@@ -23,7 +23,7 @@ type ContainerSpec struct {
 func (s ContainerSpec) properties() azcosmos.ContainerProperties {
 	policy := &azcosmos.IndexingPolicy{
 		Automatic:     true,
-		IndexingMode:  azcosmos.IndexingModeConsistent,
+		IndexingMode:  "consistent", // as Azure Resource Manager spells azcosmos.IndexingModeConsistent
 		ExcludedPaths: []azcosmos.ExcludedPath{{Path: "/*"}},
 	}
 	for _, path := range s.Indexed {
@@ -48,62 +48,68 @@ func (s ContainerSpec) properties() azcosmos.ContainerProperties {
 	return p
 }
 
-// Difference is what an existing container has, or lacks, unlike its ContainerSpec.
+// Difference is what an account has, or lacks, unlike what requests need.
 type Difference struct {
-	Container string
-	Text      string // what differs and what follows from it
-	Breaks    bool   // requests would fail or items be lost; otherwise requests only cost more
+	Container string // "" for the account and the database
+	Property  string // what differs, such as "partition key"
+	Text      string // how, and what follows from it
+	Breaks    bool   // requests would fail or items be lost; otherwise requests only cost more, or read less
 }
 
-// String returns the container and the text.
-func (d Difference) String() string { return "container " + d.Container + ": " + d.Text }
+// String returns where the difference is, and the text.
+func (d Difference) String() string {
+	if d.Container == "" {
+		return d.Text
+	}
+	return "container " + d.Container + ": " + d.Text
+}
 
 // Compare returns how a container differs from the specification, what breaks requests first.
 func (s ContainerSpec) Compare(have azcosmos.ContainerProperties) []Difference {
 	var all []Difference
-	breaks := func(format string, args ...any) {
-		all = append(all, Difference{s.Name, fmt.Sprintf(format, args...), true})
+	breaks := func(property, format string, args ...any) {
+		all = append(all, Difference{s.Name, property, fmt.Sprintf(format, args...), true})
 	}
-	costs := func(format string, args ...any) {
-		all = append(all, Difference{s.Name, fmt.Sprintf(format, args...), false})
+	costs := func(property, format string, args ...any) {
+		all = append(all, Difference{s.Name, property, fmt.Sprintf(format, args...), false})
 	}
 	if paths := have.PartitionKeyDefinition.Paths; !slices.Equal(paths, []string{s.PartitionKey}) {
-		breaks("it is partitioned by %s, not by %s, and a partition key cannot be changed", strings.Join(paths, ", "), s.PartitionKey)
+		breaks("partition key", "it is partitioned by %s, not by %s, and a partition key cannot be changed", strings.Join(paths, ", "), s.PartitionKey)
 	}
 	switch ttl := have.DefaultTimeToLive; {
 	case ttl == nil && s.TTL:
-		breaks("time to live is off, so deleted items would stay")
+		breaks("time to live", "time to live is off, so deleted items would stay")
 	case ttl != nil && *ttl > 0:
-		breaks("the default time to live is %d s, so items would expire", *ttl)
+		breaks("time to live", "the default time to live is %d s, so items would expire", *ttl)
 	}
 	if have.UniqueKeyPolicy != nil && len(have.UniqueKeyPolicy.UniqueKeys) > 0 {
-		breaks("it has unique keys, so items could be refused")
+		breaks("unique keys", "it has unique keys, so items could be refused")
 	}
 	policy := cmp.Or(have.IndexingPolicy, &azcosmos.IndexingPolicy{})
 	if !policy.Automatic || !strings.EqualFold(string(policy.IndexingMode), string(azcosmos.IndexingModeConsistent)) {
-		breaks("the indexing mode is %q with automatic=%t, not %q with automatic=true, so queries would fail or miss items", policy.IndexingMode, policy.Automatic, azcosmos.IndexingModeConsistent)
+		breaks("indexing mode", "the indexing mode is %q with automatic=%t, not %q with automatic=true, so queries would fail or miss items", policy.IndexingMode, policy.Automatic, azcosmos.IndexingModeConsistent)
 		return all // the paths do not matter
 	}
 	if len(s.Composite) > 0 && !slices.ContainsFunc(policy.CompositeIndexes, s.sorts) {
-		breaks("the composite index %s is missing, so sorted queries would fail", strings.Join(s.Composite, ", "))
+		breaks("composite index", "the composite index %s is missing, so sorted queries would fail", strings.Join(s.Composite, ", "))
 	}
 	for _, path := range s.Indexed {
 		if !indexes(policy, path) {
-			costs("%s is not indexed, so queries would read more than they return", path)
+			costs("indexed paths", "%s is not indexed, so queries would read more than they return", path)
 		}
 	}
 	for _, included := range policy.IncludedPaths {
 		if !slices.Contains(s.Indexed, strings.TrimSuffix(plainPath(included.Path), "/?")) {
-			costs("%s is indexed, which makes writes more expensive", included.Path)
+			costs("indexed paths", "%s is indexed, which makes writes more expensive", included.Path)
 		}
 	}
 	for _, columns := range policy.CompositeIndexes {
 		if len(s.Composite) == 0 || !s.sorts(columns) {
-			costs("the composite index %s is not used, and makes writes more expensive", strings.Join(pathsOf(columns), ", "))
+			costs("composite index", "the composite index %s is not used, and makes writes more expensive", strings.Join(pathsOf(columns), ", "))
 		}
 	}
 	if n := len(policy.SpatialIndexes) + len(policy.VectorIndexes) + len(policy.FullTextIndexes); n > 0 {
-		costs("%d spatial, vector or full-text indexes are not used, and make writes more expensive", n)
+		costs("indexes", "%d spatial, vector or full-text indexes are not used, and make writes more expensive", n)
 	}
 	return all
 }
@@ -183,26 +189,45 @@ func (e *MissingError) Error() string {
 // Unwrap returns Cosmos DB's answer.
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// Provision creates the database and the containers that are missing. What exists stays as
+// DatabaseSpec describes a database: how it is created, and what an existing one needs.
+type DatabaseSpec struct {
+	Name string
+	// MaxThroughput is the throughput that the containers share: autoscale up to this many RU/s. 0 for
+	// none: then each new container has the account's default, which is 400 RU/s, or none in a
+	// serverless account.
+	MaxThroughput int
+	Containers    []ContainerSpec
+}
+
+func (s DatabaseSpec) options() *azcosmos.CreateDatabaseOptions {
+	if s.MaxThroughput == 0 {
+		return nil
+	}
+	throughput := azcosmos.NewAutoscaleThroughputProperties(int32(s.MaxThroughput))
+	return &azcosmos.CreateDatabaseOptions{ThroughputProperties: &throughput}
+}
+
+// Provision creates a database with these containers where they are missing; see ProvisionDatabase.
+func (a *Account) Provision(ctx context.Context, database string, containers ...ContainerSpec) error {
+	return a.ProvisionDatabase(ctx, DatabaseSpec{Name: database, Containers: containers})
+}
+
+// ProvisionDatabase creates the database and the containers that are missing. What exists stays as
 // it is and is compared with the specifications: what only costs is logged, and a
 // *ContainersError has all that breaks requests; then nothing is created. ErrMultiRegionWrites
 // for an account with them. It may be repeated, and run in several processes at once.
-func (a *Account) Provision(ctx context.Context, database string, containers ...ContainerSpec) error {
-	db, err := a.client.NewDatabase(database)
+func (a *Account) ProvisionDatabase(ctx context.Context, spec DatabaseSpec) error {
+	db, newDatabase, err := a.readDatabase(ctx, spec.Name)
 	if err != nil {
 		return err
 	}
-	_, err = db.Read(ctx, nil)
-	newDatabase := HasStatus(err, http.StatusNotFound)
-	if err != nil && !newDatabase {
-		return fmt.Errorf("read database %s: %w", database, wrap(err))
+	if a.multipleWrites() {
+		return ErrMultiRegionWrites
 	}
-	if err := a.checkRegions(); err != nil {
-		return err
-	}
-	missing := containers
+	a.warn(a.compareRegions())
+	missing := spec.Containers
 	if !newDatabase {
-		if missing, err = a.compare(ctx, db, containers); err != nil {
+		if missing, err = a.usable(ctx, db, spec.Containers); err != nil {
 			return err
 		}
 	}
@@ -210,27 +235,42 @@ func (a *Account) Provision(ctx context.Context, database string, containers ...
 		return nil
 	}
 	if newDatabase {
-		_, err = a.client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: database}, nil)
+		_, err = a.client.CreateDatabase(ctx, azcosmos.DatabaseProperties{ID: spec.Name}, spec.options())
 		if err != nil && !HasStatus(err, http.StatusConflict) {
-			return notCreated("database "+database, database, missing, err)
+			return notCreated("database "+spec.Name, spec.Name, missing, err)
 		}
 	}
 	var created []ContainerSpec // by another process, which was faster
-	for i, spec := range missing {
-		_, err := db.CreateContainer(ctx, spec.properties(), nil)
+	for i, c := range missing {
+		_, err := db.CreateContainer(ctx, c.properties(), nil)
 		if HasStatus(err, http.StatusConflict) {
-			created = append(created, spec)
+			created = append(created, c)
 		} else if err != nil {
-			return notCreated("container "+spec.Name, database, missing[i:], err)
+			return notCreated("container "+c.Name, spec.Name, missing[i:], err)
 		}
 	}
-	_, err = a.compare(ctx, db, created)
+	_, err = a.usable(ctx, db, created)
 	return err
+}
+
+// readDatabase returns a database, and reports whether it is missing.
+func (a *Account) readDatabase(ctx context.Context, name string) (db *azcosmos.DatabaseClient, missing bool, err error) {
+	if db, err = a.client.NewDatabase(name); err != nil {
+		return nil, false, err
+	}
+	_, err = db.Read(ctx, nil)
+	if HasStatus(err, http.StatusNotFound) {
+		return db, true, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("read database %s: %w", name, wrap(err))
+	}
+	return db, false, err
 }
 
 // notCreated is why a database or a container could not be created.
 func notCreated(what, database string, missing []ContainerSpec, err error) error {
-	if !HasStatus(err, http.StatusForbidden) || ErrorOf(err).Substatus != substatusControlPlane {
+	if !isControlPlane(err) {
 		return fmt.Errorf("create %s: %w", what, wrap(err))
 	}
 	e := &MissingError{Database: database, Err: wrap(err)}
@@ -240,14 +280,45 @@ func notCreated(what, database string, missing []ContainerSpec, err error) error
 	return e
 }
 
-// compare returns which containers are missing, and a *ContainersError if others differ so
+// isControlPlane reports whether err is the refusal of what Entra identities may not do.
+func isControlPlane(err error) bool {
+	return HasStatus(err, http.StatusForbidden) && ErrorOf(err).Substatus == substatusControlPlane
+}
+
+// usable returns which containers are missing, and a *ContainersError if others differ so
 // much that requests would break.
-func (a *Account) compare(ctx context.Context, db *azcosmos.DatabaseClient, containers []ContainerSpec) (missing []ContainerSpec, err error) {
-	var broken []Difference
+func (a *Account) usable(ctx context.Context, db *azcosmos.DatabaseClient, containers []ContainerSpec) (missing []ContainerSpec, err error) {
+	all, missing, err := compareContainers(ctx, db, containers)
+	if err != nil {
+		return nil, err
+	}
+	a.warn(all)
+	if broken := slices.DeleteFunc(all, func(d Difference) bool { return !d.Breaks }); len(broken) > 0 {
+		return nil, &ContainersError{broken}
+	}
+	return missing, nil
+}
+
+// warn logs the differences that break nothing.
+func (a *Account) warn(all []Difference) {
+	for _, d := range all {
+		switch {
+		case d.Breaks:
+		case d.Container == "":
+			a.log.Warn("account differs from what requests need", "difference", d.Text)
+		default:
+			a.log.Warn("container differs from what requests need", "container", d.Container, "difference", d.Text)
+		}
+	}
+}
+
+// compareContainers returns how the containers that exist differ from the specifications, and which
+// are missing.
+func compareContainers(ctx context.Context, db *azcosmos.DatabaseClient, containers []ContainerSpec) (all []Difference, missing []ContainerSpec, err error) {
 	for _, spec := range containers {
 		c, err := db.NewContainer(spec.Name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r, err := c.Read(ctx, nil)
 		if HasStatus(err, http.StatusNotFound) {
@@ -255,18 +326,9 @@ func (a *Account) compare(ctx context.Context, db *azcosmos.DatabaseClient, cont
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read container %s: %w", spec.Name, wrap(err))
+			return nil, nil, fmt.Errorf("read container %s: %w", spec.Name, wrap(err))
 		}
-		for _, d := range spec.Compare(*r.ContainerProperties) {
-			if d.Breaks {
-				broken = append(broken, d)
-				continue
-			}
-			a.log.Warn("container differs from what requests need", "container", d.Container, "difference", d.Text)
-		}
+		all = append(all, spec.Compare(*r.ContainerProperties)...)
 	}
-	if broken != nil {
-		return nil, &ContainersError{broken}
-	}
-	return missing, nil
+	return all, missing, nil
 }

@@ -3,6 +3,7 @@ package cosmos
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
 // ErrMultiRegionWrites refuses an account that writes in several regions.
@@ -19,6 +21,9 @@ var ErrMultiRegionWrites = errors.New("the account has multi-region writes: cond
 type properties struct {
 	MultipleWrites bool     `json:"enableMultipleWriteLocations"`
 	Readable       []region `json:"readableLocations"`
+	Consistency    struct {
+		Level azcosmos.ConsistencyLevel `json:"defaultConsistencyLevel"`
+	} `json:"userConsistencyPolicy"`
 }
 
 type region struct {
@@ -47,15 +52,18 @@ func (s *shared) learnProperties(req *policy.Request) (*http.Response, error) {
 // asksForProperties reports whether a request is for the account's properties.
 func asksForProperties(r *http.Request) bool { return strings.Trim(r.URL.Path, "/") == "" }
 
-// checkRegions returns ErrMultiRegionWrites for such an account, and warns of regions in
-// Options.Regions that it does not have. A request must have been made.
-func (s *shared) checkRegions() error {
+// multipleWrites reports whether the account writes in several regions. A request must have been made.
+func (s *shared) multipleWrites() bool {
+	p := s.properties.Load()
+	return p != nil && p.MultipleWrites
+}
+
+// compareRegions returns the regions in Options.Regions that the account does not have. A request must
+// have been made.
+func (s *shared) compareRegions() (all []Difference) {
 	p := s.properties.Load()
 	if p == nil {
 		return nil
-	}
-	if p.MultipleWrites {
-		return ErrMultiRegionWrites
 	}
 	var readable []string
 	for _, r := range p.Readable {
@@ -63,10 +71,10 @@ func (s *shared) checkRegions() error {
 	}
 	for _, name := range s.regions {
 		if !slices.ContainsFunc(readable, func(have string) bool { return plainRegion(have) == plainRegion(name) }) {
-			s.log.Warn("the account cannot be read in a preferred region", "region", name, "readable", readable)
+			all = append(all, Difference{Property: "regions", Text: fmt.Sprintf("the account cannot be read in the preferred region %s, only in %s", name, strings.Join(readable, ", "))})
 		}
 	}
-	return nil
+	return all
 }
 
 // plainRegion returns a region's name as azcosmos compares it: "West US" is "westus".

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/alecthomas/kong"
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"byline/internal/account"
+	"byline/store"
+	"byline/store/cosmos"
+)
+
+type provisionCommand struct {
+	account.Flags `embed:""`
+	Compare       bool   `name:"check" help:"Compare the account with what Byline needs, change nothing, and print the differences. Exit status 1 if Byline would not serve."`
+	Template      string `enum:",arm,bicep,az" default:"" placeholder:"FORMAT" help:"Print the definitions as the resources of an ARM template (arm), in Bicep (bicep), or as commands of the Azure CLI (az), and connect to nothing."`
+	MaxThroughput int    `default:"0" placeholder:"RU/s" help:"Autoscale throughput that the containers of a new database share, at most. Default: each new container has the account's default, 400 RU/s, or none in a serverless account."`
+}
+
+// Run creates what is missing, compares it, or prints it.
+func (c *provisionCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	spec := store.DatabaseSpec(c.CosmosDatabase, c.MaxThroughput)
+	if c.Template != "" {
+		text, err := cosmos.Templates[c.Template](spec)
+		if err == nil {
+			_, err = fmt.Fprint(k.Stdout, text)
+		}
+		return err
+	}
+	db, err := c.Open(ctx, log, account.Options{})
+	if err != nil {
+		return err
+	}
+	if c.Compare {
+		err = c.compare(ctx, k, db, spec, log)
+	} else if err = store.Provision(ctx, db.Account, spec); err == nil {
+		log.Info("the database and its containers exist, as Byline needs them", "database", spec.Name)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", db.Where, err)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// check returns an error that names the flag that is wrong.
+func (c *provisionCommand) check() error {
+	switch n := c.MaxThroughput; {
+	case n < 0 || n%1000 != 0:
+		return fmt.Errorf("--max-throughput %d: autoscale throughput is a multiple of 1000 RU/s", n)
+	case c.CosmosDatabase == "":
+		return account.ErrNoDatabase
+	case c.Compare && c.Template != "":
+		return errors.New("--check and --template exclude each other")
+	case c.Template != "":
+		return nil
+	case c.Embedded():
+		return errors.New("--cosmos-endpoint is missing: the embedded engine needs no provisioning")
+	case !c.Compare && os.Getenv("COSMOS_KEY") == "":
+		return errors.New("COSMOS_KEY is missing: only the account's key may create containers. Without a key, run the commands that \"byline provision --template az\" prints")
+	}
+	return c.Flags.Check()
+}
+
+// compare prints the differences. It fails if Byline would not serve.
+func (c *provisionCommand) compare(ctx context.Context, k *kong.Context, db *account.Account, spec cosmos.DatabaseSpec, log *slog.Logger) error {
+	all, err := db.Compare(ctx, spec)
+	if err != nil {
+		return err
+	}
+	t := table.NewWriter()
+	t.AppendHeader(table.Row{"container", "property", "difference", "serves"})
+	broken := 0
+	for _, d := range all {
+		serves := "yes"
+		if d.Breaks {
+			serves, broken = "no", broken+1
+		}
+		t.AppendRow(table.Row{d.Container, d.Property, d.Text, serves})
+	}
+	if len(all) > 0 {
+		if _, err := fmt.Fprintln(k.Stdout, t.Render()); err != nil {
+			return err
+		}
+	}
+	if broken > 0 {
+		return fmt.Errorf("database %s: Byline would not serve, because of %d differences", spec.Name, broken)
+	}
+	log.Info("Byline would serve", "database", spec.Name, "differences", len(all))
+	return nil
+}

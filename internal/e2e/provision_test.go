@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"byline/internal/secrettest"
+	"byline/internal/servertest"
+	"byline/store/emulator"
+)
+
+// entraAccount is an account in which Entra identities may only use items, for programs that sign in
+// with a managed identity.
+type entraAccount struct {
+	t           *testing.T
+	engine      *emulator.Engine
+	endpoint    string
+	environment []string
+}
+
+func newEntraAccount(t *testing.T) *entraAccount {
+	t.Helper()
+	engine, err := emulator.Open("", emulator.Options{EntraDataPlaneOnly: true, Logger: secrettest.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	account := httptest.NewUnstartedServer(engine)
+	account.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that a program has left
+	account.StartTLS()
+	t.Cleanup(account.Close)
+	token, err := engine.Credential().GetToken(t.Context(), policy.TokenRequestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrettest.Secret(token.Token)
+	// As Azure Container Apps gives a program the token of its identity.
+	identity := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"access_token": token.Token, "expires_on": fmt.Sprint(token.ExpiresOn.Unix()),
+			"resource": r.URL.Query().Get("resource"), "token_type": "Bearer"})
+	}))
+	t.Cleanup(identity.Close)
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: account.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &entraAccount{t, engine, account.URL, []string{"COSMOS_ENDPOINT=" + account.URL, "COSMOS_KEY=", "SSL_CERT_FILE=" + roots,
+		"IDENTITY_ENDPOINT=" + identity.URL, "IDENTITY_HEADER=header"}}
+}
+
+// command returns a byline command that signs in with the identity.
+func (a *entraAccount) command(args ...string) *exec.Cmd {
+	cmd := servertest.Command(args...)
+	cmd.Env = append(cmd.Env, a.environment...)
+	return cmd
+}
+
+// fail runs a command that fails, and returns what it prints to stdout, and the last line to stderr.
+func (a *entraAccount) fail(args ...string) (stdout, line string) {
+	a.t.Helper()
+	cmd := a.command(args...)
+	var out, log strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
+		a.t.Fatalf("%q: %v, not exit status 1:\n%s%s", args, err, &out, &log)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	for _, l := range lines[:len(lines)-1] {
+		if !strings.HasPrefix(l, "time=") {
+			a.t.Errorf("%q: the error is more than one line:\n%s", args, &log)
+		}
+	}
+	return out.String(), lines[len(lines)-1]
+}
+
+// succeed runs a command and returns what it prints to stdout.
+func (a *entraAccount) succeed(cmd *exec.Cmd) string {
+	a.t.Helper()
+	var out, log strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); err != nil {
+		a.t.Fatalf("%q: %v:\n%s%s", cmd.Args[1:], err, &out, &log)
+	}
+	return out.String()
+}
+
+// serve starts a server with the identity and waits until it is ready.
+func (a *entraAccount) serve() {
+	a.t.Helper()
+	for _, variable := range a.environment {
+		name, value, _ := strings.Cut(variable, "=")
+		a.t.Setenv(name, value)
+	}
+	servertest.StartProcess(a.t).WaitReady()
+}
+
+// TestServe_EntraIdentityWithoutContainers: the one line names the command that creates them, with which it then
+// serves.
+func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
+	a := newEntraAccount(t)
+	_, line := a.fail("serve", "--listen", "localhost:0")
+	commands := regexp.MustCompile(`"byline ([^"]+)"`).FindAllStringSubmatch(line, -1)
+	if !strings.Contains(line, "database blog lacks the containers users, posts, feed, leases, and an Entra identity may not create them") || len(commands) != 2 {
+		t.Fatal(line)
+	}
+	if out, line := a.fail("provision", "--check"); !strings.Contains(out, "there is no database blog") || !strings.Contains(line, "would not serve") {
+		t.Errorf("provision --check: %s%s", out, line)
+	}
+	create := a.command(strings.Fields(commands[0][1])...)
+	create.Env = append(create.Env, "COSMOS_KEY="+emulator.WellKnownKey)
+	a.succeed(create)
+	if out := a.succeed(a.command(strings.Fields(commands[1][1])...)); strings.Count(out, "az cosmosdb sql container create ") != 4 {
+		t.Errorf("the other command prints %s", out)
+	}
+	a.serve()
+}

@@ -1,0 +1,124 @@
+package cosmos
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
+
+	"byline/store/internal/cosmostest"
+)
+
+// compared is a database that Compare is tested with.
+var compared = []ContainerSpec{{Name: "posts", PartitionKey: "/postId", TTL: true}, {Name: "leases", PartitionKey: "/id"}}
+
+// wantDifferences fails the test unless these are the differences, as text, in this order.
+func wantDifferences(t *testing.T, a *Account, spec DatabaseSpec, want ...string) {
+	t.Helper()
+	all, err := a.Compare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, d := range all {
+		text := d.Property + ": " + d.String()
+		if d.Breaks {
+			text = "BREAKS " + text
+		}
+		have = append(have, text)
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("differences\n%s\nnot\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestCompare_Containers: what is missing or differs is named, and nothing is created.
+func TestCompare_Containers(t *testing.T) {
+	g := newRegions(t)
+	a, spec := g.open(t, Options{}), DatabaseSpec{Name: g.Database, Containers: compared}
+	for range 2 {
+		wantDifferences(t, a, spec, "BREAKS database: there is no database "+g.Database,
+			"BREAKS container: container posts: it does not exist", "BREAKS container: container leases: it does not exist")
+	}
+	if err := a.Provision(t.Context(), g.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+		t.Fatal(err)
+	}
+	wantDifferences(t, a, spec, "BREAKS container: container leases: it does not exist",
+		"BREAKS time to live: container posts: time to live is off, so deleted items would stay")
+	other := DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}, compared[1]}}
+	if err := a.ProvisionDatabase(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	wantDifferences(t, a, other)
+}
+
+// TestCompare_Account: regions, multi-region writes and the consistency of the account.
+func TestCompare_Account(t *testing.T) {
+	for level, want := range map[azcosmos.ConsistencyLevel][]string{
+		azcosmos.ConsistencyLevelSession:  nil,
+		azcosmos.ConsistencyLevelStrong:   {"consistency: the default consistency is Strong, with which reads cost twice as much as with Session"},
+		azcosmos.ConsistencyLevelEventual: {"consistency: the default consistency is Eventual, so viewers may not read their own writes; Session would do"},
+	} {
+		t.Run(string(level), func(t *testing.T) {
+			g := newRegions(t)
+			a, err := Open(Options{Endpoint: g.Endpoint, Key: g.Key, Credential: g.Credential, Regions: []string{"East US", "North Pole"},
+				Transport: propertiesWith{g, `"Session"`, `"` + string(level) + `"`}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(a.Close)
+			if err := a.Provision(t.Context(), g.Database, compared...); err != nil {
+				t.Fatal(err)
+			}
+			wantDifferences(t, a, DatabaseSpec{Name: g.Database, Containers: compared},
+				slices.Concat([]string{"regions: the account cannot be read in the preferred region North Pole, only in West US, East US"}, want)...)
+		})
+	}
+	g := newRegions(t)
+	g.multipleWrites = true
+	wantDifferences(t, g.open(t, Options{}), DatabaseSpec{Name: g.Database},
+		"BREAKS multi-region writes: "+ErrMultiRegionWrites.Error(), "BREAKS database: there is no database "+g.Database)
+}
+
+// propertiesWith is a transport to an account in whose properties a text is replaced.
+type propertiesWith struct {
+	to        *regions
+	text, new string
+}
+
+func (p propertiesWith) Do(r *http.Request) (*http.Response, error) {
+	resp, err := p.to.Do(r)
+	if err != nil || !asksForProperties(r) {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body = io.NopCloser(bytes.NewReader(bytes.Replace(body, []byte(p.text), []byte(p.new), 1)))
+	return resp, err
+}
+
+// TestCompare_Throughput: a new database gets the throughput, and another is a difference that breaks nothing.
+func TestCompare_Throughput(t *testing.T) {
+	cosmostest.NeedsEngine(t, "serverless accounts have no throughput")
+	g := newRegions(t)
+	a, spec := g.open(t, Options{}), DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
+	if err := a.ProvisionDatabase(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	wantDifferences(t, a, spec)
+	spec.MaxThroughput = 4000
+	wantDifferences(t, a, spec, "throughput: the database has autoscale up to 1000 RU/s, not autoscale up to 4000 RU/s")
+	spec.MaxThroughput = 0
+	wantDifferences(t, a, spec)
+
+	g = newRegions(t)
+	a, spec = g.open(t, Options{}), DatabaseSpec{Name: g.Database, Containers: compared[:1]}
+	if err := a.ProvisionDatabase(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	spec.MaxThroughput = 1000
+	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share", "throughput: container posts: it has 400 RU/s of its own")
+}
