@@ -98,13 +98,15 @@ func (a *entraAccount) succeed(cmd *exec.Cmd) string {
 }
 
 // serve starts a server with the identity and waits until it is ready.
-func (a *entraAccount) serve() {
+func (a *entraAccount) serve(args ...string) *process {
 	a.t.Helper()
 	for _, variable := range a.environment {
 		name, value, _ := strings.Cut(variable, "=")
 		a.t.Setenv(name, value)
 	}
-	servertest.StartProcess(a.t).WaitReady()
+	p := startProcess(a.t, args...)
+	p.WaitReady()
+	return p
 }
 
 // TestServe_EntraIdentityWithoutContainers: the one line names the command that creates them, with which it then

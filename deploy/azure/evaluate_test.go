@@ -1,0 +1,204 @@
+package azure
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// template is azuredeploy.json.
+type template struct {
+	t          *testing.T
+	Parameters map[string]struct {
+		Type         string
+		DefaultValue any
+		Metadata     struct{ Description string }
+	}
+	Resources []map[string]any
+	Outputs   map[string]struct{ Value any }
+
+	ids      map[string]string // resource ids -> API version; set by evaluate
+	declared map[string]bool   // values that the expressions use
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func readTemplate(t *testing.T) *template {
+	t.Helper()
+	a := &template{t: t, ids: map[string]string{}, declared: map[string]bool{}}
+	if err := json.Unmarshal([]byte(readFile(t, "azuredeploy.json")), a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// evaluate replaces the expressions of the resources and outputs by their values, as far as they are
+// known before a deployment. The test fails if one names what the template does not declare.
+func (a *template) evaluate() {
+	for _, r := range a.Resources { // their names depend on parameters only
+		name := a.value(r["name"]).(string)
+		a.ids[resourceID(r["type"].(string), strings.Split(name, "/"))] = r["apiVersion"].(string)
+	}
+	for i, r := range a.Resources {
+		a.Resources[i] = a.value(r).(map[string]any)
+		on, _ := a.Resources[i]["dependsOn"].([]any)
+		for _, id := range on {
+			if _, ok := a.ids[id.(string)]; !ok {
+				a.t.Errorf("%s depends on %s, which the template does not have", r["name"], id)
+			}
+		}
+	}
+	for _, o := range a.Outputs {
+		a.value(o.Value)
+	}
+	for name := range a.Parameters {
+		if !a.declared[name] {
+			a.t.Errorf("the parameter %s is not used", name)
+		}
+	}
+}
+
+func (a *template) value(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		all := map[string]any{}
+		for key, of := range v {
+			all[fmt.Sprint(a.value(key))] = a.value(of)
+		}
+		return all
+	case []any:
+		all := make([]any, len(v))
+		for i := range v {
+			all[i] = a.value(v[i])
+		}
+		return all
+	case string:
+		if !strings.HasPrefix(v, "[") {
+			return v
+		}
+		e := &expression{a, regexp.MustCompile(`'(?:[^']|'')*'|\w+|\S`).FindAllString(strings.TrimSuffix(v[1:], "]"), -1)}
+		result := e.term()
+		if len(e.tokens) > 0 || !strings.HasSuffix(v, "]") {
+			a.t.Fatalf("%s: syntax error before %q", v, e.tokens)
+		}
+		return result
+	}
+	return v
+}
+
+// expression is what is left to parse of an expression of the template language.
+type expression struct {
+	in     *template
+	tokens []string
+}
+
+func (e *expression) next() string {
+	if len(e.tokens) == 0 {
+		e.in.t.Fatal("an expression ends too early")
+	}
+	token := e.tokens[0]
+	e.tokens = e.tokens[1:]
+	return token
+}
+
+// take removes the next token if it is this one.
+func (e *expression) take(token string) bool {
+	if len(e.tokens) > 0 && e.tokens[0] == token {
+		e.tokens = e.tokens[1:]
+		return true
+	}
+	return false
+}
+
+func (e *expression) term() any {
+	token := e.next()
+	if text, ok := strings.CutPrefix(token, "'"); ok {
+		return strings.ReplaceAll(strings.TrimSuffix(text, "'"), "''", "'")
+	}
+	if n, err := strconv.Atoi(token); err == nil {
+		return float64(n)
+	}
+	if !e.take("(") {
+		e.in.t.Fatalf("%q is not a function", token)
+	}
+	var args []any
+	for !e.take(")") {
+		args = append(args, e.term())
+		e.take(",")
+	}
+	result := e.in.call(token, args)
+	for e.take(".") { // a property that is known only after the deployment
+		result = fmt.Sprint(result, ".", e.next())
+	}
+	return result
+}
+
+// call evaluates a function. What Azure knows alone is a text that names it.
+func (a *template) call(name string, args []any) any {
+	var words []string
+	for _, arg := range args {
+		words = append(words, fmt.Sprint(arg))
+	}
+	switch name {
+	case "parameters":
+		p, ok := a.Parameters[words[0]]
+		if !ok {
+			a.t.Fatalf("there is no parameter %s", words[0])
+		}
+		a.declared[words[0]] = true
+		if p.DefaultValue == nil {
+			return "the " + words[0]
+		}
+		return a.value(p.DefaultValue)
+	case "concat":
+		return strings.Join(words, "")
+	case "if":
+		if args[0].(bool) {
+			return args[1]
+		}
+		return args[2]
+	case "equals":
+		return args[0] == args[1]
+	case "createArray":
+		return append([]any{}, args...)
+	case "createObject":
+		all := map[string]any{}
+		for pair := range slices.Chunk(args, 2) {
+			all[pair[0].(string)] = pair[1]
+		}
+		return all
+	case "resourceId":
+		return resourceID(words[0], words[1:])
+	case "reference", "listKeys":
+		if version := a.ids[words[0]]; version != words[1] {
+			a.t.Fatalf("%s of %s in version %s: the template has version %q", name, words[0], words[1], version)
+		}
+		return name + " " + words[0]
+	case "resourceGroup", "guid", "newGuid", "uniqueString":
+		return strings.ReplaceAll(name+strings.Join(words, ""), "/", "-")
+	}
+	a.t.Fatalf("unknown function %s", name)
+	return nil
+}
+
+// resourceID returns the id of a resource in the resource group.
+func resourceID(kind string, names []string) string {
+	parts := strings.Split(kind, "/")
+	id := "/providers/" + parts[0]
+	for i, name := range names {
+		id += "/" + parts[i+1] + "/" + name
+	}
+	return id
+}

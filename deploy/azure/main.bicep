@@ -1,0 +1,486 @@
+@description('Name of the container app and of what belongs to it.')
+param name string = 'byline'
+
+@description('Region of all resources.')
+param location string = resourceGroup().location
+
+@description('Name of the Cosmos DB account, unique in Azure.')
+param accountName string = 'byline-${uniqueString(resourceGroup().id)}'
+
+@description('Autoscale throughput that the containers share, in RU/s, a multiple of 1000. 0 for a serverless account.')
+param maxThroughput int = 1000
+
+@description('Image of Byline, in a registry that needs no sign-in.')
+param image string
+
+@description('OpenID Connect issuer of the bearer tokens.')
+param authIssuer string
+
+@description('Audience that the tokens must have.')
+param authAudience string
+
+@description('Role that may delete posts, comments and users of others. Empty: there are no moderators.')
+param authModeratorRole string = ''
+
+@description('Origins whose pages may use the server, separated by commas.')
+param corsOrigins string = ''
+
+@description('Networks of the proxies of Azure Container Apps, separated by commas.')
+param proxyNetworks string = '100.64.0.0/10'
+
+@description('Signs sessions, at least 32 characters. With the default, sessions begin anew with each deployment.')
+@secure()
+param sessionKey string = '${newGuid()}${newGuid()}'
+
+@description('Address that alerts are sent to.')
+param alertEmail string
+
+@description('Request units in an hour beyond which an alert is sent. The default is half of 1000 RU/s.')
+param alertRequestUnits int = 1800000
+
+resource account 'Microsoft.DocumentDB/databaseAccounts@2024-08-15' = {
+  name: accountName
+  location: location
+  kind: 'GlobalDocumentDB'
+  properties: {
+    databaseAccountOfferType: 'Standard'
+    locations: [
+      {
+        locationName: location
+        failoverPriority: 0
+        isZoneRedundant: false
+      }
+    ]
+    capabilities: maxThroughput == 0 ? [{ name: 'EnableServerless' }] : []
+    consistencyPolicy: {
+      defaultConsistencyLevel: 'Session'
+    }
+    backupPolicy: {
+      type: 'Continuous'
+      continuousModeProperties: {
+        tier: 'Continuous7Days'
+      }
+    }
+    disableLocalAuth: true
+    minimalTlsVersion: 'Tls12'
+  }
+}
+
+resource database 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-08-15' = {
+  parent: account
+  name: 'blog'
+  properties: {
+    resource: {
+      id: 'blog'
+    }
+    options: maxThroughput == 0 ? {} : { autoscaleSettings: { maxThroughput: maxThroughput } }
+  }
+}
+
+resource users 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15' = {
+  parent: database
+  name: 'users'
+  properties: {
+    resource: {
+      id: 'users'
+      partitionKey: {
+        kind: 'Hash'
+        paths: [
+          '/userId'
+        ]
+        version: 2
+      }
+      defaultTtl: -1
+      indexingPolicy: {
+        automatic: true
+        indexingMode: 'consistent'
+        includedPaths: [
+          {
+            path: '/userId/?'
+          }
+          {
+            path: '/type/?'
+          }
+          {
+            path: '/ownerId/?'
+          }
+        ]
+        excludedPaths: [
+          {
+            path: '/*'
+          }
+        ]
+        compositeIndexes: [
+          [
+            {
+              path: '/type'
+              order: 'ascending'
+            }
+            {
+              path: '/creationDate'
+              order: 'ascending'
+            }
+            {
+              path: '/id'
+              order: 'ascending'
+            }
+          ]
+        ]
+      }
+    }
+  }
+}
+
+resource posts 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15' = {
+  parent: database
+  name: 'posts'
+  properties: {
+    resource: {
+      id: 'posts'
+      partitionKey: {
+        kind: 'Hash'
+        paths: [
+          '/postId'
+        ]
+        version: 2
+      }
+      defaultTtl: -1
+      indexingPolicy: {
+        automatic: true
+        indexingMode: 'consistent'
+        includedPaths: [
+          {
+            path: '/postId/?'
+          }
+          {
+            path: '/type/?'
+          }
+          {
+            path: '/userId/?'
+          }
+        ]
+        excludedPaths: [
+          {
+            path: '/*'
+          }
+        ]
+        compositeIndexes: [
+          [
+            {
+              path: '/type'
+              order: 'ascending'
+            }
+            {
+              path: '/creationDate'
+              order: 'ascending'
+            }
+            {
+              path: '/id'
+              order: 'ascending'
+            }
+          ]
+        ]
+      }
+    }
+  }
+}
+
+resource feed 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15' = {
+  parent: database
+  name: 'feed'
+  properties: {
+    resource: {
+      id: 'feed'
+      partitionKey: {
+        kind: 'Hash'
+        paths: [
+          '/type'
+        ]
+        version: 2
+      }
+      defaultTtl: -1
+      indexingPolicy: {
+        automatic: true
+        indexingMode: 'consistent'
+        includedPaths: [
+          {
+            path: '/type/?'
+          }
+        ]
+        excludedPaths: [
+          {
+            path: '/*'
+          }
+        ]
+        compositeIndexes: [
+          [
+            {
+              path: '/creationDate'
+              order: 'ascending'
+            }
+            {
+              path: '/id'
+              order: 'ascending'
+            }
+          ]
+        ]
+      }
+    }
+  }
+}
+
+resource leases 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15' = {
+  parent: database
+  name: 'leases'
+  properties: {
+    resource: {
+      id: 'leases'
+      partitionKey: {
+        kind: 'Hash'
+        paths: [
+          '/id'
+        ]
+        version: 2
+      }
+      indexingPolicy: {
+        automatic: true
+        indexingMode: 'consistent'
+        excludedPaths: [
+          {
+            path: '/*'
+          }
+        ]
+      }
+    }
+  }
+}
+
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
+  name: name
+  location: location
+}
+
+resource contributor 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15' = {
+  parent: account
+  name: guid(account.id, identity.id, 'contributor')
+  properties: {
+    roleDefinitionId: resourceId('Microsoft.DocumentDB/databaseAccounts/sqlRoleDefinitions', account.name, '00000000-0000-0000-0000-000000000002')
+    principalId: identity.properties.principalId
+    scope: '${account.id}/dbs/${database.name}'
+  }
+}
+
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
+  name: name
+  location: location
+  properties: {
+    sku: {
+      name: 'PerGB2018'
+    }
+    retentionInDays: 30
+  }
+}
+
+resource apps 'Microsoft.App/managedEnvironments@2024-03-01' = {
+  name: name
+  location: location
+  properties: {
+    appLogsConfiguration: {
+      destination: 'log-analytics'
+      logAnalyticsConfiguration: {
+        customerId: workspace.properties.customerId
+        sharedKey: workspace.listKeys().primarySharedKey
+      }
+    }
+  }
+}
+
+resource app 'Microsoft.App/containerApps@2024-03-01' = {
+  name: name
+  dependsOn: [
+    contributor
+    users
+    posts
+    feed
+    leases
+  ]
+  location: location
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: {
+      '${identity.id}': {}
+    }
+  }
+  properties: {
+    managedEnvironmentId: apps.id
+    configuration: {
+      activeRevisionsMode: 'Single'
+      secrets: [
+        {
+          name: 'session-key'
+          value: sessionKey
+        }
+      ]
+      ingress: {
+        external: true
+        targetPort: 8080
+        transport: 'auto'
+        allowInsecure: false
+      }
+    }
+    template: {
+      terminationGracePeriodSeconds: 60
+      containers: [
+        {
+          name: 'byline'
+          image: image
+          args: [
+            'serve'
+            '--listen'
+            ':8080'
+            '--drain'
+            '20s'
+          ]
+          env: [
+            {
+              name: 'COSMOS_ENDPOINT'
+              value: account.properties.documentEndpoint
+            }
+            {
+              name: 'COSMOS_DATABASE'
+              value: 'blog'
+            }
+            {
+              name: 'AZURE_CLIENT_ID'
+              value: identity.properties.clientId
+            }
+            {
+              name: 'BYLINE_SESSION_KEY'
+              secretRef: 'session-key'
+            }
+            {
+              name: 'BYLINE_BEHIND_PROXY'
+              value: proxyNetworks
+            }
+            {
+              name: 'BYLINE_AUTH_ISSUER'
+              value: authIssuer
+            }
+            {
+              name: 'BYLINE_AUTH_AUDIENCE'
+              value: authAudience
+            }
+            {
+              name: 'BYLINE_AUTH_MODERATOR_ROLE'
+              value: authModeratorRole
+            }
+            {
+              name: 'BYLINE_CORS_ORIGINS'
+              value: corsOrigins
+            }
+          ]
+          resources: {
+            cpu: 1
+            memory: '2Gi'
+          }
+          probes: [
+            {
+              type: 'Startup'
+              httpGet: {
+                path: '/healthz'
+                port: 8080
+              }
+              periodSeconds: 5
+              failureThreshold: 10
+            }
+            {
+              type: 'Liveness'
+              httpGet: {
+                path: '/healthz'
+                port: 8080
+              }
+              periodSeconds: 10
+              failureThreshold: 3
+            }
+            {
+              type: 'Readiness'
+              httpGet: {
+                path: '/readyz'
+                port: 8080
+              }
+              periodSeconds: 5
+              failureThreshold: 3
+            }
+          ]
+        }
+      ]
+      scale: {
+        minReplicas: 2
+        maxReplicas: 10
+        rules: [
+          {
+            name: 'http'
+            http: {
+              metadata: {
+                concurrentRequests: '100'
+              }
+            }
+          }
+        ]
+      }
+    }
+  }
+}
+
+resource operators 'Microsoft.Insights/actionGroups@2023-01-01' = {
+  name: name
+  location: 'global'
+  properties: {
+    groupShortName: 'byline'
+    enabled: true
+    emailReceivers: [
+      {
+        name: 'operator'
+        emailAddress: alertEmail
+        useCommonAlertSchema: true
+      }
+    ]
+  }
+}
+
+resource requestUnits 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: '${name}-request-units'
+  location: 'global'
+  properties: {
+    description: 'The blog has used more request units in an hour than planned.'
+    severity: 2
+    enabled: true
+    scopes: [
+      account.id
+    ]
+    evaluationFrequency: 'PT15M'
+    windowSize: 'PT1H'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          criterionType: 'StaticThresholdCriterion'
+          name: 'requestUnits'
+          metricNamespace: 'Microsoft.DocumentDB/databaseAccounts'
+          metricName: 'TotalRequestUnits'
+          operator: 'GreaterThan'
+          threshold: alertRequestUnits
+          timeAggregation: 'Total'
+        }
+      ]
+    }
+    actions: [
+      {
+        actionGroupId: operators.id
+      }
+    ]
+  }
+}
+
+output url string = 'https://${app.properties.configuration.ingress.fqdn}'
+output cosmosEndpoint string = account.properties.documentEndpoint

@@ -1,0 +1,310 @@
+// Package azure has no code: its tests check the template and its Bicep source.
+package azure
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/appcontainers/armappcontainers/v3"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/cosmos/armcosmos/v3"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/monitor/armmonitor"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/msi/armmsi"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/operationalinsights/armoperationalinsights/v2"
+	"github.com/google/go-cmp/cmp"
+
+	"byline/internal/servertest"
+)
+
+// printed is what byline provision prints.
+func printed(t *testing.T, format string) string {
+	t.Helper()
+	var out, log strings.Builder
+	if status := servertest.Run(t.Context(), []string{"provision", "--template", format}, &out, &log, nil); status != 0 {
+		t.Fatalf("exit status %d: %s", status, &log)
+	}
+	return out.String()
+}
+
+// TestTemplate_Containers: the template and its source have the containers exactly as the program prints them.
+func TestTemplate_Containers(t *testing.T) {
+	list := strings.TrimSuffix(strings.TrimPrefix(printed(t, "arm"), "[\n"), "\n]\n")
+	list = regexp.MustCompile(`(?m)^`).ReplaceAllString(list, "  ") // in the list of the template, one level deeper
+	if !strings.Contains(readFile(t, "azuredeploy.json"), "\n"+list+",\n") {
+		t.Errorf("azuredeploy.json does not have the resources that byline provision --template arm prints:\n%s", list)
+	}
+	if bicep := printed(t, "bicep"); !strings.Contains(readFile(t, "main.bicep"), "\n\n"+bicep+"\n") {
+		t.Errorf("main.bicep does not have the resources that byline provision --template bicep prints:\n%s", bicep)
+	}
+}
+
+// schemas are the types that Microsoft generates from the specification of each API version.
+var schemas = map[string]func() any{
+	"Microsoft.DocumentDB/databaseAccounts@2024-08-15":                         func() any { return new(armcosmos.DatabaseAccountCreateUpdateParameters) },
+	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-08-15":            func() any { return new(armcosmos.SQLDatabaseCreateUpdateParameters) },
+	"Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-08-15": func() any { return new(armcosmos.SQLContainerCreateUpdateParameters) },
+	"Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15":      func() any { return new(armcosmos.SQLRoleAssignmentCreateUpdateParameters) },
+	"Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30":              func() any { return new(armmsi.Identity) },
+	"Microsoft.OperationalInsights/workspaces@2025-07-01":                      func() any { return new(armoperationalinsights.Workspace) },
+	"Microsoft.App/managedEnvironments@2024-03-01":                             func() any { return new(armappcontainers.ManagedEnvironment) },
+	"Microsoft.App/containerApps@2024-03-01":                                   func() any { return new(armappcontainers.ContainerApp) },
+	"Microsoft.Insights/actionGroups@2023-01-01":                               func() any { return new(armmonitor.ActionGroupResource) },
+	"Microsoft.Insights/metricAlerts@2018-03-01":                               func() any { return new(armmonitor.MetricAlertResource) },
+}
+
+// TestTemplate_Resources decodes each resource into Microsoft's type of its API version and back: a property that the
+// version does not have would be lost, and one of another type refused. Enumerated values are among those
+// that the version has.
+func TestTemplate_Resources(t *testing.T) {
+	for name, serverless := range map[string]bool{"autoscale": false, "serverless": true} {
+		t.Run(name, func(t *testing.T) {
+			a := readTemplate(t)
+			if serverless {
+				p := a.Parameters["maxThroughput"]
+				p.DefaultValue = 0.0
+				a.Parameters["maxThroughput"] = p
+			}
+			a.evaluate()
+			for _, r := range a.Resources {
+				kind := fmt.Sprint(r["type"], "@", r["apiVersion"])
+				if schemas[kind] == nil {
+					t.Errorf("%s: the type of this version is unknown", kind)
+					continue
+				}
+				for _, key := range []string{"type", "apiVersion", "name", "dependsOn"} { // of the template language
+					delete(r, key)
+				}
+				into := schemas[kind]()
+				text, err := json.Marshal(r)
+				if err == nil {
+					err = json.Unmarshal(text, into)
+				}
+				var back map[string]any
+				if err == nil {
+					text, err = json.Marshal(into)
+				}
+				if err == nil {
+					err = json.Unmarshal(text, &back)
+				}
+				if err != nil {
+					t.Errorf("%s: %v", kind, err)
+				} else if diff := cmp.Diff(r, back); diff != "" {
+					t.Errorf("%s: what the version does not have (-) or lacks (+):\n%s", kind, diff)
+				}
+				checkValues(t, kind, reflect.ValueOf(into))
+			}
+		})
+	}
+}
+
+// enums are the values of the enumerated types that the template uses.
+var enums = map[reflect.Type]any{}
+
+func enum[T ~string](all []T) { enums[reflect.TypeFor[T]()] = all }
+
+func init() {
+	enum(armcosmos.PossibleDatabaseAccountKindValues())
+	enum(armcosmos.PossibleDefaultConsistencyLevelValues())
+	enum(armcosmos.PossibleBackupPolicyTypeValues())
+	enum(armcosmos.PossibleContinuousTierValues())
+	enum(armcosmos.PossibleMinimalTLSVersionValues())
+	enum(armcosmos.PossiblePartitionKindValues())
+	enum(armcosmos.PossibleIndexingModeValues())
+	enum(armcosmos.PossibleCompositePathSortOrderValues())
+	enum(armappcontainers.PossibleManagedServiceIdentityTypeValues())
+	enum(armappcontainers.PossibleActiveRevisionsModeValues())
+	enum(armappcontainers.PossibleIngressTransportMethodValues())
+	enum(armappcontainers.PossibleTypeValues())
+	enum(armoperationalinsights.PossibleWorkspaceSKUNameEnumValues())
+	enum(armmonitor.PossibleOdatatypeValues())
+	enum(armmonitor.PossibleCriterionTypeValues())
+	enum(armmonitor.PossibleOperatorValues())
+	enum(armmonitor.PossibleAggregationTypeEnumValues())
+}
+
+// checkValues fails the test if an enumerated value is unknown, or if a type has kept a property that it
+// does not declare.
+func checkValues(t *testing.T, path string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			checkValues(t, path, v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			checkValues(t, path, v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if field.Name == "AdditionalProperties" && v.Field(i).Len() > 0 {
+				t.Errorf("%s: unknown properties %v", path, v.Field(i))
+			}
+			if field.IsExported() {
+				checkValues(t, path+"."+field.Name, v.Field(i))
+			}
+		}
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[string]() {
+			return
+		}
+		all := reflect.ValueOf(enums[v.Type()])
+		if !all.IsValid() {
+			t.Errorf("%s: the values of %s are not listed in this test", path, v.Type())
+			return
+		}
+		for i := range all.Len() {
+			if all.Index(i).String() == v.String() {
+				return
+			}
+		}
+		t.Errorf("%s: %q is not one of %v", path, v, all)
+	}
+}
+
+// TestTemplate_Bicep: the source has the parameters and resources of the template, and in them the same properties and
+// literal values. Expressions, which the languages write differently, are only compared in their place.
+func TestTemplate_Bicep(t *testing.T) {
+	a, source := readTemplate(t), readFile(t, "main.bicep")
+	var want, have []string
+	for name, p := range a.Parameters {
+		line := fmt.Sprintf("%s %s = %v", name, p.Type, plain(p.DefaultValue))
+		want = append(want, p.Metadata.Description, line)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^@description\('(.*)'\)\n(@secure\(\)\n)?param (\w+) (\w+)(?: = (.*))?$`).FindAllStringSubmatch(source, -1) {
+		kind, value := m[4], any(nil)
+		if m[2] != "" {
+			kind = "secure" + kind
+		}
+		if m[5] != "" {
+			value = bicepValue(m[5])
+		}
+		have = append(have, m[1], fmt.Sprintf("%s %s = %v", m[3], kind, plain(value)))
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("parameters of the template (-) and of the source (+):\n%s", diff)
+	}
+
+	want, have = nil, nil
+	for i, r := range a.Resources {
+		want = append(want, fmt.Sprintf("%d %s@%s", i, r["type"], r["apiVersion"]))
+		for _, key := range []string{"type", "apiVersion", "name", "dependsOn"} {
+			delete(r, key)
+		}
+		want = flatten(want, fmt.Sprint(i), r)
+	}
+	for i, m := range regexp.MustCompile(`(?ms)^resource \w+ '(\S+)' = (\{\n.*?\n\})$`).FindAllStringSubmatch(source, -1) {
+		have = append(have, fmt.Sprint(i, " ", m[1]))
+		lines := strings.Split(m[2], "\n")
+		r := bicepObject(t, &lines).(map[string]any)
+		for _, key := range []string{"parent", "name", "dependsOn"} {
+			delete(r, key)
+		}
+		have = flatten(have, fmt.Sprint(i), r)
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("properties of the template (-) and of the source (+):\n%s", diff)
+	}
+}
+
+const anExpression = "an expression"
+
+// plain returns a literal as it is.
+func plain(v any) any {
+	if s, ok := v.(string); ok && strings.HasPrefix(s, "[") {
+		return anExpression
+	}
+	return v
+}
+
+// flatten appends the path and the value of each leaf.
+func flatten(all []string, path string, v any) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, of := range v {
+			all = flatten(all, fmt.Sprint(path, ".", plain(key)), of)
+		}
+		if len(v) > 0 {
+			return all
+		}
+	case []any:
+		for i, of := range v {
+			all = flatten(all, fmt.Sprint(path, ".", i), of)
+		}
+		if len(v) > 0 {
+			return all
+		}
+	}
+	return append(all, fmt.Sprint(path, " = ", plain(v)))
+}
+
+// bicepObject parses the object or the array that begins at the end of the first line, one property or
+// element a line.
+func bicepObject(t *testing.T, lines *[]string) any {
+	t.Helper()
+	next := func() string {
+		line := strings.TrimSpace((*lines)[0])
+		*lines = (*lines)[1:]
+		return line
+	}
+	object, array := map[string]any{}, []any{}
+	isObject := strings.HasSuffix(next(), "{")
+	for len(*lines) > 0 {
+		line := strings.TrimSpace((*lines)[0])
+		if line == "}" && isObject {
+			next()
+			return object
+		}
+		if line == "]" && !isObject {
+			next()
+			return array
+		}
+		key := ""
+		if m := regexp.MustCompile(`^(\w+|'[^']+'): `).FindStringSubmatch(line); isObject && m != nil {
+			key, line = fmt.Sprint(bicepValue(m[1])), line[len(m[0]):]
+			if key == anExpression && !strings.HasPrefix(m[1], "'") { // a plain name
+				key = m[1]
+			}
+		} else if isObject {
+			t.Fatalf("%q is not a property", line)
+		}
+		var v any
+		if line == "{" || line == "[" {
+			v = bicepObject(t, lines)
+		} else {
+			v = bicepValue(line)
+			next()
+		}
+		if isObject {
+			object[key] = v
+		} else {
+			array = append(array, v)
+		}
+	}
+	t.Fatal("an object does not end")
+	return nil
+}
+
+// bicepValue parses a literal, and returns anExpression for everything else.
+func bicepValue(s string) any {
+	if s == "{}" {
+		return map[string]any{}
+	}
+	if text, ok := strings.CutPrefix(s, "'"); ok && strings.HasSuffix(text, "'") && !strings.Contains(text, "${") {
+		return strings.TrimSuffix(text, "'")
+	}
+	var literal any
+	if json.Unmarshal([]byte(s), &literal) == nil {
+		return literal
+	}
+	return anExpression
+}
