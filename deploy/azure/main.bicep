@@ -258,6 +258,7 @@ resource leases 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2
 resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: name
   location: location
+  properties: {}
 }
 
 resource contributor 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15' = {

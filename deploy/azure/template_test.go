@@ -1,4 +1,3 @@
-// Package azure has no code: its tests check the template and its Bicep source.
 package azure
 
 import (
