@@ -44,6 +44,7 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/rs/cors v1.11.1
+	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
 	honnef.co/go/tools v0.8.0
 )
 

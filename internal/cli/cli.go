@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime/debug"
 
 	"github.com/alecthomas/kong"
 
@@ -22,6 +23,8 @@ type commands struct {
 	Seed      seedCommand      `cmd:"" help:"Load a blog of any size. An interrupted load resumes when run again."`
 	Explain   explainCommand   `cmd:"" help:"Predict the requests and request units of a GraphQL document without executing it."`
 	Schema    schemaCommand    `cmd:"" help:"Print the GraphQL schema."`
+
+	Version kong.VersionFlag `help:"Print the version, the revision, and the versions of Go and azcosmos."`
 }
 
 // Listening is called with the address when a server accepts connections; nil is not called.
@@ -31,7 +34,8 @@ type Listening func(net.Addr)
 // exit status. schema is the GraphQL schema that is served. listening, if it is not nil, is called
 // with the address when a server accepts connections.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, schema string, listening Listening) int {
-	return console.Run(ctx, "byline", &commands{}, args, stdout, stderr, kong.Help(help), kong.Bind(listening, schemaText(schema)),
+	info, _ := debug.ReadBuildInfo()
+	return console.Run(ctx, "byline", &commands{}, args, stdout, stderr, kong.Help(help), kong.Bind(listening, schemaText(schema)), kong.Vars{"version": version(info)},
 		kong.Description("A GraphQL gateway for a blog on Azure Cosmos DB, with an embedded engine for development."))
 }
 
