@@ -82,14 +82,14 @@ func TestSchemaCommand(t *testing.T) {
 	}
 }
 
-// TestServerLinksNoPlottingLibrary: the server's binary has no charts, fonts or PDF.
-func TestServerLinksNoPlottingLibrary(t *testing.T) {
-	for program, links := range map[string]bool{".": false, "./bench": true} {
+// TestServerLinksNoOtherProgram: the server's binary has no charts, fonts, PDF or container images.
+func TestServerLinksNoOtherProgram(t *testing.T) {
+	for program, links := range map[string]bool{".": false, "./bench": true, "./deploy/image": true} {
 		out, err := exec.Command("go", "list", "-deps", program).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := regexp.MustCompile(`(?m)^(gonum\.org/v1/plot|codeberg\.org/go-(fonts|latex|pdf)|github\.com/ajstarks/svgo|github\.com/golang/freetype|golang\.org/x/image|byline/bench)\b.*$`).FindAllString(string(out), -1)
+		found := regexp.MustCompile(`(?m)^(gonum\.org/v1/plot|codeberg\.org/go-(fonts|latex|pdf)|github\.com/ajstarks/svgo|github\.com/golang/freetype|golang\.org/x/image|github\.com/google/go-containerregistry|byline/(?:bench|deploy))\b.*$`).FindAllString(string(out), -1)
 		if (len(found) > 0) != links {
 			t.Errorf("%s links %v", program, found)
 		}

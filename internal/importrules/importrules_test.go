@@ -26,6 +26,7 @@ var rules = []struct {
 	{"byline/graph", []string{"graph", "internal", "bench"}},
 	{"byline/internal/cli", []string{"."}},
 	{"gonum.org/v1/plot", []string{"bench"}},
+	{"github.com/google/go-containerregistry", []string{"deploy/image"}},
 }
 
 // imports lists the packages that the module's code imports, tests excepted, by folder.
