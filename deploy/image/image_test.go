@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,9 @@ func imagesOf(t *testing.T, content string) []image {
 	for _, arch := range []string{"amd64", "arm64"} {
 		file := filepath.Join(t.TempDir(), "byline")
 		if err := os.WriteFile(file, []byte(content+arch), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Now(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		i, err := newImage(binary{file: file, arch: arch, version: "0.1.0", revision: "5f3", committed: time.Unix(1_700_000_000, 0).UTC()}, "https://example.com/byline")
@@ -79,19 +83,22 @@ func entries(t *testing.T, i v1.Image) map[string]*tar.Header {
 
 // TestLayout_SameProgramSameDigest: neither the time nor the place of a build is in an image.
 func TestLayout_SameProgramSameDigest(t *testing.T) {
-	digest := func(content string) string {
-		d, err := writeLayout(filepath.Join(t.TempDir(), "oci"), imagesOf(t, content))
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		digest := func(content string) string {
+			time.Sleep(time.Hour)
+			d, err := writeLayout(filepath.Join(t.TempDir(), "oci"), imagesOf(t, content))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.String()
 		}
-		return d.String()
-	}
-	if first, second := digest("a program"), digest("a program"); first != second {
-		t.Errorf("%s, then %s", first, second)
-	}
-	if digest("a program") == digest("another program") {
-		t.Error("programs have the same digest")
-	}
+		if first, second := digest("a program"), digest("a program"); first != second {
+			t.Errorf("%s, then %s", first, second)
+		}
+		if digest("a program") == digest("another program") {
+			t.Error("programs have the same digest")
+		}
+	})
 }
 
 // TestLayout_IsValid reads back what is written: one reference, the version, to an index of both platforms. A
