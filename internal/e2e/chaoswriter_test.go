@@ -6,19 +6,22 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"byline/internal/servertest"
 	"byline/store/blog"
 )
 
 // cluster is three instances on one engine.
 type cluster struct {
-	engine *engineProcess
-	args   []string // flags of the instances
+	engine  *engineProcess
+	args    []string // flags of the instances
+	program string   // file of the program that start starts; "" for this test binary
 
 	mu        sync.Mutex
 	instances [3]*process // guarded by mu
@@ -27,7 +30,12 @@ type cluster struct {
 
 func (c *cluster) start(t *testing.T, i int) {
 	t.Helper()
-	p := startProcess(t, slices.Concat(c.engine.flags(), []string{"--rename-cooldown=1s"}, c.args)...)
+	args := slices.Concat([]string{"--listen=localhost:0", "--rename-cooldown=1s"}, c.engine.flags(), c.args)
+	cmd := servertest.Command(args...)
+	if c.program != "" {
+		cmd = exec.Command(c.program, args...)
+	}
+	p := servertest.StartCommand(t, cmd)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.instances[i] = p

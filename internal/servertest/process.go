@@ -17,6 +17,9 @@ import (
 	"byline/internal/waittest"
 )
 
+// ProgramVariable makes a process byline, if it is in its environment.
+const ProgramVariable = programVariable + "=1"
+
 const programVariable = "BYLINE_TEST_MAIN"
 
 // IsProgram reports whether this process was started by Command or StartProcess.
@@ -31,14 +34,20 @@ type Process struct {
 // Command returns a byline command that is a process of its own, this test binary.
 func Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), programVariable+"=1")
+	cmd.Env = append(os.Environ(), ProgramVariable)
 	return cmd
 }
 
 // StartProcess is Start in a process of its own.
 func StartProcess(t testing.TB, args ...string) *Process {
 	t.Helper()
-	p := &Process{Instance: Instance{T: t, Log: &Output{}}, Cmd: Command(append([]string{"--listen", "localhost:0"}, args...)...)}
+	return StartCommand(t, Command(append([]string{"--listen", "localhost:0"}, args...)...))
+}
+
+// StartCommand starts a byline command that serves, of any version, and waits until it listens.
+func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{Instance: Instance{T: t, Log: &Output{}}, Cmd: cmd}
 	p.Cmd.Stderr = p.Log
 	if err := p.Cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"context"
+	"debug/buildinfo"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"byline/internal/waittest"
+)
+
+// upgradeFrom is the environment variable with the file of a byline of an earlier version.
+const upgradeFrom = "BYLINE_UPGRADE_FROM"
+
+// TestUpgrade_VersionsServeSideBySide replaces the instances of an earlier version one after the other, then goes back to
+// it, and upgrades again, while clients write and the engine injects chaosFault. Every instance stops in order, every
+// acknowledged write is stored exactly once, and every projection becomes equal to its source.
+func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
+	earlier := os.Getenv(upgradeFrom)
+	if earlier == "" {
+		t.Skip("needs an earlier version: .ci/upgrade")
+	}
+	info, err := buildinfo.ReadFile(earlier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" || s.Key == "vcs.time" {
+			t.Logf("the earlier version: %s %s", s.Key, s.Value)
+		}
+	}
+	c := &cluster{engine: startEngine(t), program: earlier}
+	for i := range c.instances {
+		c.start(t, i)
+	}
+	seed := rand.Uint64()
+	var writers []*writer
+	for i := range 6 {
+		w := newWriter(t, c, fmt.Sprint("writer", i), rand.New(rand.NewPCG(seed, uint64(i))))
+		w.renameEvery = 2 * time.Second
+		w.create()
+		writers = append(writers, w)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	defer func() { cancel(); load.Wait() }()
+	var done atomic.Int64
+	for _, w := range writers {
+		load.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				w.step()
+				done.Add(1)
+			}
+		})
+	}
+	work := func() { // of the versions that serve now
+		t.Helper()
+		until := done.Load() + 100
+		waittest.For(t, func() bool { return done.Load() >= until || t.Failed() })
+	}
+	work()
+	for _, program := range []string{"", earlier, ""} {
+		c.program = program
+		for i := range c.instances {
+			p := c.at(i)
+			if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Cmd.Wait(); err != nil {
+				t.Errorf("instance %d does not stop in order: %v\n%s", i, err, p.Log)
+			}
+			c.start(t, i)
+			work()
+		}
+	}
+	cancel()
+	load.Wait()
+	began := time.Now()
+	var out, log output
+	if status := run(t.Context(), append([]string{"views", "verify", "--settle", "20s"}, c.engine.flags()...), &out, &log, nil); status != 0 {
+		t.Errorf("views verify: status %d: %s%s", status, &out, &log)
+	}
+	operations, retries := 0, 0
+	for _, w := range writers {
+		operations, retries = operations+w.operations, retries+w.retries
+		w.account()
+	}
+	accountAll(writers)
+	t.Logf("%d operations, %d retries, 9 instances replaced; verified %v after the load stopped", operations, retries, time.Since(began).Round(time.Millisecond))
+	if t.Failed() {
+		for i := range c.instances {
+			t.Logf("instance %d:\n%s", i, c.at(i).Log)
+		}
+	}
+}
