@@ -22,8 +22,9 @@ import (
 )
 
 type command struct {
-	To     string `default:"dist" placeholder:"DIR" help:"Directory to write to. Default: dist."`
-	Source string `placeholder:"URL" help:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
+	To     string   `default:"dist" placeholder:"DIR" help:"Directory to write to. Default: dist."`
+	Arch   []string `default:"amd64,arm64" enum:"amd64,arm64" placeholder:"ARCH" help:"Architectures, separated by commas. Default: amd64,arm64."`
+	Source string   `placeholder:"URL" help:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
 }
 
 func main() {
@@ -41,7 +42,7 @@ func (c *command) Run(ctx context.Context, k *kong.Context, log *slog.Logger) er
 	}
 	defer os.RemoveAll(work)
 	var all []image
-	for _, arch := range []string{"amd64", "arm64"} {
+	for _, arch := range c.Arch {
 		log.Info("building", "platform", "linux/"+arch)
 		b, err := build(ctx, work, arch)
 		if err != nil {
