@@ -49,7 +49,11 @@ func readTemplate(t *testing.T) *template {
 func (a *template) evaluate() {
 	for _, r := range a.Resources { // their names depend on parameters only
 		name := a.value(r["name"]).(string)
-		a.ids[resourceID(r["type"].(string), strings.Split(name, "/"))] = r["apiVersion"].(string)
+		id := resourceID(r["type"].(string), strings.Split(name, "/"))
+		if scope, ok := r["scope"]; ok {
+			id = a.value(scope).(string) + id
+		}
+		a.ids[id] = r["apiVersion"].(string)
 	}
 	for i, r := range a.Resources {
 		a.Resources[i] = a.value(r).(map[string]any)
@@ -179,8 +183,20 @@ func (a *template) call(name string, args []any) any {
 			all[pair[0].(string)] = pair[1]
 		}
 		return all
+	case "replace":
+		return strings.ReplaceAll(words[0], words[1], words[2])
+	case "json":
+		var v any
+		if err := json.Unmarshal([]byte(words[0]), &v); err != nil {
+			a.t.Fatal(err)
+		}
+		return v
 	case "resourceId":
 		return resourceID(words[0], words[1:])
+	case "subscriptionResourceId":
+		return "/subscription" + resourceID(words[0], words[1:])
+	case "extensionResourceId":
+		return words[0] + resourceID(words[1], words[2:])
 	case "reference", "listKeys":
 		if version := a.ids[words[0]]; version != words[1] {
 			a.t.Fatalf("%s of %s in version %s: the template has version %q", name, words[0], words[1], version)

@@ -282,6 +282,66 @@ resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
   }
 }
 
+resource metrics 'Microsoft.Monitor/accounts@2023-04-03' = {
+  name: name
+  location: location
+  properties: {}
+}
+
+resource ingestion 'Microsoft.Insights/dataCollectionEndpoints@2022-06-01' = {
+  name: name
+  location: location
+  kind: 'Linux'
+  properties: {}
+}
+
+resource rule 'Microsoft.Insights/dataCollectionRules@2022-06-01' = {
+  name: name
+  location: location
+  kind: 'Linux'
+  properties: {
+    dataCollectionEndpointId: ingestion.id
+    dataSources: {
+      prometheusForwarder: [
+        {
+          name: 'prometheus'
+          streams: [
+            'Microsoft-PrometheusMetrics'
+          ]
+        }
+      ]
+    }
+    destinations: {
+      monitoringAccounts: [
+        {
+          name: 'metrics'
+          accountResourceId: metrics.id
+        }
+      ]
+    }
+    dataFlows: [
+      {
+        streams: [
+          'Microsoft-PrometheusMetrics'
+        ]
+        destinations: [
+          'metrics'
+        ]
+      }
+    ]
+  }
+}
+
+resource publisher 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(rule.id, identity.id, 'publisher')
+  scope: rule
+  properties: {
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', '3913510d-42f4-4e42-8a64-420c390055eb')
+    principalId: identity.properties.principalId
+    principalType: 'ServicePrincipal'
+  }
+}
+
 resource apps 'Microsoft.App/managedEnvironments@2024-03-01' = {
   name: name
   location: location
@@ -300,6 +360,7 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
   name: name
   dependsOn: [
     contributor
+    publisher
     users
     posts
     feed
@@ -320,6 +381,10 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
         {
           name: 'session-key'
           value: sessionKey
+        }
+        {
+          name: 'prometheus'
+          value: replace(replace(loadTextContent('prometheus.yml'), 'INGESTION', '${ingestion.properties.metricsIngestion.endpoint}/dataCollectionRules/${rule.properties.immutableId}/streams/Microsoft-PrometheusMetrics/api/v1/write?api-version=2023-04-24'), 'CLIENT_ID', identity.properties.clientId)
         }
       ]
       ingress: {
@@ -362,6 +427,10 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
             {
               name: 'BYLINE_BEHIND_PROXY'
               value: proxyNetworks
+            }
+            {
+              name: 'BYLINE_METRICS_LISTEN'
+              value: 'localhost:9090'
             }
             {
               name: 'BYLINE_AUTH_ISSUER'
@@ -411,6 +480,38 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
               }
               periodSeconds: 5
               failureThreshold: 3
+            }
+          ]
+        }
+        {
+          name: 'prometheus'
+          image: 'docker.io/prom/prometheus:v3.7.3'
+          args: [
+            '--agent'
+            '--config.file=/etc/byline/prometheus.yml'
+            '--storage.agent.path=/prometheus'
+            '--web.listen-address=localhost:9099'
+          ]
+          resources: {
+            cpu: json('0.25')
+            memory: '0.5Gi'
+          }
+          volumeMounts: [
+            {
+              volumeName: 'prometheus'
+              mountPath: '/etc/byline'
+            }
+          ]
+        }
+      ]
+      volumes: [
+        {
+          name: 'prometheus'
+          storageType: 'Secret'
+          secrets: [
+            {
+              secretRef: 'prometheus'
+              path: 'prometheus.yml'
             }
           ]
         }
@@ -484,4 +585,5 @@ resource requestUnits 'Microsoft.Insights/metricAlerts@2018-03-01' = {
 }
 
 output url string = 'https://${app.properties.configuration.ingress.fqdn}'
+output prometheusEndpoint string = metrics.properties.metrics.prometheusQueryEndpoint
 output cosmosEndpoint string = account.properties.documentEndpoint

@@ -3,6 +3,8 @@ package azure
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -10,10 +12,12 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/appcontainers/armappcontainers/v3"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/authorization/armauthorization/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/cosmos/armcosmos/v3"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/monitor/armmonitor"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/msi/armmsi"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/operationalinsights/armoperationalinsights/v2"
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
 	"byline/internal/servertest"
@@ -49,10 +53,50 @@ var schemas = map[string]func() any{
 	"Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-08-15":      func() any { return new(armcosmos.SQLRoleAssignmentCreateUpdateParameters) },
 	"Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30":              func() any { return new(armmsi.Identity) },
 	"Microsoft.OperationalInsights/workspaces@2025-07-01":                      func() any { return new(armoperationalinsights.Workspace) },
+	"Microsoft.Monitor/accounts@2023-04-03":                                    func() any { return new(armmonitor.AzureMonitorWorkspaceResource) }, // of 2021-06-03-preview, its preview
+	"Microsoft.Insights/dataCollectionEndpoints@2022-06-01":                    func() any { return new(armmonitor.DataCollectionEndpointResource) },
+	"Microsoft.Insights/dataCollectionRules@2022-06-01":                        func() any { return new(armmonitor.DataCollectionRuleResource) },
+	"Microsoft.Authorization/roleAssignments@2022-04-01":                       func() any { return new(armauthorization.RoleAssignmentCreateParameters) },
 	"Microsoft.App/managedEnvironments@2024-03-01":                             func() any { return new(armappcontainers.ManagedEnvironment) },
 	"Microsoft.App/containerApps@2024-03-01":                                   func() any { return new(armappcontainers.ContainerApp) },
 	"Microsoft.Insights/actionGroups@2023-01-01":                               func() any { return new(armmonitor.ActionGroupResource) },
 	"Microsoft.Insights/metricAlerts@2018-03-01":                               func() any { return new(armmonitor.MetricAlertResource) },
+}
+
+// TestSchemas_VersionOfTypes: each type is of the API version beside it, which is the one that its module's client requests.
+func TestSchemas_VersionOfTypes(t *testing.T) {
+	requests := regexp.MustCompile(`urlPath := "[^"]*(/providers/[^"]+)"|"api-version", "([^"]+)"`)
+	ids := regexp.MustCompile(`/\{[^}]+\}`)
+	found := map[string]bool{"Microsoft.Monitor/accounts@2023-04-03": true} // the client requests its preview
+	packages := map[string]bool{}
+	for _, schema := range schemas {
+		packages[reflect.TypeOf(schema()).Elem().PkgPath()] = true
+	}
+	for name := range packages {
+		dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*_client.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, client := range clients {
+			kind := ""
+			for _, m := range requests.FindAllStringSubmatch(readFile(t, client), -1) {
+				if m[1] != "" {
+					kind = strings.TrimPrefix(ids.ReplaceAllString(m[1], ""), "/providers/")
+				} else {
+					found[kind+"@"+m[2]] = true
+				}
+			}
+		}
+	}
+	for kind := range schemas {
+		if !found[kind] {
+			t.Errorf("%s: the client requests another version", kind)
+		}
+	}
 }
 
 // TestTemplate_Resources decodes each resource into Microsoft's type of its API version and back: a property that the
@@ -74,7 +118,7 @@ func TestTemplate_Resources(t *testing.T) {
 					t.Errorf("%s: the type of this version is unknown", kind)
 					continue
 				}
-				for _, key := range []string{"type", "apiVersion", "name", "dependsOn"} { // of the template language
+				for _, key := range []string{"type", "apiVersion", "name", "scope", "dependsOn"} { // of the template language
 					delete(r, key)
 				}
 				into := schemas[kind]()
@@ -119,6 +163,12 @@ func init() {
 	enum(armappcontainers.PossibleIngressTransportMethodValues())
 	enum(armappcontainers.PossibleTypeValues())
 	enum(armoperationalinsights.PossibleWorkspaceSKUNameEnumValues())
+	enum(armappcontainers.PossibleStorageTypeValues())
+	enum(armauthorization.PossiblePrincipalTypeValues())
+	enum(armmonitor.PossibleKnownDataCollectionEndpointResourceKindValues())
+	enum(armmonitor.PossibleKnownDataCollectionRuleResourceKindValues())
+	enum(armmonitor.PossibleKnownPrometheusForwarderDataSourceStreamsValues())
+	enum(append(armmonitor.PossibleKnownDataFlowStreamsValues(), "Microsoft-PrometheusMetrics")) // of the list above
 	enum(armmonitor.PossibleOdatatypeValues())
 	enum(armmonitor.PossibleCriterionTypeValues())
 	enum(armmonitor.PossibleOperatorValues())
@@ -166,6 +216,62 @@ func checkValues(t *testing.T, path string, v reflect.Value) {
 	}
 }
 
+// TestTemplate_Agent: the configuration of the agent is prometheus.yml, and it scrapes where byline serves metrics.
+func TestTemplate_Agent(t *testing.T) {
+	a, file := readTemplate(t), readFile(t, "prometheus.yml")
+	if text, err := json.Marshal(file); err != nil || !strings.Contains(readFile(t, "azuredeploy.json"), "'"+strings.Trim(string(text), `"`)+"'") {
+		t.Errorf("azuredeploy.json does not have prometheus.yml: %v", err)
+	}
+	a.evaluate()
+	for _, r := range a.Resources {
+		if r["type"] != "Microsoft.App/containerApps" {
+			continue
+		}
+		var app armappcontainers.ContainerApp
+		text, err := json.Marshal(r)
+		if err == nil {
+			err = json.Unmarshal(text, &app)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		containers := app.Properties.Template.Containers
+		metrics := slices.IndexFunc(containers[0].Env, func(v *armappcontainers.EnvironmentVar) bool { return *v.Name == "BYLINE_METRICS_LISTEN" })
+		secret := slices.IndexFunc(app.Properties.Configuration.Secrets, func(s *armappcontainers.Secret) bool { return *s.Name == "prometheus" })
+		if metrics < 0 || secret < 0 {
+			t.Fatal("no address of metrics, or no configuration")
+		}
+		var config struct {
+			ScrapeConfigs []struct {
+				StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
+			} `yaml:"scrape_configs"`
+			RemoteWrite []struct {
+				URL     string
+				AzureAD struct {
+					ManagedIdentity struct {
+						ClientID string `yaml:"client_id"`
+					} `yaml:"managed_identity"`
+				} `yaml:"azuread"`
+			} `yaml:"remote_write"`
+		}
+		if err := yaml.Unmarshal([]byte(*app.Properties.Configuration.Secrets[secret].Value), &config); err != nil {
+			t.Fatal(err)
+		}
+		if target := config.ScrapeConfigs[0].StaticConfigs[0].Targets[0]; target != *containers[0].Env[metrics].Value {
+			t.Errorf("the agent scrapes %s, and byline serves metrics on %s", target, *containers[0].Env[metrics].Value)
+		}
+		to := config.RemoteWrite[0]
+		if !strings.Contains(to.URL, ".metricsIngestion.endpoint/dataCollectionRules/reference") || !strings.Contains(to.URL, ".immutableId/streams/Microsoft-PrometheusMetrics/") {
+			t.Errorf("the agent writes to %s", to.URL)
+		}
+		if id := to.AzureAD.ManagedIdentity.ClientID; !strings.Contains(id, "userAssignedIdentities/byline.clientId") {
+			t.Errorf("the agent signs in as %s", id)
+		}
+		return
+	}
+	t.Error("the template has no app")
+}
+
 // TestTemplate_Bicep: the source has the parameters and resources of the template, and in them the same properties and
 // literal values. Expressions, which the languages write differently, are only compared in their place.
 func TestTemplate_Bicep(t *testing.T) {
@@ -194,7 +300,7 @@ func TestTemplate_Bicep(t *testing.T) {
 	want, have = nil, nil
 	for i, r := range a.Resources {
 		want = append(want, fmt.Sprintf("%d %s@%s", i, r["type"], r["apiVersion"]))
-		for _, key := range []string{"type", "apiVersion", "name", "dependsOn"} {
+		for _, key := range []string{"type", "apiVersion", "name", "scope", "dependsOn"} {
 			delete(r, key)
 		}
 		want = flatten(want, fmt.Sprint(i), r)
@@ -203,7 +309,7 @@ func TestTemplate_Bicep(t *testing.T) {
 		have = append(have, fmt.Sprint(i, " ", m[1]))
 		lines := strings.Split(m[2], "\n")
 		r := bicepObject(t, &lines).(map[string]any)
-		for _, key := range []string{"parent", "name", "dependsOn"} {
+		for _, key := range []string{"parent", "name", "scope", "dependsOn"} {
 			delete(r, key)
 		}
 		have = flatten(have, fmt.Sprint(i), r)

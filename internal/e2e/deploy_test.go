@@ -11,12 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/oidctest"
 	"byline/internal/servertest"
-	"byline/store/emulator"
 )
 
 // TestServe_EntraIdentityOnTemplate: it serves on the containers of the template, and names what is missing if they
@@ -65,15 +63,7 @@ func TestServe_EntraIdentityOnTemplate(t *testing.T) {
 // Azure knows is that of the account here.
 func (a *entraAccount) deploy(change func(*azcosmos.ContainerProperties)) (args []string) {
 	a.t.Helper()
-	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	client, err := azcosmos.NewClientWithKey(a.engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: a.engine}})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer client.Close()
+	client := a.client()
 	text, err := os.ReadFile(servertest.Path("deploy/azure/azuredeploy.json"))
 	if err != nil {
 		a.t.Fatal(err)
@@ -119,6 +109,8 @@ func (a *entraAccount) deploy(change func(*azcosmos.ContainerProperties)) (args 
 			for _, v := range c.Env {
 				parameter := regexp.MustCompile(`^\[parameters\('(\w+)'\)\]$`).FindStringSubmatch(v.Value)
 				switch {
+				case v.Name == "BYLINE_METRICS_LISTEN": // on a free port
+					a.environment = append(a.environment, v.Name+"=localhost:0")
 				case parameter == nil && !strings.HasPrefix(v.Value, "["):
 					a.environment = append(a.environment, v.Name+"="+v.Value)
 				case parameter == nil: // the account and the identity

@@ -15,7 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/secrettest"
 	"byline/internal/servertest"
@@ -59,6 +61,21 @@ func newEntraAccount(t *testing.T) *entraAccount {
 	}
 	return &entraAccount{t, engine, account.URL, []string{"COSMOS_ENDPOINT=" + account.URL, "COSMOS_KEY=", "SSL_CERT_FILE=" + roots,
 		"IDENTITY_ENDPOINT=" + identity.URL, "IDENTITY_HEADER=header"}}
+}
+
+// client returns a client of the account with its key.
+func (a *entraAccount) client() *azcosmos.Client {
+	a.t.Helper()
+	key, err := azcosmos.NewKeyCredential(emulator.WellKnownKey)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	client, err := azcosmos.NewClientWithKey(a.engine.Endpoint(), key, &azcosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: a.engine}})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(client.Close)
+	return client
 }
 
 // command returns a byline command that signs in with the identity.
