@@ -83,7 +83,8 @@ func TestUpgrade_VersionsServeSideBySide(t *testing.T) {
 	load.Wait()
 	began := time.Now()
 	var out, log output
-	if status := run(t.Context(), append([]string{"views", "verify", "--settle", "20s"}, c.engine.flags()...), &out, &log, nil); status != 0 {
+	verify := append([]string{"views", "verify", "--settle", "20s"}, c.engine.flags()...)
+	if status := run(t.Context(), verify, &out, &log, nil); status != 0 {
 		t.Errorf("views verify: status %d: %s%s", status, &out, &log)
 	}
 	operations, retries := 0, 0
