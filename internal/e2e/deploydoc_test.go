@@ -33,6 +33,9 @@ esac
 
 // TestDeployDocument_CommandsRun runs the commands of docs/deploy.md, those of a section in one shell.
 func TestDeployDocument_CommandsRun(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("needs curl")
+	}
 	document, err := os.ReadFile(servertest.Path("docs/deploy.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -174,8 +177,8 @@ func checkDeployment(t *testing.T, call string) {
 	}
 }
 
-// restored makes an account what a restored one is: it has the items of another account, the checkpoints of the projections among
-// them, and of the feed those of an earlier moment, here none.
+// restored makes an account what a restored one is, and serves it: it has the items of another account, the checkpoints of the
+// projections among them, and of the feed those of an earlier moment, here none.
 func restored(a *entraAccount) (root string) {
 	a.t.Helper()
 	unchanged := func(*azcosmos.ContainerProperties) {}
@@ -183,7 +186,7 @@ func restored(a *entraAccount) (root string) {
 	lost.deploy(unchanged)
 	lost.succeed(lost.command("seed", "--users", "1"))
 	lost.succeed(lost.command("views", "rebuild")) // saves checkpoints
-	a.deploy(unchanged)
+	args := a.deploy(unchanged)
 	ctx := a.t.Context()
 	from, to := lost.client(), a.client()
 	for name, partition := range map[string]string{blog.UsersContainer: "userId", blog.PostsContainer: "postId", blog.LeasesContainer: "id"} {
@@ -215,7 +218,7 @@ func restored(a *entraAccount) (root string) {
 	if out, _ := a.fail("views", "verify", "--settle", "0s"); !strings.Contains(out, "feed entry") {
 		a.t.Errorf("verify of the restored account prints %s", out)
 	}
-	return ""
+	return a.serve(args[3:]...).Root
 }
 
 func copyItem(ctx context.Context, to *azcosmos.ContainerClient, partition string, item []byte) error {
