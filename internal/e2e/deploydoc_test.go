@@ -15,6 +15,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/longtest"
 	"byline/internal/servertest"
 	"byline/store/blog"
 	"byline/store/emulator"
@@ -33,6 +34,7 @@ esac
 
 // TestDeployDocument_CommandsRun runs the commands of docs/deploy.md, those of a section in one shell.
 func TestDeployDocument_CommandsRun(t *testing.T) {
+	longtest.Heavy(t)
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("needs curl")
 	}
