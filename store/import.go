@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"sync"
 
 	"byline/store/blog"
 	"byline/store/cosmos"
@@ -18,6 +19,52 @@ type Thread struct {
 	Likes    []*blog.Like
 }
 
+// imports are the bulk loads of a process.
+type imports struct {
+	mu      sync.Mutex
+	begun   bool             // guarded by mu
+	running int              // guarded by mu; calls of Import
+	load    *projection.Load // guarded by mu; nil if the projections have to handle what is imported
+}
+
+// begin begins an Import. end must be called with its error.
+func (i *imports) begin(ctx context.Context, v *projection.Views) (_ context.Context, end func(error), err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.begun {
+		if i.load, err = v.BeginLoad(ctx); err != nil {
+			return nil, nil, err
+		}
+		i.begun = true
+	}
+	if i.load == nil {
+		return ctx, func(error) {}, nil
+	}
+	i.running++
+	return i.load.Context(ctx), func(err error) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.running--
+		if err != nil { // there may be posts without views
+			i.load = nil
+		}
+	}, nil
+}
+
+// handled has the projections begin after what was imported, if they can.
+func (i *imports) handled(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.load == nil || i.running > 0 {
+		return nil
+	}
+	alone, err := i.load.Handled(ctx)
+	if err == nil && !alone {
+		i.load = nil
+	}
+	return err
+}
+
 // Import writes a user and the threads of the user's posts unchanged, with ids and dates, and
 // the posts' summaries in the user's partition: for bulk loads. Call ImportFeed afterwards.
 //
@@ -26,6 +73,16 @@ type Thread struct {
 // last: once it exists, Import does nothing. Conflict (Field is "username") if another user
 // has the name.
 func (s *Store) Import(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
+	ctx, end, err := s.imports.begin(ctx, s.views)
+	if err != nil {
+		return err
+	}
+	err = s.importUser(ctx, u, threads)
+	end(err)
+	return err
+}
+
+func (s *Store) importUser(ctx context.Context, u *blog.User, threads iter.Seq[Thread]) error {
 	const op = "import user"
 	reservation, _, err := s.reservation(ctx, op, u.Username)
 	if err != nil {
@@ -118,6 +175,13 @@ func checkOwner(op string, r *blog.Reservation, u *blog.User) error {
 // ImportFeed writes imported posts into the feed, which keeps the newest. The newest
 // blog.FeedKept of all imports must be among them. If the feed is not full, older posts are
 // added.
+//
+// Then all views of what was imported are there. If the database was empty, and nothing but this process's
+// imports has written to it, projections that start later begin after them. Otherwise they begin where
+// they would without.
 func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
-	return s.views.ProjectFeed(ctx, posts)
+	if err := s.views.ProjectFeed(ctx, posts); err != nil {
+		return err
+	}
+	return s.imports.handled(ctx)
 }

@@ -63,6 +63,7 @@ type Store struct {
 
 	comments  *authorComments
 	deletions deletions
+	imports   imports
 
 	users, posts, feed *cosmos.Container
 	feedPartitions     []string // partition keys of the feed

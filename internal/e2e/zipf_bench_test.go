@@ -54,12 +54,6 @@ func BenchmarkZipf(b *testing.B) {
 			p := startProcess(b, "--data", config.Data, "--cache", cache)
 			o := load.Options{URL: p.Root + "/graphql", Metrics: p.Root + "/metrics", Blog: blog, Token: func(username string) string { return "demo:" + username },
 				Connections: cpuConnections, Duration: *zipfTime, Writes: 0.01, Skew: 1.1}
-			// The views were loaded, too, but the projections have to process their changes.
-			tick := time.NewTicker(2 * time.Second)
-			for before, now := -1.0, projected(b, p.Root); now == 0 || now != before; before, now = now, projected(b, p.Root) {
-				<-tick.C
-			}
-			tick.Stop()
 			b.ResetTimer()
 			for b.Loop() {
 				r, err := load.Run(b.Context(), o)
@@ -78,14 +72,4 @@ func BenchmarkZipf(b *testing.B) {
 			}
 		})
 	}
-}
-
-// projected returns the number of changes that the projections have handled.
-func projected(b *testing.B, root string) float64 {
-	all, err := scrape(root)
-	if err != nil {
-		b.Fatal(err)
-	}
-	sum, _ := total(all, "byline_projection_changes_total", nil)
-	return sum
 }

@@ -181,6 +181,9 @@ func (meterCalls) Do(req *policy.Request) (*http.Response, error) {
 	req.SetOperationValue(o)
 	began := time.Now()
 	resp, err := req.Next()
+	if s.writes != nil && err == nil {
+		s.writes.count(req.Raw(), resp)
+	}
 	if s.record != nil {
 		o.Took = time.Since(began)
 		s.record(ctx, o)

@@ -22,6 +22,7 @@ type scope struct {
 	pattern Pattern
 	record  func(context.Context, *Operation) // nil: nobody
 	retries *retryTime                        // nil: each request has its own
+	writes  *Writes                           // nil: nobody counts them
 }
 
 type scopeKey struct{}
@@ -38,7 +39,7 @@ func scopeOf(ctx context.Context) scope {
 // goroutines at once, and must not keep the operation. The requests of ctx share
 // Options.RetryBudget.
 func WithRecorder(ctx context.Context, record func(context.Context, *Operation)) context.Context {
-	return context.WithValue(ctx, scopeKey{}, scope{Unnamed, record, &retryTime{}})
+	return context.WithValue(ctx, scopeKey{}, scope{pattern: Unnamed, record: record, retries: &retryTime{}})
 }
 
 // WithPattern names what the requests of ctx are for, unless they are part of something

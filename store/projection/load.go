@@ -1,0 +1,78 @@
+package projection
+
+import (
+	"context"
+	"strconv"
+
+	"byline/store/blog"
+	"byline/store/changefeed"
+	"byline/store/cosmos"
+)
+
+// Load is a bulk load into an empty database that writes the views itself.
+type Load struct {
+	views  *Views
+	writes cosmos.Writes
+	posts  []changefeed.Mark // where the change feeds began
+	users  []changefeed.Mark
+}
+
+// BeginLoad begins a load. It returns nil if posts or users have changes already, which the projections
+// may not have handled.
+func (v *Views) BeginLoad(ctx context.Context) (*Load, error) {
+	const op = "begin load"
+	l := &Load{views: v}
+	var err error
+	if l.posts, err = changefeed.Empty(ctx, v.posts.ChangeFeed()); l.posts == nil || err != nil {
+		return nil, blog.CosmosError(op, err)
+	}
+	if l.users, err = changefeed.Empty(ctx, v.users.ChangeFeed()); l.users == nil || err != nil {
+		return nil, blog.CosmosError(op, err)
+	}
+	return l, nil
+}
+
+// Context returns a context for writes of the load.
+func (l *Load) Context(ctx context.Context) context.Context {
+	return cosmos.WithWrites(ctx, &l.writes)
+}
+
+// Handled has projections that have not started yet begin after the load. All its writes so far must
+// have ended, with their views. It reports false, and changes nothing, if there may be other writes among
+// them: a transaction raises the LSN of its partition key range by one at least, so there are none if
+// the LSN has risen by as much as the load has transactions.
+func (l *Load) Handled(ctx context.Context) (alone bool, err error) {
+	posts, alone := advance(l.posts, l.writes.In(l.views.posts))
+	users, alsoAlone := advance(l.users, l.writes.In(l.views.users))
+	if !alone || !alsoAlone {
+		return false, nil
+	}
+	for _, p := range l.views.processors() {
+		marks := users
+		if p.source == l.views.posts {
+			marks = posts
+		}
+		if err := changefeed.Skip(ctx, l.views.leases.ChangeFeed(), p.name, marks); err != nil {
+			return false, blog.CosmosError("end load", err)
+		}
+	}
+	return true, nil
+}
+
+// advance moves marks over what was written to their ranges. It reports false if there may be other writes
+// between them, or if the ranges are not those of the marks any more.
+func advance(from []changefeed.Mark, written map[uint64]cosmos.Written) (to []changefeed.Mark, alone bool) {
+	for _, m := range from {
+		if id, err := strconv.ParseUint(m.RangeID, 10, 64); err != nil {
+			return nil, false
+		} else if w, ok := written[id]; ok {
+			if w.Version != m.Version || w.LSN != m.LSN+w.Transactions {
+				return nil, false
+			}
+			m.LSN = w.LSN
+			delete(written, id)
+		}
+		to = append(to, m)
+	}
+	return to, len(written) == 0
+}

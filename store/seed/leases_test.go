@@ -1,0 +1,178 @@
+package seed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"byline/internal/enginetest"
+	"byline/internal/secrettest"
+	"byline/internal/waittest"
+	"byline/store"
+	"byline/store/blog"
+	"byline/store/cosmos"
+	"byline/store/emulator"
+	"byline/store/projection"
+	"byline/store/seed"
+)
+
+// feedEngine is an engine that counts the changes that it returns, except to Status, which reads pages of one.
+type feedEngine struct {
+	*emulator.Engine
+	changes atomic.Int64
+}
+
+func (e *feedEngine) Do(r *http.Request) (*http.Response, error) {
+	resp, err := e.Engine.Do(r)
+	if err == nil && r.Header.Get("A-IM") != "" && r.Header.Get("x-ms-max-item-count") != "1" {
+		n, _ := strconv.ParseInt(resp.Header.Get("x-ms-item-count"), 10, 64)
+		e.changes.Add(n)
+	}
+	return resp, err
+}
+
+// process returns a store of a process of its own.
+func (e *feedEngine) process(t *testing.T, name string) *store.Store {
+	t.Helper()
+	s, err := store.New(enginetest.Account(t, e.Engine, cosmos.Options{Transport: e}), store.Options{PollInterval: time.Millisecond, Instance: name, Logger: secrettest.Logger()})
+	if err == nil {
+		err = s.Provision(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run runs a store until the returned function is called.
+func run(t *testing.T, s *store.Store) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// caughtUp returns an error unless all ranges have an owner and none lags.
+func caughtUp(t *testing.T, s *store.Store) error {
+	status, err := s.Views().Status(t.Context())
+	for _, r := range status {
+		if r.Owner == "" || r.Lag > 0 {
+			return fmt.Errorf("%s of %q is %d behind", r.Processor, r.Owner, r.Lag)
+		}
+	}
+	if len(status) == 0 {
+		return fmt.Errorf("no ranges, %v", err)
+	}
+	return err
+}
+
+// TestLoad_ProjectionsBeginAfterIt loads a blog, comments on it, and starts the projections. They read the
+// changes of the load only if others have written before its end, or if it was interrupted.
+func TestLoad_ProjectionsBeginAfterIt(t *testing.T) {
+	b := small()
+	b.Users, b.Authors, b.Posts = 6, 6, [2]int{1, 4}
+	comment := func(t *testing.T, e *feedEngine, user int, post string) {
+		if _, _, err := e.process(t, "other").CreateComment(t.Context(), store.NewComment{AuthorID: b.User(user).ID, PostID: post, Content: "c"}); err != nil {
+			t.Error(err)
+		}
+	}
+	join := func(t *testing.T, e *feedEngine) {
+		if _, err := e.process(t, "other").CreateUser(t.Context(), store.NewUser{ID: userID("somebody"), Username: "somebody"}); err != nil {
+			t.Error(err)
+		}
+	}
+	start := func(t *testing.T, e *feedEngine) (stop func()) {
+		s := e.process(t, "before")
+		stop = run(t, s)
+		waittest.Until(t, func() error { return caughtUp(t, s) })
+		return stop
+	}
+	for name, c := range map[string]struct {
+		before, during func(*testing.T, *feedEngine)
+		replayed       bool
+	}{
+		"alone":                     {},
+		"an instance ran before":    {before: func(t *testing.T, e *feedEngine) { start(t, e)() }},
+		"an instance runs":          {before: func(t *testing.T, e *feedEngine) { start(t, e) }},
+		"others wrote before":       {before: join, replayed: true},
+		"others join meanwhile":     {during: join, replayed: true},
+		"others comment meanwhile":  {during: func(t *testing.T, e *feedEngine) { comment(t, e, 0, b.PostID(0, 0)) }, replayed: true},
+		"an instance ran meanwhile": {during: func(t *testing.T, e *feedEngine) { start(t, e)() }},
+		"a range is split meanwhile": {replayed: true, during: func(t *testing.T, e *feedEngine) {
+			if err := e.Split("blog", blog.UsersContainer, "1"); err != nil {
+				t.Error(err)
+			}
+		}},
+		"interrupted": {replayed: true, before: func(t *testing.T, e *feedEngine) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			if err := seed.Load(ctx, b, e.process(t, "interrupted"), func(posts int) {
+				if posts > b.TotalPosts()/2 {
+					interrupt()
+				}
+			}); err == nil {
+				t.Error("not interrupted")
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = engine.Close() })
+			e := &feedEngine{Engine: engine}
+			if c.before != nil {
+				c.before(t, e)
+			}
+			meanwhile := sync.OnceFunc(func() {
+				if c.during != nil {
+					c.during(t, e)
+				}
+			})
+			if err := seed.Load(t.Context(), b, e.process(t, "loader"), func(int) { meanwhile() }); err != nil {
+				t.Fatal(err)
+			}
+			later := e.process(t, "later")
+			if status, err := later.Views().Status(t.Context()); err != nil {
+				t.Fatal(err)
+			} else if slices.ContainsFunc(status, func(r projection.Status) bool { return r.Owner != "" }) {
+				waittest.Until(t, func() error { return caughtUp(t, later) })
+			}
+			e.changes.Store(0)
+			post := b.Thread(1, 0).Post
+			comment(t, e, 0, post.ID)
+			run(t, later)
+			waittest.Until(t, func() error {
+				page, err := later.UserPosts(t.Context(), post.AuthorID, store.Paging{First: 100})
+				if err != nil {
+					return err
+				}
+				if !slices.ContainsFunc(page.Items, func(p *blog.Post) bool { return p.ID == post.ID && p.CommentCount == post.CommentCount+1 }) {
+					return errors.New("the comment is not counted")
+				}
+				return caughtUp(t, later)
+			})
+			// The post and the comment are read, and the summary by two processors, and by up to three tails.
+			if n := e.changes.Load(); (n > 20) != c.replayed {
+				t.Errorf("%d changes were read", n)
+			}
+			w := &world{Store: later}
+			w.verify(t)
+		})
+	}
+}
