@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/brianvoe/gofakeit/v7"
 	"github.com/google/uuid"
 
 	"byline/store"
@@ -99,8 +98,8 @@ type entry struct {
 	id           string
 }
 
-func (b *Blog) entry(user, number int) (entry, *gofakeit.Faker) {
-	f := gofakeit.NewFaker(b.random(user, number), false)
+func (b *Blog) entry(user, number int) (entry, *rand.Rand) {
+	f := b.random(user, number)
 	at := start.Add(time.Duration(f.Uint64() % uint64(span))).Truncate(time.Millisecond) // as items hold it
 	return entry{user, number, at, id(f)}, f
 }
@@ -126,16 +125,16 @@ func (b *Blog) threads(user int) iter.Seq[store.Thread] {
 func (b *Blog) Thread(user, number int) store.Thread {
 	e, f := b.entry(user, number)
 	author := b.User(user)
-	topic := &topics[f.Number(0, len(topics)-1)]
+	topic := &topics[f.IntN(len(topics))]
 	t := store.Thread{
-		Comments: make([]*blog.Comment, f.Number(0, b.Comments)),
-		Likes:    make([]*blog.Like, f.Number(0, min(b.Likes, b.Users))),
+		Comments: make([]*blog.Comment, upTo(f, b.Comments)),
+		Likes:    make([]*blog.Like, upTo(f, min(b.Likes, b.Users))),
 	}
 	t.Post = &blog.Post{ID: e.id, AuthorID: author.ID, AuthorUsername: author.Username, CreatedAt: blog.NewDate(e.at), Version: 1,
 		CommentCount: int32(len(t.Comments)), LikeCount: int32(len(t.Likes)), Revision: int64(1 + len(t.Comments) + len(t.Likes))}
 	t.Post.Title, t.Post.Content = topic.post(f)
 	for i := range t.Comments {
-		name := b.username(f.Number(0, b.Users-1))
+		name := b.username(upTo(f, b.Users-1))
 		t.Comments[i] = &blog.Comment{ID: id(f), PostID: e.id, AuthorID: b.UserID(name), AuthorUsername: name,
 			Content: topic.comment(f), CreatedAt: blog.NewDate(e.at.Add(later(f)))}
 	}
@@ -175,8 +174,16 @@ func (b *Blog) random(user, stream int) *rand.Rand {
 	return rand.New(rand.NewPCG(b.Seed, n^n>>29))
 }
 
+// upTo returns a number from 0 to n. If that is 0, it uses up no random number.
+func upTo(f *rand.Rand, n int) int {
+	if n == 0 {
+		return 0
+	}
+	return f.IntN(n + 1)
+}
+
 // id makes up an id, a UUID.
-func id(f *gofakeit.Faker) string {
+func id(f *rand.Rand) string {
 	var u uuid.UUID
 	binary.BigEndian.PutUint64(u[:], f.Uint64())
 	binary.BigEndian.PutUint64(u[8:], f.Uint64())
@@ -186,16 +193,16 @@ func id(f *gofakeit.Faker) string {
 }
 
 // later is how long after a post somebody says something about it.
-func later(f *gofakeit.Faker) time.Duration {
-	return time.Duration(f.Number(60, 2*24*3600)) * time.Second
+func later(f *rand.Rand) time.Duration {
+	return time.Duration(60+upTo(f, 2*24*3600-60)) * time.Second
 }
 
 // choose returns n different numbers below all (Floyd's algorithm).
-func choose(f *gofakeit.Faker, n, all int) []int {
+func choose(f *rand.Rand, n, all int) []int {
 	chosen := make(map[int]bool, n)
 	list := make([]int, 0, n)
 	for j := all - n; j < all; j++ {
-		k := f.Number(0, j)
+		k := upTo(f, j)
 		if chosen[k] {
 			k = j
 		}

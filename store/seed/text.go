@@ -2,9 +2,8 @@ package seed
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
-
-	"github.com/brianvoe/gofakeit/v7"
 )
 
 // names are those of the demo blog's users.
@@ -145,8 +144,8 @@ var remarks = []string{
 const sentences = 6
 
 // post writes a post, in paragraphs that do not repeat themselves.
-func (t *topic) post(f *gofakeit.Faker) (title, content string) {
-	subject := f.RandomString(t.particular)
+func (t *topic) post(f *rand.Rand) (title, content string) {
+	subject := oneOf(f, t.particular)
 	fill := func(s string) string {
 		if strings.Contains(s, "%s") {
 			s = fmt.Sprintf(s, subject)
@@ -154,9 +153,9 @@ func (t *topic) post(f *gofakeit.Faker) (title, content string) {
 		return strings.ToUpper(s[:1]) + s[1:]
 	}
 	said := append([]string(nil), t.sentences...)
-	f.ShuffleStrings(said)
+	f.Shuffle(len(said), func(i, j int) { said[i], said[j] = said[j], said[i] })
 	var b strings.Builder
-	for i, s := range said[:f.Number(3, sentences)] {
+	for i, s := range said[:3+upTo(f, sentences-3)] {
 		switch {
 		case i == 0:
 		case i%3 == 0:
@@ -166,18 +165,21 @@ func (t *topic) post(f *gofakeit.Faker) (title, content string) {
 		}
 		b.WriteString(fill(s))
 	}
-	return fill(f.RandomString(t.titles)), b.String()
+	return fill(oneOf(f, t.titles)), b.String()
 }
 
 // comment writes a comment on a post of the topic.
-func (t *topic) comment(f *gofakeit.Faker) string {
-	switch f.Number(0, 5) {
+func (t *topic) comment(f *rand.Rand) string {
+	switch f.IntN(6) {
 	case 0:
-		return f.RandomString(t.questions)
+		return oneOf(f, t.questions)
 	case 1:
-		return f.RandomString(t.agreement)
+		return oneOf(f, t.agreement)
 	case 2:
-		return f.RandomString(remarks) + " " + f.RandomString(t.questions)
+		return oneOf(f, remarks) + " " + oneOf(f, t.questions)
 	}
-	return f.RandomString(remarks)
+	return oneOf(f, remarks)
 }
+
+// oneOf returns one of some texts.
+func oneOf(f *rand.Rand, texts []string) string { return texts[upTo(f, len(texts)-1)] }
