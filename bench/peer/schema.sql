@@ -17,7 +17,6 @@ CREATE TABLE posts (
   content text NOT NULL,
   comment_count int NOT NULL DEFAULT 0,
   like_count int NOT NULL DEFAULT 0,
-  version int NOT NULL DEFAULT 1,
   created_at timestamptz(3) NOT NULL DEFAULT now()
 ) WITH (fillfactor = 70);
 CREATE INDEX ON posts (author_id, id);

@@ -1,153 +1,198 @@
 package e2e
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"net/http"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"byline/store/blog"
 )
 
-// The peer of BenchmarkPeer: its address, and the processes of the peer and its database, which are
-// measured with their children. `.ci/peer` starts bench/peer.
-const (
-	peerURL  = "BYLINE_PEER"
-	peerPIDs = "BYLINE_PEER_PIDS"
-)
+// peersVariable is the environment variable with the peers of BenchmarkCPU that `.ci/peer` has started, one
+// a line: its name, which is its database's, too, its address, and the processes of itself and of the
+// database server.
+const peersVariable = "BYLINE_PEERS"
 
-// peerJudged is the number of requests from which on BenchmarkPeer may fail: the background work of
-// writes comes in intervals longer than 500 requests.
-const peerJudged = 10_000
+// startedPeers returns the peers, with the blog in their databases.
+func startedPeers(b *testing.B, blog *cpuBlog) (peers []*cpuSide) {
+	id := func(i int) string { return strconv.Itoa(i + 1) }
+	for line := range strings.Lines(os.Getenv(peersVariable)) {
+		var name, root string
+		var pid, database int
+		if _, err := fmt.Sscan(line, &name, &root, &pid, &database); err != nil {
+			b.Fatalf("%s: %q: %v", peersVariable, line, err)
+		}
+		blog.copyTo(b, name)
+		peer := newCPUSide(name, root, pid, id, id)
+		peer.database = database
+		peers = append(peers, peer)
+	}
+	return peers
+}
 
-// BenchmarkPeer measures the CPU that Byline, without caches, and a peer take for the same requests, in
-// turn: all processes of each, the database included. Both are filled by the same mutations and must
-// return responses of the same shape. It fails if Byline takes more.
-func BenchmarkPeer(b *testing.B) {
-	if os.Getenv(peerURL) == "" {
-		b.Skip("no peer: see .ci/peer")
+// copyTo fills a database, which the environment tells psql how to reach. Ids are numbers: those of posts
+// rise with their dates; those of comments and likes, with the dates of the comments and likes of a post,
+// so that the rows of a post lie together.
+func (b *cpuBlog) copyTo(t *testing.B, database string) {
+	psql := exec.Command("psql", "-q", "-X", "-v", "ON_ERROR_STOP=1", "-d", database)
+	in, err := psql.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cpuConnections}}
-	byline := startProcess(b, "--data", b.TempDir(), "--no-demo", "--cache", "0")
-	peer := &process{Instance: instance{T: b, Root: os.Getenv(peerURL), Log: &output{}}}
-	sides := []*peerSide{
-		{root: byline.Root, pids: []int{byline.Cmd.Process.Pid}, requests: cpuRequests(byline)},
-		{root: peer.Root, requests: cpuRequests(peer)},
+	var out output
+	psql.Stdout, psql.Stderr = &out, &out
+	if err := psql.Start(); err != nil {
+		t.Fatal(err)
 	}
-	for _, text := range strings.Fields(os.Getenv(peerPIDs)) {
-		var pid int
-		if _, err := fmt.Sscan(text, &pid); err != nil {
-			b.Fatalf("%s: %q", peerPIDs, text)
-		}
-		sides[1].pids = append(sides[1].pids, pid)
-	}
-	if res, err := client.Post(peer.Root+"/filled", "application/json", strings.NewReader("{}")); err != nil || res.StatusCode != http.StatusOK {
-		b.Fatal(res, err)
-	}
-	waitIdle(b, byline)
-	for i, r := range sides[0].requests {
-		for _, side := range sides {
-			side.asked.Store(0)
-		}
-		b.Run(r.name, func(b *testing.B) { measurePeer(b, client, i, sides) })
+	w := bufio.NewWriterSize(in, 1<<20)
+	b.writeCopies(w)
+	err = cmp.Or(w.Flush(), in.Close())
+	if ended := psql.Wait(); ended != nil || err != nil {
+		t.Fatalf("psql: %v %v %s", ended, err, &out)
 	}
 }
 
-// peerSide is one side of the comparison.
-type peerSide struct {
-	root     string
-	pids     []int
-	requests []cpuRequest
-	asked    atomic.Int64 // requests sent; makes every write different
-}
-
-func measurePeer(b *testing.B, client *http.Client, request int, sides []*peerSide) {
-	measure := func(side *peerSide, count int) time.Duration {
-		before := cpuOfAll(b, side.pids)
-		sendAll(b, client, side.root, count, func() (user, query string) {
-			return side.requests[request].make(int(side.asked.Add(1)))
+// writeCopies writes the blog as statements for psql.
+func (b *cpuBlog) writeCopies(w io.Writer) {
+	row := func(values ...any) {
+		for i, value := range values {
+			end := "\t"
+			if i == len(values)-1 {
+				end = "\n"
+			}
+			fmt.Fprint(w, escapeCopy.Replace(fmt.Sprint(value)), end)
+		}
+	}
+	users, posts := map[string]int{}, map[string]int{}
+	for i, id := range b.posts {
+		posts[id] = i + 1
+	}
+	fmt.Fprintln(w, "COPY users (id, subject, username, created_at) FROM stdin;")
+	for i, name := range b.users {
+		user := b.User(i)
+		users[user.ID] = i + 1
+		row(i+1, name, name, user.CreatedAt)
+	}
+	table := func(columns string, rows func(post int, number, author int)) {
+		fmt.Fprintf(w, "\\.\nCOPY %s FROM stdin;\n", columns)
+		for user := range b.users {
+			for number := range b.PostCount(user) {
+				rows(posts[b.PostID(user, number)], number, user)
+			}
+		}
+	}
+	const columns = "posts (id, author_id, title, excerpt, content, comment_count, like_count, created_at)"
+	table(columns, func(post, number, author int) {
+		p := b.Thread(author, number).Post
+		row(post, author+1, p.Title, p.Excerpt(), p.Content, p.CommentCount, p.LikeCount, p.CreatedAt)
+	})
+	comments, likes := 0, 0
+	table("comments (id, post_id, author_id, content, created_at)", func(post, number, author int) {
+		all := b.Thread(author, number).Comments
+		slices.SortFunc(all, func(x, y *blog.Comment) int {
+			return cmp.Or(cmp.Compare(x.CreatedAt, y.CreatedAt), cmp.Compare(x.ID, y.ID))
 		})
-		side.requests[request].settle()
-		return cpuOfAll(b, side.pids) - before
-	}
-	var shapes, sizes [2]string
-	for i, side := range sides {
-		if side.asked.Load() == 0 {
-			measure(side, warmUp)
+		for _, c := range all {
+			comments++
+			row(comments, post, users[c.AuthorID], c.Content, c.CreatedAt)
 		}
-		user, query := side.requests[request].make(int(side.asked.Add(1)))
-		answer := ask(b, client, side.root, user, query)
-		var value any
-		if err := json.Unmarshal(answer, &value); err != nil {
-			b.Fatalf("%s: %v", answer, err)
+	})
+	table("likes (id, post_id, user_id, created_at)", func(post, number, author int) {
+		all := b.Thread(author, number).Likes
+		slices.SortFunc(all, func(x, y *blog.Like) int {
+			return cmp.Or(cmp.Compare(x.CreatedAt, y.CreatedAt), cmp.Compare(x.UserID, y.UserID))
+		})
+		for _, l := range all {
+			likes++
+			row(likes, post, users[l.UserID], l.CreatedAt)
 		}
-		shapes[i], sizes[i] = shape(value), fmt.Sprint(len(answer))
+	})
+	fmt.Fprintln(w, "\\.")
+	fmt.Fprintf(w, "ALTER TABLE comments ALTER id RESTART %d;\nALTER TABLE likes ALTER id RESTART %d;\nVACUUM ANALYZE;\n", comments+1, likes+1)
+}
+
+// escapeCopy escapes a value of COPY.
+var escapeCopy = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
+
+// compareAnswers fails unless all sides answer the reads of a pattern alike, or a write. Ids and cursors
+// differ.
+func compareAnswers(b *testing.B, blog *cpuBlog, p cpuPattern, sides []*cpuSide) {
+	if len(sides) == 1 {
+		return
 	}
-	if shapes[0] != shapes[1] {
-		b.Fatalf("Byline answers\n%s\nand the peer\n%s", shapes[0], shapes[1])
+	count := blog.different(p)
+	if p.writes {
+		count = 1
 	}
-	var took [2]time.Duration
-	b.ResetTimer()
-	const turn = 500
-	for left := b.N; left > 0; left -= turn {
+	for n := range count {
+		var first string
 		for i, side := range sides {
-			took[i] += measure(side, min(turn, left))
+			user, body := blog.request(p, side, n)
+			var value any
+			if err := json.Unmarshal(side.ask(b, user, body), &value); err != nil {
+				b.Fatal(err)
+			}
+			answer, err := json.Marshal(withoutIDs(value))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if i == 0 {
+				first = string(answer)
+			} else if string(answer) != first {
+				b.Fatalf("Byline answers\n%s\nand %s\n%s", first, side.name, answer)
+			}
 		}
-	}
-	b.StopTimer()
-	b.Logf("answers of %s bytes", strings.Join(sizes[:], " and "))
-	b.ReportMetric(float64(took[0].Microseconds())/float64(b.N), "cpu-µs/op")
-	b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "peer-cpu-µs/op")
-	times := float64(took[0]) / float64(max(took[1], 1))
-	b.ReportMetric(times, "times-peer")
-	if times > 1 && b.N >= peerJudged {
-		b.Errorf("%.2f times what the peer takes", times)
 	}
 }
 
-// shape returns the names, the kinds of values and their number in JSON. The values differ: ids, cursors,
-// times and the order of posts.
-func shape(v any) string {
-	var parts []string
+// withoutIDs replaces ids and cursors in JSON with the kinds of values that they are.
+func withoutIDs(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, name+": "+shape(v[name]))
+		for name, value := range v {
+			if name == "id" || name == "endCursor" {
+				v[name] = fmt.Sprintf("%T", value)
+			} else {
+				v[name] = withoutIDs(value)
+			}
 		}
 	case []any:
-		for _, element := range v {
-			parts = append(parts, shape(element))
+		for i, element := range v {
+			v[i] = withoutIDs(element)
 		}
-	default:
-		return fmt.Sprintf("%T", v)
 	}
-	return fmt.Sprintf("%T(%s)", v, strings.Join(parts, ", "))
+	return v
 }
 
-// cpuOfAll returns the CPU that processes and their children have used so far, ended ones included.
-func cpuOfAll(b *testing.B, pids []int) (took time.Duration) {
-	for _, pid := range pids {
-		took += cpuOf(b, pid) + cpuOfEnded(b, pid)
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-		if err != nil || len(threads) == 0 {
-			b.Fatalf("process %d has ended, or the kernel names no children", pid)
+// cpuOfFamily returns the CPU that a process and its children have used so far, ended ones included.
+func cpuOfFamily(b *testing.B, pid int) time.Duration {
+	took := cpuOf(b, pid) + cpuOfEnded(b, pid)
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil || len(threads) == 0 {
+		b.Fatalf("process %d has ended, or the kernel names no children", pid)
+	}
+	for _, name := range threads {
+		children, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread has ended
 		}
-		for _, name := range threads {
-			children, err := os.ReadFile(name)
-			if err != nil {
-				continue // the thread has ended
+		for _, text := range strings.Fields(string(children)) {
+			var child int
+			if _, err := fmt.Sscan(text, &child); err != nil {
+				b.Fatalf("%s: %q", name, children)
 			}
-			for _, text := range strings.Fields(string(children)) {
-				var child int
-				if _, err := fmt.Sscan(text, &child); err != nil {
-					b.Fatalf("%s: %q", name, children)
-				}
-				took += cpuOf(b, child)
+			if used, err := cpuClock(child); err == nil { // it may have ended
+				took += used
 			}
 		}
 	}

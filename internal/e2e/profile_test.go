@@ -14,9 +14,9 @@ import (
 // profileDir is the directory for profiles of the server, CPU and allocations of each request of the CPU
 // benchmarks.
 //
-//	go test ./internal/e2e -run '^$' -bench CPU/cold/Q6 -benchtime 20000x -profile /tmp/profiles
-//	go tool pprof -top /tmp/profiles/cold-Q6.cpu
-//	go tool pprof -top -sample_index=alloc_space -base /tmp/profiles/cold-Q6.allocs-before /tmp/profiles/cold-Q6.allocs
+//	go test ./internal/e2e -run '^$' -bench CPU/cold/Q6/16 -benchtime 20000x -profile /tmp/profiles
+//	go tool pprof -top /tmp/profiles/cold-Q6-16.cpu
+//	go tool pprof -top -sample_index=alloc_space -base /tmp/profiles/cold-Q6-16.allocs-before /tmp/profiles/cold-Q6-16.allocs
 var profileDir = flag.String("profile", "", "write profiles of what BenchmarkCPU measures into this `directory`")
 
 // profiled is the environment variable with the directory in which a process writes profiles.

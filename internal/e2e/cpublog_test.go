@@ -1,0 +1,147 @@
+package e2e
+
+import (
+	"cmp"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"byline/graph/auth"
+	"byline/graph/globalid"
+	"byline/internal/servertest"
+	"byline/store/blog"
+	"byline/store/seed"
+)
+
+// cpuPattern is an access pattern of the article.
+type cpuPattern struct {
+	name, query string
+	on          globalid.Kind // of the variable id; "" for none
+	writes      bool
+}
+
+const (
+	shortPost = `id title excerpt commentCount likeCount createdAt author { id username }`
+	paged     = ` pageInfo { hasNextPage endCursor }`
+)
+
+var cpuPatterns = []cpuPattern{
+	{name: "Q1", on: globalid.User, query: `query User($id: ID!) { user(id: $id) { id username createdAt } }`},
+	{name: "Q2", on: globalid.Post, query: `query Post($id: ID!) { post(id: $id) { id title content commentCount likeCount createdAt author { id username } } }`},
+	{name: "Q3", on: globalid.User, query: `query Posts($id: ID!) { user(id: $id) { posts(first: 20) { edges { node { ` + shortPost + ` } }` + paged + ` } } }`},
+	{name: "Q4", on: globalid.Post, query: `query Comments($id: ID!) { post(id: $id) { comments(first: 25) { edges { node { id content createdAt author { id username } } }` + paged + ` } } }`},
+	{name: "Q5", on: globalid.Post, query: `query Likes($id: ID!) { post(id: $id) { likes(first: 100) { edges { node { id createdAt user { id username } } }` + paged + ` } } }`},
+	{name: "Q6", query: `query Feed { feed(first: 100) { edges { node { ` + shortPost + ` } }` + paged + ` } }`},
+	{name: "C3", on: globalid.Post, writes: true, query: `mutation Comment($id: ID!, $content: String!) { createComment(input: {postId: $id, content: $content}) { comment { id } post { commentCount } } }`},
+	{name: "C4", on: globalid.Post, writes: true, query: `mutation Like($id: ID!) { likePost(input: {postId: $id}) { like { id } post { likeCount } } }`},
+}
+
+// cpuSeed is the seed of the blog and of the requests.
+const cpuSeed = 353
+
+// maxDifferent is the number of different sets of variables of a read.
+const maxDifferent = 1000
+
+// cpuBlog is the data set of BenchmarkCPU, which each server has under ids of its own.
+type cpuBlog struct {
+	seed.Blog
+	users   []string // names
+	posts   []string // ids, oldest first
+	someone []int    // different users, in random order
+	some    []int    // different posts, in random order
+}
+
+func newCPUBlog(users int) *cpuBlog {
+	b := &cpuBlog{Blog: seed.Article(cpuSeed, users, auth.DemoUserID), users: make([]string, users)}
+	type dated struct {
+		date blog.Date
+		id   string
+	}
+	posts := make([][]dated, users)
+	each(users, func(i int) {
+		b.users[i] = b.User(i).Username
+		for n := range b.PostCount(i) {
+			post := b.Thread(i, n).Post
+			posts[i] = append(posts[i], dated{post.CreatedAt, post.ID})
+		}
+	})
+	all := slices.Concat(posts...)
+	slices.SortFunc(all, func(x, y dated) int { return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.id, y.id)) })
+	for _, post := range all {
+		b.posts = append(b.posts, post.id)
+	}
+	random := rand.New(rand.NewPCG(cpuSeed, 0))
+	b.someone = random.Perm(users)[:min(users, maxDifferent)]
+	b.some = random.Perm(len(all))[:min(len(all), maxDifferent)]
+	return b
+}
+
+// userID and postID are Byline's ids.
+func (b *cpuBlog) userID(i int) string {
+	return globalid.ID{Kind: globalid.User, Key: auth.DemoUserID(b.users[i])}.String()
+}
+func (b *cpuBlog) postID(i int) string {
+	return globalid.ID{Kind: globalid.Post, Key: b.posts[i]}.String()
+}
+
+// different returns how many different sets of variables a read has.
+func (b *cpuBlog) different(p cpuPattern) int {
+	switch p.on {
+	case globalid.User:
+		return len(b.someone)
+	case globalid.Post:
+		return len(b.some)
+	}
+	return 1
+}
+
+// request returns the n-th request of a pattern, and the name of the user who sends it; "" for nobody.
+// A random user writes to a random post.
+func (b *cpuBlog) request(p cpuPattern, to *cpuSide, n int) (user string, body []byte) {
+	variables := map[string]string{}
+	if p.writes {
+		random := rand.New(rand.NewPCG(cpuSeed, uint64(n)))
+		user, variables["id"] = b.users[random.IntN(len(b.users))], to.post(random.IntN(len(b.posts)))
+	} else if p.on == globalid.User {
+		variables["id"] = to.user(b.someone[n%len(b.someone)])
+	} else if p.on == globalid.Post {
+		variables["id"] = to.post(b.some[n%len(b.some)])
+	}
+	if p.name == "C3" {
+		variables["content"] = strings.Repeat("Every read of the front page is one request. ", 5)[:200]
+	}
+	body, err := json.Marshal(map[string]any{"query": p.query, "variables": variables})
+	if err != nil {
+		panic(err) // only strings
+	}
+	return user, body
+}
+
+// seedByline loads the blog as `byline seed` does.
+func seedByline(b *testing.B, data string) {
+	var log output
+	cmd := servertest.Command("seed", "--data", data, "--users", strconv.Itoa(*cpuUsers), "--seed", strconv.Itoa(cpuSeed))
+	cmd.Stderr = &log
+	if err := cmd.Run(); err != nil {
+		b.Fatalf("%v: %s", err, &log)
+	}
+}
+
+// each calls f for the numbers below n, with limited concurrency.
+func each(n int, f func(int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
