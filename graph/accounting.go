@@ -80,7 +80,7 @@ const costExtension = "cost"
 // readCostHeader reads the header Byline-Cost.
 func readCostHeader(next http.Handler, p presenter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		detail, err := cost.ParseDetail(strings.Join(r.Header.Values(cost.Header), ","))
+		detail, err := cost.ParseDetail(strings.Join(r.Header[cost.Header], ","))
 		if err != nil {
 			prepare(w.Header(), r)
 			write(w, http.StatusBadRequest, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})

@@ -3,7 +3,6 @@ package graph
 import (
 	"context"
 	"errors"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -23,8 +22,8 @@ const eventsKeepAlive = 12 * time.Second
 // naming it first: some name it last with every request, and mean none.
 func wantsEvents(r *http.Request) bool {
 	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
-	media, _, err := mime.ParseMediaType(first)
-	return err == nil && media == mediaEvents
+	media, _, ok := mediaRange(first)
+	return ok && media == mediaEvents
 }
 
 // serveEvents responds with an event stream, in the "distinct connections" mode of the

@@ -108,7 +108,10 @@ func (h *Handler) Overloaded() bool { return h.admission.Overloaded() }
 // Options.Streams has ended.
 func (h *Handler) Wait() { h.sockets.Wait() }
 
-// NewHandler returns the edge: GraphQL at /graphql and, in development, the
+// Path is where GraphQL is served.
+const Path = "/graphql"
+
+// NewHandler returns the edge: GraphQL at Path and, in development, the
 // playground at /. It does no I/O and starts nothing.
 func NewHandler(o Options) (*Handler, error) {
 	if o.Store == nil {
@@ -138,13 +141,20 @@ func NewHandler(o Options) (*Handler, error) {
 	}
 	p := newPresenter(o.Logger)
 	mux := http.NewServeMux()
-	mux.Handle("/graphql", origins.guard(readCostHeader(shedLoad(admission, endpoint, endpoint.metrics), p), p))
+	graphql := origins.guard(readCostHeader(shedLoad(admission, endpoint, endpoint.metrics), p), p)
 	if o.Development && o.TrustedDocuments == nil {
 		if err := addPlayground(mux, o.Store, o.PlaygroundToken); err != nil {
 			return nil, err
 		}
 	}
-	h.Handler = identify(secured(mux), o.TrustedProxies)
+	routes := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == Path { // nearly all are
+			graphql.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	h.Handler = identify(secured(routes), o.TrustedProxies)
 	if o.Tracing != nil {
 		h.Handler = continueTrace(h.Handler)
 	}

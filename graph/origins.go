@@ -53,7 +53,7 @@ type origins struct {
 
 // admits reports whether pages of the origin may do what pages of the server's own may.
 func (o *origins) admits(origin string) bool {
-	return slices.Contains(o.named, origin) || o.loopback && isLoopbackOrigin(origin)
+	return origin != "" && (slices.Contains(o.named, origin) || o.loopback && isLoopbackOrigin(origin))
 }
 
 // isLoopbackOrigin reports whether an origin is of this machine, on any port. What a name but
@@ -147,7 +147,7 @@ func secured(next http.Handler) http.Handler {
 		h["Content-Security-Policy"] = policy
 		h["Cross-Origin-Resource-Policy"] = resource // what CORS allows is not affected
 		h["X-Content-Type-Options"] = options
-		if r.URL.Path != "/graphql" {
+		if r.URL.Path != Path {
 			h.Set("Cross-Origin-Opener-Policy", "same-origin")
 			h.Set("Referrer-Policy", "no-referrer")
 			h.Set("X-Frame-Options", "DENY")

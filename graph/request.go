@@ -3,7 +3,9 @@ package graph
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"regexp"
@@ -54,11 +56,11 @@ type failureKey struct {
 
 type requestKey struct{}
 
-// withRequest makes ctx belong to r, whose meter records what is read and written in it.
+// withRequest makes ctx belong to r. What operations read and write in it, inSession has the meter record.
 func withRequest(ctx context.Context, r *request) context.Context {
 	r.began = time.Now()
 	r.meter.RequestID, r.meter.Payer, r.meter.SignedIn = r.id, cmp.Or(r.viewer, r.address), r.viewer != ""
-	return cosmos.WithRecorder(context.WithValue(ctx, requestKey{}, r), r.meter.Record)
+	return context.WithValue(ctx, requestKey{}, r)
 }
 
 // requestFrom returns the request that ctx belongs to, an anonymous one if it
@@ -112,15 +114,21 @@ func (r *request) firstTime(k failureKey) bool {
 func identify(next http.Handler, proxies []netip.Prefix) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
-		if !requestID.MatchString(id) {
+		if id == "" || !requestID.MatchString(id) {
 			id = newRequestID()
 		}
-		w.Header().Set(requestIDHeader, id)
+		w.Header()[requestIDHeader] = []string{id}
 		next.ServeHTTP(w, r.WithContext(withRequest(r.Context(), &request{id: id, address: limit.ClientKey(r, proxies)})))
 	})
 }
 
-func newRequestID() string { return rand.Text() }
+// newRequestID returns 128 random bits. They are an id, not a secret.
+func newRequestID() string {
+	var b [16]byte
+	binary.NativeEndian.PutUint64(b[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(b[8:], rand.Uint64())
+	return hex.EncodeToString(b[:])
+}
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 

@@ -20,14 +20,17 @@ import (
 
 // readBody reads the body of a POST. release is to be called when it is no longer needed.
 func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
-	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if charset := parameters["charset"]; err != nil || media != mediaJSON || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
+	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, nil, &httpError{status: http.StatusUnsupportedMediaType, err: refusal.Input("", "the Content-Type must be %s, in UTF-8", mediaJSON)}
 	}
 	if r.ContentLength > limit.MaxBody {
 		return nil, nil, tooLarge()
 	}
-	body, release, err = memory.ReadAll(http.MaxBytesReader(w, r.Body, limit.MaxBody), r.ContentLength)
+	in := r.Body
+	if r.ContentLength < 0 { // otherwise there is no more than that
+		in = http.MaxBytesReader(w, in, limit.MaxBody)
+	}
+	body, release, err = memory.ReadAll(in, r.ContentLength)
 	switch {
 	case err == nil:
 		return body, release, nil
@@ -40,6 +43,16 @@ func readBody(memory *limit.Memory, w http.ResponseWriter, r *http.Request) (bod
 		return nil, nil, &httpError{status: http.StatusRequestTimeout, err: refusal.Input("", "the request body took too long to arrive")}
 	}
 	return nil, nil, badRequest("", "the body did not arrive")
+}
+
+// isJSON reports whether a Content-Type is that of JSON in UTF-8.
+func isJSON(contentType string) bool {
+	if contentType == mediaJSON {
+		return true
+	}
+	media, parameters, err := mime.ParseMediaType(contentType)
+	charset := parameters["charset"]
+	return err == nil && media == mediaJSON && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }
 
 func tooLarge() error {

@@ -55,13 +55,18 @@ const vary = "Accept, Authorization, " + sessionHeader + ", " + cost.Header
 var (
 	contentTypes = map[string][]string{mediaJSON: {mediaJSON + "; charset=utf-8"}, mediaResponse: {mediaResponse + "; charset=utf-8"}}
 	noStore      = []string{"no-store"}
+	varies       = []string{vary}
 )
 
 // prepare sets the headers that every answer has.
 func prepare(h http.Header, r *http.Request) (media string, acceptable bool) {
 	media, acceptable = negotiate(r.Header.Values("Accept"))
 	h["Content-Type"] = contentTypes[media]
-	h["Vary"] = append(h["Vary"], vary) // to what CORS has said
+	if said := h["Vary"]; said == nil {
+		h["Vary"] = varies
+	} else {
+		h["Vary"] = append(said, vary) // to what CORS has said
+	}
 	h["Cache-Control"] = noStore
 	return media, acceptable
 }
@@ -109,7 +114,7 @@ func encode(response *graphql.Response) []byte {
 }
 
 func writeBody(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may be gone
 }
@@ -155,15 +160,14 @@ func negotiate(accept []string) (media string, acceptable bool) {
 		return mediaJSON, true
 	}
 	var json, response preference
-	for i, item := range strings.Split(strings.Join(accept, ","), ",") {
-		name, parameters, err := mime.ParseMediaType(item)
-		if err != nil {
+	place := 0
+	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		place++
+		name, quality, ok := mediaRange(item)
+		if !ok {
 			continue
 		}
-		l := preference{quality: 1, place: i}
-		if q, ok := parameters["q"]; ok {
-			l.quality, _ = strconv.ParseFloat(q, 64)
-		}
+		l := preference{quality: quality, place: place}
 		switch name {
 		case "*/*":
 			l.precision = anyType
@@ -207,4 +211,30 @@ func (l *preference) refine(said preference) {
 	if said.precision > l.precision {
 		*l = said
 	}
+}
+
+// mediaRange parses an element of an Accept header: by itself what nearly all clients send, since
+// package mime allocates.
+func mediaRange(item string) (name string, quality float64, ok bool) {
+	name, parameter, more := strings.Cut(item, ";")
+	switch name = strings.TrimSpace(name); name {
+	case "*/*", "application/*", mediaJSON, mediaResponse, mediaEvents:
+		if !more {
+			return name, 1, true
+		}
+		if q, ok := strings.CutPrefix(strings.TrimSpace(parameter), "q="); ok {
+			if quality, err := strconv.ParseFloat(q, 64); err == nil {
+				return name, quality, true
+			}
+		}
+	}
+	name, parameters, err := mime.ParseMediaType(item)
+	if err != nil {
+		return "", 0, false
+	}
+	quality = 1
+	if q, ok := parameters["q"]; ok {
+		quality, _ = strconv.ParseFloat(q, 64)
+	}
+	return name, quality, true
 }

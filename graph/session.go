@@ -23,14 +23,18 @@ const (
 
 // openSession resumes the session of the header, or opens a new one if that is not genuine.
 func openSession(h http.Header, s *store.Store) (*cosmos.Session, error) {
-	values := h.Values(sessionHeader)
-	if len(values) > 1 {
+	values, token := h[sessionHeader], ""
+	switch len(values) {
+	case 0:
+	case 1:
+		token = values[0]
+	default:
 		return nil, refusal.Input(sessionHeader, "there must be at most one %s header", sessionHeader)
 	}
-	return s.NewSession(h.Get(sessionHeader)), nil
+	return s.NewSession(token), nil
 }
 
-// inSession executes operations in the session of their request, and records their read set.
+// inSession executes operations in the session of their request, and records their cost and read set.
 type inSession struct{}
 
 var _ interface {
@@ -43,6 +47,7 @@ func (inSession) Validate(graphql.ExecutableSchema) error { return nil }
 
 func (inSession) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	r := requestFrom(ctx)
+	ctx = cosmos.WithRecorder(ctx, r.meter.Record)
 	if r.readSet != nil {
 		ctx = cosmos.WithReadSet(ctx, r.readSet)
 	}

@@ -15,7 +15,10 @@ const renameLag = time.Hour
 // NewSession returns the session of a token, or a new one if the token is "" or not genuine. See
 // cosmos.NewSession.
 func (s *Store) NewSession(token string) *cosmos.Session {
-	session := cosmos.NewSession(token, s.users, s.posts, s.feed) // tokens depend on the order
+	session := cosmos.NewSession(token, s.covered...)
+	if token == "" {
+		return session
+	}
 	switch id, at := s.note(session); {
 	case id == "":
 		session.SetNote("", time.Time{}) // later tokens need not carry it

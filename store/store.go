@@ -66,7 +66,8 @@ type Store struct {
 	imports   imports
 
 	users, posts, feed *cosmos.Container
-	feedPartitions     []string // partition keys of the feed
+	covered            []*cosmos.Container // by sessions, whose tokens depend on the order
+	feedPartitions     []string            // partition keys of the feed
 }
 
 // New returns a Store on an account. It does no I/O, and does not close the account.
@@ -107,6 +108,7 @@ func New(account *cosmos.Account, o Options) (*Store, error) {
 			return nil, &blog.Error{Code: blog.Invalid, Op: "open store", Field: "database", Message: err.Error(), Err: err}
 		}
 	}
+	s.covered = []*cosmos.Container{s.users, s.posts, s.feed}
 	return s, nil
 }
 

@@ -31,6 +31,9 @@ func clientAddress(r *http.Request, proxies []netip.Prefix) (_ netip.Addr, known
 	if err != nil {
 		return netip.Addr{}, true
 	}
+	if len(proxies) == 0 {
+		return peer.Addr().Unmap(), true
+	}
 	walk := func(hops []string) (netip.Addr, bool) {
 		at := peer.Addr().Unmap()
 		for _, hop := range slices.Backward(hops) {

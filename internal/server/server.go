@@ -217,10 +217,17 @@ func (g *gateway) start(ctx context.Context) error {
 func (g *gateway) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
-	mux := g.routes()
+	edge := g.hosts(g.handler)
+	mux := g.routes(edge)
 	stopMetrics := g.serveMetrics(mux)
 	defer stopMetrics()
-	server := g.newServer(mux)
+	server := g.newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == graph.Path { // nearly all are
+			edge.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	server.BaseContext = func(net.Listener) context.Context { return requests }
 	g.announce()
 	served := make(chan error, 1)
@@ -248,9 +255,9 @@ func (g *gateway) serve(ctx context.Context) error {
 }
 
 // routes returns the handler of all paths except /metrics.
-func (g *gateway) routes() *http.ServeMux {
+func (g *gateway) routes(edge http.Handler) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("/", g.hosts(g.handler))
+	mux.Handle("/", edge)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", g.health)
 	return mux

@@ -240,9 +240,10 @@ type place struct{ container, partition, what string }
 // it may be returned instead of reading, stale if only because reading fails.
 func (c *itemCache) look(session *Session, of *Container, p place) (known cached, fresh, stale bool) {
 	known, found := c.entries.GetIfPresent(p)
-	age := time.Since(known.began)
+	now := time.Now()
+	age := now.Sub(known.began)
 	found = found && age < cachedFor && known.as.holds() && session.admits(of, p.partition, known.at)
-	return known, found && of.following.confirms(known.began), found && age < throttledFor
+	return known, found && of.following.confirms(known.began, now), found && age < throttledFor
 }
 
 // Caches reports whether what is read of the container may be cached.
@@ -394,9 +395,9 @@ func (f *following) follow(o *changefeed.Options) {
 // current returns until when something read at a moment is known to have been current, unless it is
 // known to have changed. If that was last confirmed more than a poll ago, it wakes the Tail. Of two
 // things at the same time by the clock, either may have been first.
-func (f *following) current(read time.Time) time.Time {
+func (f *following) current(read, now time.Time) time.Time {
 	from, until := f.since.Load(), f.until.Load()
-	if from != 0 && time.Now().UnixNano()-until > f.poll.Load() {
+	if from != 0 && now.UnixNano()-until > f.poll.Load() {
 		f.wanted.Set()
 	}
 	if from == 0 || from >= read.UnixNano() || until < read.UnixNano() {
@@ -408,9 +409,9 @@ func (f *following) current(read time.Time) time.Time {
 // confirms reports whether something read at a moment is as good as read now. While the changes
 // cannot be read, because Cosmos DB throttles, that is as long since it was read as it may take to
 // learn of a change otherwise.
-func (f *following) confirms(read time.Time) bool {
+func (f *following) confirms(read, now time.Time) bool {
 	poll := time.Duration(f.poll.Load())
-	return poll != 0 && time.Since(f.current(read)) < 2*poll+followedFor
+	return poll != 0 && now.Sub(f.current(read, now)) < 2*poll+followedFor
 }
 
 // observe notes what a Tail has handled. As long as more is to be read, what has changed is

@@ -13,11 +13,11 @@ import (
 // It is safe for concurrent use.
 type ReadSet struct {
 	mu       sync.Mutex
-	account  *shared       // guarded by mu; nil: nothing was begun or read yet
-	reads    []readSetRead // guarded by mu
-	begun    []Pattern     // guarded by mu
-	hits     []Pattern     // guarded by mu; those of a read that the cache may answer
-	uncached bool          // guarded by mu; something was read past the cache
+	account  *shared           // guarded by mu; nil: nothing was begun or read yet
+	reads    []readSetRead     // guarded by mu
+	begun    []*patternMetrics // guarded by mu
+	hits     []*patternMetrics // guarded by mu; those of a read that the cache may answer
+	uncached bool              // guarded by mu; something was read past the cache
 }
 
 type readSetRead struct {
@@ -40,7 +40,7 @@ func WithReadSet(ctx context.Context, r *ReadSet) context.Context {
 func noteBegun(ctx context.Context, account *shared, p Pattern) {
 	if r, ok := ctx.Value(readSetKey{}).(*ReadSet); ok {
 		r.mu.Lock()
-		r.account, r.begun = account, append(r.begun, p)
+		r.account, r.begun = account, append(r.begun, account.meter.of(p))
 		r.mu.Unlock()
 	}
 }
@@ -53,7 +53,7 @@ func noteReads(ctx context.Context, c *Container, partitions []string, reads ...
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.account, r.hits = c.shared, append(r.hits, scopeOf(ctx).pattern)
+	r.account, r.hits = c.shared, append(r.hits, c.meter.of(scopeOf(ctx).pattern))
 	for i, read := range reads {
 		r.reads = append(r.reads, readSetRead{c, partitions[i], read.as, read.at, read.began, read.ended})
 	}
@@ -89,9 +89,10 @@ func (r *ReadSet) Valid(session *Session) bool {
 		return false
 	}
 	last, until := r.span()
+	now := time.Now()
 	for i := range r.reads {
 		read := &r.reads[i]
-		if time.Since(read.began) > cachedFor || !read.as.holds() || !read.container.following.confirms(read.began) || !session.admits(read.container, read.partition, read.at) {
+		if now.Sub(read.began) > cachedFor || !read.as.holds() || !read.container.following.confirms(read.began, now) || !session.admits(read.container, read.partition, read.at) {
 			return false
 		}
 	}
@@ -99,10 +100,10 @@ func (r *ReadSet) Valid(session *Session) bool {
 		return false // something may have changed between its reads
 	}
 	for _, p := range r.begun {
-		r.account.meter.of(p).begun.Inc()
+		p.begun.Inc()
 	}
 	for _, p := range r.hits {
-		r.account.meter.of(p).hits.Inc()
+		p.hits.Inc()
 	}
 	return true
 }
@@ -130,7 +131,7 @@ func (r *ReadSet) Age() time.Duration {
 		read := &r.reads[i]
 		known := read.began
 		if read.as.holds() {
-			known = read.container.following.current(read.began)
+			known = read.container.following.current(read.began, now)
 		}
 		oldest = max(oldest, now.Sub(known))
 	}
