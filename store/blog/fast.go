@@ -139,18 +139,58 @@ func (p *fastReader) part() string {
 
 // escaped consumes a string with escapes, after its first quote.
 func (p *fastReader) escaped() string {
-	end := 0
-	for end < len(p.rest) && p.rest[end] != '"' {
-		if p.rest[end] == '\\' {
-			end++
-		}
-		end++
-	}
-	end = min(end, len(p.rest))
-	text, err := jsontext.AppendUnquote(nil, `"`+p.rest[:end]+`"`)
-	p.rest, p.fallback = p.rest[end:], p.fallback || err != nil
+	end := textEnd(p.rest)
+	text := p.rest[:end]
+	p.rest = p.rest[end:]
 	p.take(`"`)
-	return string(text)
+	if plain, ok := unescape(text); ok {
+		return plain
+	}
+	plain, err := jsontext.AppendUnquote(nil, `"`+text+`"`)
+	p.fallback = p.fallback || err != nil
+	return string(plain)
+}
+
+// textEnd returns the index of the quote that ends a string, the length of s if none does.
+func textEnd(s string) int {
+	for end := 0; ; end++ {
+		quote := strings.IndexByte(s[end:], '"')
+		if quote < 0 {
+			return len(s)
+		}
+		end += quote
+		escapes := end
+		for escapes > 0 && s[escapes-1] == '\\' {
+			escapes--
+		}
+		if (end-escapes)%2 == 0 {
+			return end
+		}
+	}
+}
+
+// unescape resolves the escapes of a string, which have two characters each. It reports false if one
+// is longer.
+func unescape(text string) (plain string, ok bool) {
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		escape := strings.IndexByte(text, '\\')
+		if escape < 0 {
+			b.WriteString(text)
+			return b.String(), true
+		}
+		if escape+1 == len(text) {
+			return "", false
+		}
+		which := strings.IndexByte(`"\/bfnrt`, text[escape+1])
+		if which < 0 {
+			return "", false
+		}
+		b.WriteString(text[:escape])
+		b.WriteByte("\"\\/\b\f\n\r\t"[which])
+		text = text[escape+2:]
+	}
 }
 
 func (p *fastReader) date(name string) Date {
@@ -180,12 +220,18 @@ func (p *fastReader) number(name string, bits int) int64 {
 }
 
 func (p *fastReader) integer(bits int) int64 {
-	end := 0
+	end, n := 0, int64(0)
 	for end < len(p.rest) && '0' <= p.rest[end] && p.rest[end] <= '9' {
+		n = 10*n + int64(p.rest[end]-'0') // which may overflow
 		end++
 	}
-	n, err := strconv.ParseInt(p.rest[:end], 10, bits)
-	p.fallback = p.fallback || err != nil || end > 1 && p.rest[0] == '0'
+	ok := end > 0 && n>>(bits-1) == 0
+	if end > 18 { // the length of the longest numbers that cannot
+		var err error
+		n, err = strconv.ParseInt(p.rest[:end], 10, bits)
+		ok = err == nil
+	}
+	p.fallback = p.fallback || !ok || end > 1 && p.rest[0] == '0'
 	p.rest = p.rest[end:]
 	return n
 }
