@@ -134,7 +134,7 @@ func Open(o Options) (*Account, error) {
 	if s.clock, err = newClock(o.Clock, o.Logger, o.Metrics); err != nil {
 		return nil, err
 	}
-	calls := []policy.Policy{propertiesUntil(o.Done), policyFunc(s.learnProperties), noDiagnostics{}}
+	calls := []policy.Policy{s.askProperties(o.Done)}
 	if o.CacheBytes > 0 {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
 		calls = append(calls, s.cache)
@@ -144,18 +144,18 @@ func Open(o Options) (*Account, error) {
 	// policies see requests with their tokens; the meter and the clock are last and see what is sent.
 	s.sessions = &sessions{meter: s.meter, retryBudget: o.RetryBudget}
 	tries := []policy.Policy{bodies{}, meterTries{s.meter}, s.clock}
-	open := func(priority *azcosmos.PriorityLevel, retries policyFunc, client azcore.ClientOptions) (*azcosmos.Client, error) {
+	open := func(priority *azcosmos.PriorityLevel, retries withContext, client azcore.ClientOptions) (*azcosmos.Client, error) {
 		client.Transport, client.PerCallPolicies = o.Transport, slices.Concat([]policy.Policy{retries}, calls, client.PerCallPolicies)
 		return o.newClient(&azcosmos.ClientOptions{ClientOptions: client, PriorityLevel: priority, PreferredRegions: o.Regions})
 	}
-	s.requests, err = open(nil, someRetries, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
+	s.requests, err = open(nil, withSomeRetries, azcore.ClientOptions{Retry: o.Retry, TracingProvider: o.Tracing,
 		PerRetryPolicies: slices.Concat([]policy.Policy{writeSignals{s}, throttled{o.RetryBudget}, retryWrites{}, retryMet{o.RetryBudget}, s.sessions}, o.Policies, tries)})
 	if err != nil {
 		return nil, err
 	}
 	patient, low := waitWhileThrottled, azcosmos.PriorityLevelLow
 	patient.TryTimeout = o.TryTimeout
-	s.background, err = open(&low, endlessRetries, azcore.ClientOptions{Retry: patient, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryMet{o.RetryBudget}, s.sessions}, tries...)})
+	s.background, err = open(&low, withEndlessRetries, azcore.ClientOptions{Retry: patient, PerCallPolicies: []policy.Policy{policyFunc(limitRate)}, PerRetryPolicies: append([]policy.Policy{retryMet{o.RetryBudget}, s.sessions}, tries...)})
 	if err != nil {
 		return nil, err
 	}
@@ -224,10 +224,10 @@ type policyFunc func(*policy.Request) (*http.Response, error)
 // Do implements policy.Policy.
 func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
 
-// propertiesUntil returns a policy, per call, that gives up asking for the account's
-// properties when done is closed, and after propertiesTimeout. The first request of a client
+// askProperties returns a policy, per call, that learns the account's properties. It gives up asking
+// for them when done is closed, and after propertiesTimeout. The first request of a client
 // waits for them, and azcosmos asks for a minute, even if nobody waits for the request.
-func propertiesUntil(done <-chan struct{}) policyFunc {
+func (s *shared) askProperties(done <-chan struct{}) policyFunc {
 	return func(req *policy.Request) (*http.Response, error) {
 		if !asksForProperties(req.Raw()) {
 			return req.Next()
@@ -241,21 +241,21 @@ func propertiesUntil(done <-chan struct{}) policyFunc {
 			case <-asking.Done():
 			}
 		}()
-		return req.WithContext(asking).Next()
+		return s.learnProperties(req.WithContext(asking))
 	}
 }
 
-// noDiagnostics is a policy, per call, for clients whose Diagnostics nobody reads. To keep them
-// takes azcosmos a tenth of what it allocates, and of its time: it finds no place for them.
-type noDiagnostics struct{}
+// withContext is a policy, per call, that sends requests in the context that it returns of theirs.
+type withContext func(context.Context) context.Context
 
 // Do implements policy.Policy.
-func (noDiagnostics) Do(req *policy.Request) (*http.Response, error) {
-	return req.WithContext(withoutDiagnostics{req.Raw().Context()}).Next()
+func (f withContext) Do(req *policy.Request) (*http.Response, error) {
+	return req.WithContext(withoutDiagnostics{f(req.Raw().Context())}).Next()
 }
 
 // withoutDiagnostics is a context in which azcosmos finds nothing of its own: all of that is
-// for diagnostics.
+// for diagnostics, which nobody reads. To keep them takes azcosmos a tenth of what it allocates, and of
+// its time: it finds no place for them.
 type withoutDiagnostics struct{ context.Context }
 
 var azcosmosPackage = reflect.TypeFor[azcosmos.Client]().PkgPath()

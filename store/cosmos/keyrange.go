@@ -2,8 +2,9 @@ package cosmos
 
 import (
 	"cmp"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,10 +101,11 @@ func parseKeyRanges(body []byte) (rid string, ranges []keyRange, err error) {
 // effectiveKey returns where Cosmos DB puts a partition whose key is a text, in a container with
 // version 2 of the hash.
 func effectiveKey(partition string) string {
-	var b strings.Builder
-	b.WriteByte(8) // a text
-	b.WriteString(partition)
-	b.WriteByte(0xFF)
-	low, high := murmur3.Sum128([]byte(b.String()))
-	return fmt.Sprintf("%016X%016X", high&(1<<62-1), low)
+	var buf [128]byte
+	text := append(append(append(buf[:0], 8), partition...), 0xFF) // 8: a text
+	low, high := murmur3.Sum128(text)
+	var hash [16]byte
+	binary.BigEndian.PutUint64(hash[:8], high&(1<<62-1))
+	binary.BigEndian.PutUint64(hash[8:], low)
+	return strings.ToUpper(hex.EncodeToString(hash[:]))
 }

@@ -30,11 +30,11 @@ type region struct {
 	Name string `json:"name"`
 }
 
-// learnProperties is a policy, per call: azcosmos asks for the account's properties before its
-// first request and every few minutes, and this keeps what it is told.
+// learnProperties sends a request for the account's properties, of which azcosmos makes one before its
+// first and every few minutes, and keeps what it is told.
 func (s *shared) learnProperties(req *policy.Request) (*http.Response, error) {
 	resp, err := req.Next()
-	if err != nil || !asksForProperties(req.Raw()) || resp.StatusCode != http.StatusOK {
+	if err != nil || resp.StatusCode != http.StatusOK {
 		return resp, err
 	}
 	body, err := runtime.Payload(resp) // which azcosmos can read again

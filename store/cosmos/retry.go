@@ -46,16 +46,9 @@ func withSomeRetries(ctx context.Context) context.Context {
 	return withRetries(ctx, &retryTime{})
 }
 
-// someRetries is a policy, per call, for requests.
-func someRetries(req *policy.Request) (*http.Response, error) {
-	return req.WithContext(withSomeRetries(req.Raw().Context())).Next()
-}
-
-// endlessRetries is a policy, per call, for background work, which is part of no operation even if its
+// withEndlessRetries returns a context for background work, which is part of no operation even if its
 // context is.
-func endlessRetries(req *policy.Request) (*http.Response, error) {
-	return req.WithContext(withRetries(req.Raw().Context(), withoutEnd)).Next()
-}
+func withEndlessRetries(ctx context.Context) context.Context { return withRetries(ctx, withoutEnd) }
 
 // retryBudget is the default of Options.RetryBudget.
 const retryBudget = 2 * time.Second

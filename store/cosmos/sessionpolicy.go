@@ -105,11 +105,24 @@ type reach struct {
 
 func reachOf(container string, h http.Header) reach {
 	at := reach{container: container, id: h.Get(rangeHeader)}
-	var partition []string
-	if json.Unmarshal([]byte(h.Get(partitionHeader)), &partition) == nil && len(partition) == 1 {
-		at.key = effectiveKey(partition[0])
+	if partition, ok := soleText(h.Get(partitionHeader)); ok {
+		at.key = effectiveKey(partition)
 	}
 	return at
+}
+
+// soleText returns the text that is the only element of a JSON array; ok reports whether it is one.
+func soleText(array string) (text string, ok bool) {
+	if inner, found := strings.CutPrefix(array, `["`); found {
+		if plain, found := strings.CutSuffix(inner, `"]`); found && !strings.ContainsAny(plain, `"\`) {
+			return plain, true
+		}
+	}
+	var all []string
+	if json.Unmarshal([]byte(array), &all) != nil || len(all) != 1 {
+		return "", false
+	}
+	return all[0], true
 }
 
 // rangeOf returns the range of a reach, nil if it is not known or there are several.
