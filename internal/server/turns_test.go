@@ -1,0 +1,21 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+// Others run before a connection has its next request.
+func TestConnections_TakeTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	server := (&gateway{log: slog.New(slog.DiscardHandler)}).newServer(nil)
+	var ran atomic.Bool
+	go func() { ran.Store(true) }()
+	server.ConnState(nil, http.StateIdle)
+	if !ran.Load() {
+		t.Error("a connection kept its processor after a response")
+	}
+}
