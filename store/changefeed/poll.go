@@ -35,23 +35,29 @@ func (s *Signal) Next() <-chan struct{} {
 	return s.next
 }
 
+// signals are those of Options, taken before a page is read, so that none is missed.
+type signals struct{ wake, hurry <-chan struct{} }
+
+func (o Options) signals() signals { return signals{o.Wake.Next(), o.Hurry.Next()} }
+
 // onDemandPoll is the interval of polls while nobody waits for changes.
 const onDemandPoll = 30 * time.Second
 
 // pace is how long a range waits between polls.
 type pace struct{ idle time.Duration }
 
-// wait waits before the next poll: PollInterval after a page with changes, which collects changes
-// into one page, and twice as long after each page without, up to IdleInterval. Any longer wait than
-// PollInterval ends when woken is closed. It must have been taken before the page was read.
-func (p *pace) wait(ctx context.Context, o Options, changes bool, woken <-chan struct{}) {
+// wait waits before the next poll: Settle after a page with changes, which collects changes into one
+// page, and PollInterval and then twice as long after each page without, up to IdleInterval. Any longer
+// wait than PollInterval ends when its signal of next is set.
+func (p *pace) wait(ctx context.Context, o Options, changes bool, next signals) {
 	p.idle = min(max(2*p.idle, o.PollInterval), o.IdleInterval)
+	d, woken := p.idle, next.wake
 	if changes {
 		p.idle = o.PollInterval
+		d, woken = o.Settle, next.hurry
 	}
-	d := p.idle
 	if o.OnDemand != nil && o.OnDemand() {
-		d = max(d, onDemandPoll)
+		d, woken = max(d, onDemandPoll), next.wake
 	}
 	if !sleep(ctx, o.PollInterval) || d <= o.PollInterval {
 		return

@@ -26,7 +26,7 @@ type Options struct {
 	// once. Processes that run at the same time need different names.
 	Owner string
 
-	// PollInterval is the wait after a page that was not full. A page is full with MaxItems
+	// PollInterval is the shortest wait after a page that was not full. A page is full with MaxItems
 	// changes, or with 2 MB of them. Default 1 s.
 	PollInterval time.Duration
 
@@ -34,8 +34,15 @@ type Options struct {
 	// PollInterval.
 	IdleInterval time.Duration
 
-	// Wake ends a wait as soon as PollInterval has passed. Default: nothing does.
+	// Wake ends a wait while nothing changes, as soon as PollInterval has passed. Default: nothing does.
 	Wake *Signal
+
+	// Settle is the wait after a page with changes: further changes of the same items are handled at
+	// once then. Default PollInterval.
+	Settle time.Duration
+
+	// Hurry ends that wait as soon as PollInterval has passed. Default: nothing does.
+	Hurry *Signal
 
 	// OnDemand reports whether nobody waits for changes: then a Tail waits for Wake, for at most
 	// 30 s. It must not block. Default: somebody does.
@@ -77,7 +84,7 @@ func (o Options) withDefaults() Options {
 	if o.PollInterval == 0 {
 		o.PollInterval = time.Second
 	}
-	o.IdleInterval = max(o.IdleInterval, o.PollInterval)
+	o.IdleInterval, o.Settle = max(o.IdleInterval, o.PollInterval), max(o.Settle, o.PollInterval)
 	if o.MaxItems == 0 {
 		o.MaxItems = 100
 	}

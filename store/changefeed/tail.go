@@ -17,7 +17,7 @@ type Tail struct {
 	ready  chan struct{}
 }
 
-// NewTail returns a Tail of source. It uses the Options PollInterval, IdleInterval, Wake,
+// NewTail returns a Tail of source. It uses the Options PollInterval, IdleInterval, Wake, Settle, Hurry,
 // OnDemand, MaxItems, Expiry, Clock, Logger and Observe.
 //
 // A feed range waits for its handler. A handler that feeds several consumers must not wait for the
@@ -111,7 +111,7 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 	var pace pace
 	r := at.Positions[0].feedRange()
 	for same.Err() == nil {
-		woken := t.reader.o.Wake.Next()
+		next := t.reader.o.signals()
 		done, err := t.reader.step(ctx, r, at.String(), t.reader.o.MaxItems, t.handle)
 		if err == nil {
 			var c continuation
@@ -131,7 +131,7 @@ func (t *Tail) follow(ctx, same context.Context, at continuation) continuation {
 		}
 		retry.reset()
 		if done.Lag == 0 && !done.full {
-			pace.wait(same, t.reader.o, done.Items > 0, woken)
+			pace.wait(same, t.reader.o, done.Items > 0, next)
 		}
 	}
 	return at

@@ -239,7 +239,7 @@ func (p *Processor) renew(ctx context.Context, h *held, stop context.CancelCause
 func (p *Processor) process(ctx context.Context, h *held, w *worker) error {
 	var retry backoff
 	for ctx.Err() == nil {
-		woken := p.o.Wake.Next()
+		next := p.o.signals()
 		idle, changes, err := p.step(ctx, h, w)
 		switch {
 		case errors.Is(err, errLeaseLost), errors.Is(err, errSplit):
@@ -250,7 +250,7 @@ func (p *Processor) process(ctx context.Context, h *held, w *worker) error {
 		}
 		retry.reset()
 		if idle {
-			w.pace.wait(ctx, p.o, changes, woken)
+			w.pace.wait(ctx, p.o, changes, next)
 		}
 	}
 	return nil

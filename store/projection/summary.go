@@ -188,6 +188,7 @@ const workers = 8
 // Show updates the summaries of a post that was just written, so that its author sees the
 // change at once. It only logs errors: the change feed has the change, too.
 func (v *Views) Show(ctx context.Context, p *blog.Post) {
+	v.shown.Set()
 	var g errgroup.Group
 	g.Go(func() error {
 		return WriteSummary(ctx, v.requests.users, p.AuthorID, p)

@@ -62,6 +62,8 @@ type Views struct {
 	users, posts, feed, leases *cosmos.Container // low priority, waiting while throttled
 	requests                   struct{ users, posts, feed *cosmos.Container }
 
+	shown changefeed.Signal // Show was called: a post has changed, not only its counts
+
 	feedPartitions []string // partition keys of the feed
 	jobs           *jobs.Runner
 }
@@ -113,7 +115,8 @@ func (v *Views) Run(ctx context.Context) error {
 	running := map[string]*changefeed.Processor{}
 	for _, p := range v.processors() {
 		processor, err := changefeed.New(p.source.ChangeFeed(), v.leases.ChangeFeed(), p.handle, changefeed.Options{
-			Name: p.name, Owner: v.o.Instance, PollInterval: p.poll, IdleInterval: IdleInterval(p.poll), Wake: p.wake, MaxItems: pageSize, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: v.o.Logger,
+			Name: p.name, Owner: v.o.Instance, PollInterval: p.poll, IdleInterval: IdleInterval(p.poll), Wake: p.wake, Settle: p.settle, Hurry: p.hurry,
+			MaxItems: pageSize, Expiry: max(leaseExpiry, leasePolls*p.poll), Logger: v.o.Logger,
 			Observe: v.observer(p.name)})
 		if err != nil {
 			return &blog.Error{Code: blog.Internal, Op: "run projections", Err: err}
@@ -161,22 +164,32 @@ type processor struct {
 	handle  changefeed.Handler
 	poll    time.Duration
 	wake    *changefeed.Signal // nil: none
+
+	// See changefeed.Options.
+	settle time.Duration
+	hurry  *changefeed.Signal
 }
 
 func (v *Views) projections() []processor {
 	return []processor{
-		{"projections-posts", ProjectPosts, v.posts, v.projectPosts, v.o.PollInterval, v.posts.Writes()},
-		{"projections-users", ProjectUsers, v.users, v.projectUsers, v.o.PollInterval, v.users.Writes()},
+		{name: "projections-posts", pattern: ProjectPosts, source: v.posts, handle: v.projectPosts, poll: v.o.PollInterval, wake: v.posts.Writes(),
+			settle: countInterval(v.o.PollInterval), hurry: &v.shown},
+		{name: "projections-users", pattern: ProjectUsers, source: v.users, handle: v.projectUsers, poll: v.o.PollInterval, wake: v.users.Writes()},
 	}
 }
 
 func (v *Views) processors() []processor {
-	return append(v.projections(), processor{"usernames", ProjectUsernames, v.users, v.sweepUsernames, sweepPolls * v.o.PollInterval, nil})
+	return append(v.projections(), processor{name: "usernames", pattern: ProjectUsernames, source: v.users, handle: v.sweepUsernames, poll: sweepPolls * v.o.PollInterval})
 }
 
 // IdleInterval returns the longest interval between polls of a change feed in which nothing
 // changes, by the shortest: 20 of them, at most 2 s.
 func IdleInterval(poll time.Duration) time.Duration { return max(poll, min(20*poll, 2*time.Second)) }
+
+// countInterval returns how long likes and comments are collected before the summaries count them, by
+// the shortest interval between polls: 10 of them, at most 1 s. A post then has one write of its summaries
+// a second, and the summaries of an author share one request.
+func countInterval(poll time.Duration) time.Duration { return max(poll, min(10*poll, time.Second)) }
 
 // When a process is killed, its feed ranges are idle until its leases expire, which others
 // notice within 3/2 of that time. A lease costs two writes per expiry, so the expiry is
@@ -188,7 +201,7 @@ const (
 
 // pageSize is the most changes in a page of the change feed. Changes of one post in a page
 // are coalesced.
-const pageSize = 1000
+const pageSize = 4000
 
 // sweepPolls is how many poll intervals the sweep of usernames waits between polls: it acts
 // only on reservations older than blog.ReservationGrace.
