@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 	if servertest.IsProgram() {
 		if dir := os.Getenv(profiled); dir != "" {
 			go profileOnSignal(dir)
+			go traceOnSignal(dir)
 		} else {
 			runtime.MemProfileRate = 0 // as in the program itself, where the linker sees that no profile is read
 		}

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"runtime/trace"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // profileDir is the directory for profiles of the server, CPU and allocations of each request of the CPU
@@ -63,10 +65,59 @@ func profileOnSignal(dir string) {
 	}
 }
 
+// traceSecond is how long an execution trace is: a second of a busy server is some 20 MB.
+const traceSecond = time.Second
+
+// profileTrace has BenchmarkUniform record execution traces, which profiles would disturb.
+//
+//	go test ./internal/e2e -run '^$' -bench Uniform/C4 -benchtime 20000x -profile /tmp/profiles -profile.trace
+//	go tool trace -pprof=sched /tmp/profiles/uniform-C4-16.trace >/tmp/sched && go tool pprof -top /tmp/sched
+var profileTrace = flag.Bool("profile.trace", false, "write execution traces of a second instead of profiles")
+
+// traceOnSignal writes an execution trace on each signal.
+func traceOnSignal(dir string) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR2)
+	for range signals {
+		f, err := os.Create(filepath.Join(dir, "trace"))
+		if err == nil {
+			err = trace.Start(f)
+		}
+		if err == nil {
+			<-time.After(traceSecond)
+			trace.Stop()
+			err = f.Close()
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "done"), nil, 0o600)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+}
+
+// traceTo traces a process, and waits until the trace is written when the returned function is called.
+func traceTo(p *process, name string) func() {
+	if err := p.Cmd.Process.Signal(syscall.SIGUSR2); err != nil {
+		p.T.Fatal(err)
+	}
+	return func() {
+		p.T.Helper()
+		eventually(p.T, func() error { return os.Remove(filepath.Join(*profileDir, "done")) })
+		if err := os.Rename(filepath.Join(*profileDir, "trace"), filepath.Join(*profileDir, name+".trace")); err != nil {
+			p.T.Fatal(err)
+		}
+	}
+}
+
 // profileTo profiles a process until the returned function is called.
 func profileTo(p *process, name string) func() {
 	if *profileDir == "" {
 		return func() {}
+	}
+	if *profileTrace {
+		return traceTo(p, name)
 	}
 	tell := func() {
 		if err := p.Cmd.Process.Signal(syscall.SIGUSR1); err != nil {
