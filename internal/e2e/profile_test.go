@@ -68,10 +68,10 @@ func profileOnSignal(dir string) {
 // traceSecond is how long an execution trace is: a second of a busy server is some 20 MB.
 const traceSecond = time.Second
 
-// profileTrace has BenchmarkUniform record execution traces, which profiles would disturb.
+// profileTrace has benchmarks record execution traces, which profiles would disturb.
 //
-//	go test ./internal/e2e -run '^$' -bench Uniform/C4 -benchtime 20000x -profile /tmp/profiles -profile.trace
-//	go tool trace -pprof=sched /tmp/profiles/uniform-C4-16.trace >/tmp/sched && go tool pprof -top /tmp/sched
+//	go test ./internal/e2e -run '^$' -bench CPU/cold/C4/16 -benchtime 20000x -profile /tmp/profiles -profile.trace
+//	go tool trace -pprof=sched /tmp/profiles/cold-C4-16.trace >/tmp/sched && go tool pprof -top /tmp/sched
 var profileTrace = flag.Bool("profile.trace", false, "write execution traces of a second instead of profiles")
 
 // traceOnSignal writes an execution trace on each signal.
