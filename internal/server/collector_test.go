@@ -40,7 +40,7 @@ func TestCollector(t *testing.T) {
 			var m runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&m)
-			if later := m.NextGC >= 16<<20; later != tt.later {
+			if later := m.NextGC >= 8<<20; later != tt.later {
 				t.Errorf("a server collects at %d MB", m.NextGC>>20)
 			}
 			s.Stop()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"byline/internal/enginetest"
+	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/internal/waittest"
 	"byline/store"
@@ -83,6 +84,7 @@ func caughtUp(t *testing.T, s *store.Store) error {
 // TestLoad_ProjectionsBeginAfterIt loads a blog, comments on it, and starts the projections. They read the
 // changes of the load only if others have written before its end, or if it was interrupted.
 func TestLoad_ProjectionsBeginAfterIt(t *testing.T) {
+	longtest.Heavy(t)
 	b := small()
 	b.Users, b.Authors, b.Posts = 6, 6, [2]int{1, 4}
 	comment := func(t *testing.T, e *feedEngine, user int, post string) {
