@@ -122,56 +122,6 @@ func newCachedBlog(t testing.TB) (account *cosmostest.Account, a, b *remembering
 	return account, a, b, ada, post
 }
 
-// The name of who writes a comment is cached, and follows renames.
-func TestCache_AuthorOfWrite(t *testing.T) {
-	cosmostest.Run(t, func(t *testing.T) {
-		_, a, b, ada, post := newCachedBlog(t)
-		var reads atomic.Int32
-		a.wire.After(func(resp *http.Response) {
-			q := resp.Request
-			if q.Method == http.MethodGet && strings.HasSuffix(q.URL.Path, "/docs/"+ada.ID) && q.Header.Get("x-ms-cosmos-priority-level") != "Low" {
-				reads.Add(1)
-			}
-		})
-		comment := func() string {
-			t.Helper()
-			c, _, err := a.CreateComment(t.Context(), store.NewComment{AuthorID: ada.ID, PostID: post.ID, Content: "x"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c.AuthorUsername
-		}
-		untilTrue(t, "the name is read for every comment", func() bool {
-			comment()
-			before := reads.Load()
-			comment()
-			return reads.Load() == before
-		})
-		if _, err := a.RenameUser(t.Context(), ada.ID, "countess"); err != nil {
-			t.Fatal(err)
-		}
-		if name := comment(); name != "countess" {
-			t.Errorf("a comment after the rename is by %s", name)
-		}
-		if _, err := b.RenameUser(t.Context(), ada.ID, "lovelace"); err != nil {
-			t.Fatal(err)
-		}
-		comment() // by either
-		untilTrue(t, "there are comments under another name", func() bool {
-			all, err := b.Comments(t.Context(), post.ID, store.Paging{First: 100})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range all.Items {
-				if c.AuthorUsername != "lovelace" {
-					return false
-				}
-			}
-			return true
-		})
-	})
-}
-
 // What has not changed is not read again.
 func TestCache_ReadsOnce(t *testing.T) {
 	cosmostest.Run(t, func(t *testing.T) {

@@ -65,7 +65,7 @@ func (n NewComment) Validate() error {
 }
 
 // CreateComment is C3: one transactional batch that counts the comment and creates it, after a
-// point read of the author's name unless that is cached. It returns the comment and the updated post. NotFound if
+// point read of the author's name. It returns the comment and the updated post. NotFound if
 // the post does not exist, Forbidden if the author has no user yet, Conflict if the
 // idempotency key was used for another comment on the post, LimitReached if the post or the
 // author has as many comments there as they can.
@@ -78,7 +78,7 @@ func (s *Store) CreateComment(ctx context.Context, n NewComment) (*blog.Comment,
 	if !blog.ValidID(n.PostID) {
 		return nil, nil, noPost(op)
 	}
-	author, err := s.cachedAuthor(ctx, op, n.AuthorID)
+	author, err := s.author(ctx, op, n.AuthorID)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -61,7 +61,7 @@ func (s *Store) Likes(ctx context.Context, postID string, p Paging) (*Page[*blog
 }
 
 // LikePost is C4: one transactional batch that counts the like and creates it, after a point
-// read of the user's name unless that is cached. A repetition changes nothing. It returns the like and the updated
+// read of the user's name. A repetition changes nothing. It returns the like and the updated
 // post. NotFound if the post does not exist, Forbidden if the caller has no user yet,
 // LimitReached if the post has as many likes as it can have.
 func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like, *blog.Post, error) {
@@ -70,7 +70,7 @@ func (s *Store) LikePost(ctx context.Context, userID, postID string) (*blog.Like
 	if !blog.ValidID(postID) {
 		return nil, nil, noPost(op)
 	}
-	user, err := s.cachedAuthor(ctx, op, userID)
+	user, err := s.author(ctx, op, userID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,7 +117,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 	if !blog.ValidID(postID) {
 		return nil, noPost(op)
 	}
-	if _, err := s.cachedAuthor(ctx, op, userID); err != nil {
+	if _, err := s.author(ctx, op, userID); err != nil {
 		return nil, err
 	}
 	r, err := batch(ctx, s.posts, postID, func(b *cosmos.Batch) {

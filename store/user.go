@@ -148,17 +148,6 @@ func (s *Store) author(ctx context.Context, op, userID string) (*blog.User, erro
 	return u, err
 }
 
-// cachedAuthor is author from the item cache. It may have the name of before a rename through another
-// instance, for as long as cached items may be stale: the projections correct it, like a name that was
-// read just before a rename.
-func (s *Store) cachedAuthor(ctx context.Context, op, userID string) (*blog.User, error) {
-	u, err := cached(ctx, s.users, userID, wholeUser, func(ctx context.Context) (*blog.User, error) { return s.readUser(ctx, op, userID) })
-	if u == nil && err == nil {
-		return s.author(ctx, op, userID) // who may have been created since
-	}
-	return u, err
-}
-
 // Empty reports whether there are no users. It queries all partitions: for the start of a
 // process, never on the request path.
 func (s *Store) Empty(ctx context.Context) (bool, error) {
