@@ -18,7 +18,6 @@ type boundedListener struct {
 	all, each int
 	plain     bool
 	trusted   []netip.Prefix
-	deadlines deadlines
 
 	mu   sync.Mutex
 	open int            // guarded by mu
@@ -37,7 +36,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		key := l.key(c.RemoteAddr())
 		if l.add(key) {
-			return &countedConn{Conn: l.deadlines.add(c), closed: sync.OnceFunc(func() { l.remove(key) })}, nil
+			return &countedConn{Conn: c, closed: sync.OnceFunc(func() { l.remove(key) })}, nil
 		}
 		if l.plain { // it fits into the socket's buffer
 			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
