@@ -93,7 +93,7 @@ func (t httpTransport) serveEvents(w http.ResponseWriter, r *http.Request, exec 
 			all = refused(ctx, exec, errs)
 		} else {
 			all = dispatch(ctx, exec, op, leave)
-			all.admission = t.admission
+			all.delivery.Admission = t.admission
 		}
 		all.each(send, func(slow bool, _ error) {
 			defer close(ended)

@@ -22,7 +22,7 @@ type responses struct {
 	kind ast.Operation
 	next graphql.ResponseHandler
 	*subscription
-	admission *limit.Admission // takes turns in delivering events
+	delivery limit.Delivery // of events
 }
 
 // begin begins to execute an operation. ctx is the operation's: the caller cancels it once the
@@ -48,7 +48,7 @@ func begin(ctx context.Context, exec graphql.GraphExecutor, a *limit.Admission, 
 		return refused(ctx, exec, err)
 	}
 	all := dispatch(ctx, exec, op, a.Release)
-	all.admission = a
+	all.delivery.Admission = a
 	return all
 }
 
@@ -110,10 +110,10 @@ func (r *responses) each(send func(*graphql.Response) error, end func(slow bool,
 	}
 }
 
-// deliver hands the next response to send, if there is one. Events are delivered in turn.
+// deliver hands the next response to send, if there is one.
 func (r *responses) deliver(send func(*graphql.Response) error) (*graphql.Response, error) {
 	if r.kind == ast.Subscription {
-		defer r.admission.Turn(r.ctx)()
+		defer r.delivery.Begin(r.ctx)()
 	}
 	response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
 	if err != nil {

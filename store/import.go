@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"net/http"
 	"sync"
 
@@ -51,18 +52,20 @@ func (i *imports) begin(ctx context.Context, v *projection.Views) (_ context.Con
 	}, nil
 }
 
-// handled has the projections begin after what was imported, if they can.
-func (i *imports) handled(ctx context.Context) error {
+// handled has the projections begin after what was imported, if they can: that only saves them work.
+func (i *imports) handled(ctx context.Context, log *slog.Logger) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.load == nil || i.running > 0 {
-		return nil
+		return
 	}
 	alone, err := i.load.Handled(ctx)
-	if err == nil && !alone {
+	if err != nil && ctx.Err() == nil {
+		log.Warn("leases not created after a bulk load: the projections will read it", logError, err)
+	}
+	if err != nil || !alone {
 		i.load = nil
 	}
-	return err
 }
 
 // Import writes a user and the threads of the user's posts unchanged, with ids and dates, and
@@ -183,5 +186,6 @@ func (s *Store) ImportFeed(ctx context.Context, posts []*blog.Post) error {
 	if err := s.views.ProjectFeed(ctx, posts); err != nil {
 		return err
 	}
-	return s.imports.handled(ctx)
+	s.imports.handled(ctx, s.o.Logger)
+	return nil
 }

@@ -26,8 +26,8 @@ const (
 	// maxWait is how long an operation waits for a slot.
 	maxWait = 2 * time.Second
 
-	// maxTurn is how long the delivery of an event keeps others waiting.
-	maxTurn = 5 * time.Millisecond
+	// slowDelivery is how long the delivery of an event keeps others waiting.
+	slowDelivery = 5 * time.Millisecond
 
 	logInterval = 10 * time.Second
 
@@ -49,7 +49,7 @@ type Admission struct {
 	log      *slog.Logger
 	slots    chan struct{} // one element for each operation that executes
 	waiting  atomic.Int64  // operations that wait for a slot
-	turns    chan struct{} // one element for each event that is being delivered
+	delivery chan struct{} // one element for each event that is being delivered
 
 	mu        sync.Mutex
 	sampledAt time.Time // guarded by mu, as all below
@@ -67,7 +67,7 @@ type Admission struct {
 // refuses.
 func NewAdmission(c Capacity, log *slog.Logger) *Admission {
 	c = c.withDefaults()
-	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing), turns: make(chan struct{}, max(1, c.processors/2))}
+	return &Admission{capacity: c, log: log, slots: make(chan struct{}, c.Executing), delivery: make(chan struct{}, max(1, c.processors/2))}
 }
 
 func countRunnable() int {
@@ -189,23 +189,34 @@ func (a *Admission) Release() {
 	}
 }
 
-// Turn waits until events are being delivered on fewer than half of the processors, so that one with
-// a thousand subscribers leaves the others to requests. The caller then delivers an event and calls end.
-// A delivery that takes longer than maxTurn, as to a slow client, no longer counts.
-func (a *Admission) Turn(ctx context.Context) (end func()) {
-	if a == nil {
-		return func() {}
+// Delivery limits how many events are delivered at a time. There is one for each subscription.
+type Delivery struct {
+	*Admission      // nil: no limit
+	slow       bool // the last delivery was
+}
+
+// Begin waits until events are being delivered on fewer than half of the processors, or on none if there
+// is one, so that an event with a thousand subscribers leaves processors to requests. The caller then
+// delivers an event and calls end. A slow client keeps others waiting for slowDelivery, and only once: after
+// a slow delivery the next one does not wait, and does not count.
+func (d *Delivery) Begin(ctx context.Context) (end func()) {
+	began := time.Now()
+	done := func() { d.slow = time.Since(began) > slowDelivery }
+	if d.Admission == nil || d.slow {
+		return done
 	}
 	select {
-	case a.turns <- struct{}{}:
+	case d.delivery <- struct{}{}:
 	case <-ctx.Done():
-		return func() {}
+		return done
 	}
-	release := sync.OnceFunc(func() { <-a.turns })
-	over := time.AfterFunc(maxTurn, release)
+	began = time.Now()
+	release := sync.OnceFunc(func() { <-d.delivery })
+	late := time.AfterFunc(slowDelivery, release)
 	return func() {
-		over.Stop()
+		late.Stop()
 		release()
+		done()
 	}
 }
 

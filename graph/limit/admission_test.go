@@ -304,43 +304,50 @@ func TestAdmission_OverloadedWhenItRefusesForLong(t *testing.T) {
 	})
 }
 
-// Events are delivered on half of the processors, and a client that takes its time keeps nobody waiting.
-func TestAdmission_TurnsOfEvents(t *testing.T) {
+// Events are delivered on half of the processors, and slow clients keep others waiting once.
+func TestDelivery_HalfOfTheProcessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAdmission(Capacity{processors: 4}, slog.New(slog.DiscardHandler))
-		var mu sync.Mutex
-		var began []time.Duration
-		start := time.Now()
-		deliver := func(takes time.Duration) {
-			defer a.Turn(t.Context())()
-			mu.Lock()
-			began = append(began, time.Since(start))
-			mu.Unlock()
-			<-time.After(takes)
-		}
-		var all sync.WaitGroup
-		for range 6 {
-			all.Go(func() { deliver(time.Millisecond) })
-		}
-		all.Wait()
 		const ms = time.Millisecond
-		if want := []time.Duration{0, 0, ms, ms, 2 * ms, 2 * ms}; !slices.Equal(began, want) {
-			t.Errorf("deliveries began after %v, want %v", began, want)
+		a := NewAdmission(Capacity{processors: 4}, slog.New(slog.DiscardHandler))
+		subscriptions := make([]Delivery, 6)
+		for i := range subscriptions {
+			subscriptions[i].Admission = a
+		}
+		began := func(take time.Duration) (after []time.Duration) {
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			start := time.Now()
+			for i := range subscriptions {
+				all.Go(func() {
+					defer subscriptions[i].Begin(t.Context())()
+					mu.Lock()
+					after = append(after, time.Since(start))
+					mu.Unlock()
+					<-time.After(take)
+				})
+			}
+			all.Wait()
+			return after
+		}
+		for _, event := range []struct {
+			what string
+			take time.Duration
+			want []time.Duration
+		}{
+			{"quick", ms, []time.Duration{0, 0, ms, ms, 2 * ms, 2 * ms}},
+			{"slow", time.Minute, []time.Duration{0, 0, slowDelivery, slowDelivery, 2 * slowDelivery, 2 * slowDelivery}},
+			{"after slow ones", ms, make([]time.Duration, 6)},
+			{"quick again", ms, []time.Duration{0, 0, ms, ms, 2 * ms, 2 * ms}},
+		} {
+			if have := began(event.take); !slices.Equal(have, event.want) {
+				t.Errorf("%s deliveries began after %v, want %v", event.what, have, event.want)
+			}
 		}
 
-		began, start = nil, time.Now()
-		for range 4 {
-			all.Go(func() { deliver(time.Minute) })
-		}
-		all.Wait()
-		if want := []time.Duration{0, 0, maxTurn, maxTurn}; !slices.Equal(began, want) {
-			t.Errorf("deliveries to slow clients began after %v, want %v", began, want)
-		}
-
-		end1, end2 := a.Turn(t.Context()), a.Turn(t.Context())
+		end1, end2 := subscriptions[0].Begin(t.Context()), subscriptions[1].Begin(t.Context())
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		a.Turn(gone)() // returns
+		subscriptions[2].Begin(gone)() // returns
 		end1()
 		end2()
 	})

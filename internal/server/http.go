@@ -30,15 +30,15 @@ func (g *gateway) newServer(handler http.Handler) *http.Server {
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
-		ConnState:         takeTurns,
+		ConnState:         yieldAfterResponse,
 	}
 }
 
-// takeTurns lets other connections go first after each response. A client on the same machine has often sent
+// yieldAfterResponse lets other connections go first after each response. A client on the same machine has often sent
 // its next request by then. Nothing in a request waits for the network if its response is cached or comes
 // from the embedded engine, so the goroutine of the connection would keep its processor until the runtime
 // preempts it, after 10 ms, and then the next one would.
-func takeTurns(_ net.Conn, s http.ConnState) {
+func yieldAfterResponse(_ net.Conn, s http.ConnState) {
 	if s == http.StateIdle {
 		runtime.Gosched()
 	}

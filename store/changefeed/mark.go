@@ -53,8 +53,8 @@ func Empty(ctx context.Context, source Container) ([]Mark, error) {
 
 // Skip has the processor called name begin after the marks. All changes before them must have been handled.
 // A lease that has an owner, is to be replayed or merged, or has come as far, stays as it is.
-func Skip(ctx context.Context, leaseContainer Container, name string, marks []Mark) error {
-	l := leases{leaseContainer, name, time.Now}
+func Skip(ctx context.Context, leaseContainer Container, name string, clock func() time.Time, marks []Mark) error {
+	l := leases{leaseContainer, name, clock}
 	for _, m := range marks {
 		v := m.lease(l.clock())
 		if made, err := l.create(ctx, v); made || err != nil {

@@ -46,9 +46,9 @@ const onDemandPoll = 30 * time.Second
 // pace is how long a range waits between polls.
 type pace struct{ idle time.Duration }
 
-// wait waits before the next poll: Settle after a page with changes, which collects changes into one
-// page, and PollInterval and then twice as long after each page without, up to IdleInterval. Any longer
-// wait than PollInterval ends when its signal of next is set.
+// wait waits before the next poll: Settle after a page with changes, so that the next one has more of
+// them. After pages without changes the wait doubles, from PollInterval up to IdleInterval. Once
+// PollInterval has passed, Hurry ends the one and Wake the other.
 func (p *pace) wait(ctx context.Context, o Options, changes bool, next signals) {
 	p.idle = min(max(2*p.idle, o.PollInterval), o.IdleInterval)
 	d, woken := p.idle, next.wake

@@ -150,3 +150,54 @@ func TestProcessor_SamePagesAfterAFailedRead(t *testing.T) {
 		}
 	})
 }
+
+// TestProcessor_Settle: changes that follow a page wait for Settle, unless Hurry is set. Wake does not count then.
+func TestProcessor_Settle(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		var wake, hurry changefeed.Signal
+		w.runWith(w.client, w.handle, changefeed.Options{Name: "test", Owner: "one", PollInterval: 100 * time.Millisecond, IdleInterval: 10 * time.Second, Settle: time.Second,
+			Wake: &wake, Hurry: &hurry})
+		handled := func(after time.Duration, want string) {
+			t.Helper()
+			pass(after)
+			if have := w.have(); have != want {
+				t.Errorf("handled %q, not %q", have, want)
+			}
+		}
+		pass(time.Minute)
+		w.write("a")
+		wake.Set()
+		handled(100*time.Millisecond, "a")
+		w.write("b")
+		wake.Set()
+		handled(800*time.Millisecond, "a")
+		handled(200*time.Millisecond, "a b")
+		w.write("c")
+		hurry.Set()
+		handled(100*time.Millisecond, "a b c")
+	})
+}
+
+// A page that Cosmos DB ends early, before MaxItems and 2 MB, is followed by the next one at once.
+func TestProcessor_ShortPages(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
+	cosmostest.Run(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.same = true
+		written := ids("a", 20)
+		w.write(written...)
+		w.client.answer(func(r *http.Request) *http.Response {
+			if r.Header.Get("A-Im") != "" {
+				r.Header.Set("X-Ms-Max-Item-Count", "1")
+			}
+			return nil
+		})
+		w.runWith(w.client, w.handle, changefeed.Options{Name: "test", Owner: "one", PollInterval: time.Second})
+		pass(3 * time.Second)
+		if !w.all(written) {
+			t.Errorf("handled %s in three seconds", w.have())
+		}
+	})
+}

@@ -17,7 +17,7 @@ type Tail struct {
 	ready  chan struct{}
 }
 
-// NewTail returns a Tail of source. It uses the Options PollInterval, IdleInterval, Wake, Settle, Hurry,
+// NewTail returns a Tail of source. It uses the Options PollInterval, IdleInterval, Wake,
 // OnDemand, MaxItems, Expiry, Clock, Logger and Observe.
 //
 // A feed range waits for its handler. A handler that feeds several consumers must not wait for the

@@ -116,35 +116,6 @@ func TestTail_IdleInterval(t *testing.T) {
 	})
 }
 
-// TestTail_Settle: changes that follow a page wait for Settle, unless Hurry is set. Wake does not count then.
-func TestTail_Settle(t *testing.T) {
-	cosmostest.NeedsEngine(t, "a fake clock")
-	cosmostest.Run(t, func(t *testing.T) {
-		w := newWorld(t)
-		var wake, hurry changefeed.Signal
-		w.tailWith(w.client.source, w.handle, changefeed.Options{PollInterval: 100 * time.Millisecond, IdleInterval: 10 * time.Second, Settle: time.Second,
-			Wake: &wake, Hurry: &hurry})
-		handled := func(after time.Duration, want string) {
-			t.Helper()
-			pass(after)
-			if have := w.have(); have != want {
-				t.Errorf("handled %q, not %q", have, want)
-			}
-		}
-		pass(time.Minute)
-		w.write("a")
-		wake.Set()
-		handled(100*time.Millisecond, "a")
-		w.write("b")
-		wake.Set()
-		handled(800*time.Millisecond, "a")
-		handled(200*time.Millisecond, "a b")
-		w.write("c")
-		hurry.Set()
-		handled(100*time.Millisecond, "a b c")
-	})
-}
-
 // TestTail_OnDemand: while nobody waits for changes, a Tail polls when it is woken, and every 30 s.
 func TestTail_OnDemand(t *testing.T) {
 	cosmostest.NeedsEngine(t, "a fake clock")

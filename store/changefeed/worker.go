@@ -336,5 +336,6 @@ func (p *Processor) step(ctx context.Context, h *held, w *worker) (idle, changes
 		}
 		w.saved, w.unsaved, w.spent = p.o.Clock(), 0, 0
 	}
-	return !done.full, done.Items > 0, nil
+	idle = !done.full && (done.Items == 0 || done.Lag == 0) // Cosmos DB may end a page early
+	return idle, done.Items > 0, nil
 }

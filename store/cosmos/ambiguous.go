@@ -100,8 +100,8 @@ func (c *Container) written(ctx context.Context, partition string, err error) er
 	e := ErrorOf(err)
 	if e.Ambiguous() && ctx.Err() == nil {
 		b := Batch{NoItems: true}
-		b.Read(partition) // whether there is such an item does not matter
-		_, _, _ = c.execute(ctx, partition, &b)
+		b.Read(partition)                                        // whether there is such an item does not matter
+		_, _, _ = c.execute(WithWrites(ctx, nil), partition, &b) // it is no write
 	}
 	return e
 }

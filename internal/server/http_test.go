@@ -9,7 +9,7 @@ import (
 )
 
 // Others run before a connection has its next request.
-func TestConnections_TakeTurns(t *testing.T) {
+func TestConnections_YieldAfterResponses(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	server := (&gateway{log: slog.New(slog.DiscardHandler)}).newServer(nil)
 	var ran atomic.Bool
