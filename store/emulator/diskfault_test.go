@@ -171,6 +171,7 @@ func TestFullDisk(t *testing.T) {
 // TestFullDisk_NoSync: concurrent writers that do not wait for the disk get an error when it is
 // full or broken, and none blocks forever.
 func TestFullDisk_NoSync(t *testing.T) {
+	longtest.Heavy(t)
 	writes, syncs := []errorfs.OpKind{errorfs.OpFileWrite}, []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo}
 	for _, tt := range []struct {
 		name  string
