@@ -14,12 +14,11 @@ import (
 )
 
 // BenchmarkProgram builds the program, and sends it the requests of readers for a minute, with the demo blog
-// and default flags. It fails if the resident memory is over its bound. The stripped binary should have 35 MB:
-// gRPC, which OpenTelemetry's exporter links, and the uncompressed script of the playground's package are 4 MB of it.
+// and default flags. It reports the size of the stripped binary, of which gRPC, which OpenTelemetry's exporter links,
+// and the uncompressed script of the playground's package are 4 MB, and the resident memory, which should be 35 and 80 MB.
 //
 //	go test ./internal/e2e -run '^$' -bench Program -benchtime 1x
 func BenchmarkProgram(b *testing.B) {
-	const maxResidentMB = 80
 	loaded := time.Minute
 	if testing.Short() {
 		loaded = 5 * time.Second
@@ -51,9 +50,6 @@ func BenchmarkProgram(b *testing.B) {
 		b.ReportMetric(resident, "MB-loaded")
 		b.ReportMetric(r.Server.CPUMicros, "cpu-µs/request")
 		b.ReportMetric(r.PerSecond, "requests/s")
-		if resident > maxResidentMB && !testing.Short() {
-			b.Errorf("%.0f MB resident, want at most %d", resident, maxResidentMB)
-		}
 		p.Kill()
 	}
 }
