@@ -28,7 +28,7 @@ param corsOrigins string = ''
 @description('Networks of the proxies of Azure Container Apps, separated by commas.')
 param proxyNetworks string = '100.64.0.0/10'
 
-@description('Signs sessions, at least 32 characters. With the default, sessions begin anew with each deployment.')
+@description('Signs sessions, at least 32 characters. With the default, sessions begin again with each deployment.')
 @secure()
 param sessionKey string = '${newGuid()}${newGuid()}'
 
@@ -479,6 +479,7 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
                 port: 8080
               }
               periodSeconds: 5
+              timeoutSeconds: 3
               failureThreshold: 3
             }
           ]

@@ -222,54 +222,70 @@ func TestTemplate_Agent(t *testing.T) {
 	if text, err := json.Marshal(file); err != nil || !strings.Contains(readFile(t, "azuredeploy.json"), "'"+strings.Trim(string(text), `"`)+"'") {
 		t.Errorf("azuredeploy.json does not have prometheus.yml: %v", err)
 	}
-	a.evaluate()
-	for _, r := range a.Resources {
-		if r["type"] != "Microsoft.App/containerApps" {
-			continue
-		}
-		var app armappcontainers.ContainerApp
-		text, err := json.Marshal(r)
-		if err == nil {
-			err = json.Unmarshal(text, &app)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		containers := app.Properties.Template.Containers
-		metrics := slices.IndexFunc(containers[0].Env, func(v *armappcontainers.EnvironmentVar) bool { return *v.Name == "BYLINE_METRICS_LISTEN" })
-		secret := slices.IndexFunc(app.Properties.Configuration.Secrets, func(s *armappcontainers.Secret) bool { return *s.Name == "prometheus" })
-		if metrics < 0 || secret < 0 {
-			t.Fatal("no address of metrics, or no configuration")
-		}
-		var config struct {
-			ScrapeConfigs []struct {
-				StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
-			} `yaml:"scrape_configs"`
-			RemoteWrite []struct {
-				URL     string
-				AzureAD struct {
-					ManagedIdentity struct {
-						ClientID string `yaml:"client_id"`
-					} `yaml:"managed_identity"`
-				} `yaml:"azuread"`
-			} `yaml:"remote_write"`
-		}
-		if err := yaml.Unmarshal([]byte(*app.Properties.Configuration.Secrets[secret].Value), &config); err != nil {
-			t.Fatal(err)
-		}
-		if target := config.ScrapeConfigs[0].StaticConfigs[0].Targets[0]; target != *containers[0].Env[metrics].Value {
-			t.Errorf("the agent scrapes %s, and byline serves metrics on %s", target, *containers[0].Env[metrics].Value)
-		}
-		to := config.RemoteWrite[0]
-		if !strings.Contains(to.URL, ".metricsIngestion.endpoint/dataCollectionRules/reference") || !strings.Contains(to.URL, ".immutableId/streams/Microsoft-PrometheusMetrics/") {
-			t.Errorf("the agent writes to %s", to.URL)
-		}
-		if id := to.AzureAD.ManagedIdentity.ClientID; !strings.Contains(id, "userAssignedIdentities/byline.clientId") {
-			t.Errorf("the agent signs in as %s", id)
-		}
-		return
+	app := readApp(t, a)
+	containers := app.Properties.Template.Containers
+	metrics := slices.IndexFunc(containers[0].Env, func(v *armappcontainers.EnvironmentVar) bool { return *v.Name == "BYLINE_METRICS_LISTEN" })
+	secret := slices.IndexFunc(app.Properties.Configuration.Secrets, func(s *armappcontainers.Secret) bool { return *s.Name == "prometheus" })
+	if metrics < 0 || secret < 0 {
+		t.Fatal("no address of metrics, or no configuration")
 	}
-	t.Error("the template has no app")
+	var config struct {
+		ScrapeConfigs []struct {
+			StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+		RemoteWrite []struct {
+			URL     string
+			AzureAD struct {
+				ManagedIdentity struct {
+					ClientID string `yaml:"client_id"`
+				} `yaml:"managed_identity"`
+			} `yaml:"azuread"`
+		} `yaml:"remote_write"`
+	}
+	if err := yaml.Unmarshal([]byte(*app.Properties.Configuration.Secrets[secret].Value), &config); err != nil {
+		t.Fatal(err)
+	}
+	if target := config.ScrapeConfigs[0].StaticConfigs[0].Targets[0]; target != *containers[0].Env[metrics].Value {
+		t.Errorf("the agent scrapes %s, and byline serves metrics on %s", target, *containers[0].Env[metrics].Value)
+	}
+	to := config.RemoteWrite[0]
+	if !strings.Contains(to.URL, ".metricsIngestion.endpoint/dataCollectionRules/reference") || !strings.Contains(to.URL, ".immutableId/streams/Microsoft-PrometheusMetrics/") {
+		t.Errorf("the agent writes to %s", to.URL)
+	}
+	if id := to.AzureAD.ManagedIdentity.ClientID; !strings.Contains(id, "userAssignedIdentities/byline.clientId") {
+		t.Errorf("the agent signs in as %s", id)
+	}
+}
+
+// TestTemplate_ReadinessProbe: the probe waits longer than the two seconds that /readyz may take.
+func TestTemplate_ReadinessProbe(t *testing.T) {
+	probes := readApp(t, readTemplate(t)).Properties.Template.Containers[0].Probes
+	i := slices.IndexFunc(probes, func(p *armappcontainers.ContainerAppProbe) bool { return *p.Type == armappcontainers.TypeReadiness })
+	if i < 0 {
+		t.Fatal("no readiness probe")
+	}
+	if p := probes[i]; *p.HTTPGet.Path != "/readyz" || p.TimeoutSeconds == nil || *p.TimeoutSeconds != 3 {
+		text, _ := json.Marshal(p)
+		t.Errorf("the probe does not wait three seconds for /readyz: %s", text)
+	}
+}
+
+// readApp evaluates the template and returns its app.
+func readApp(t *testing.T, a *template) (app armappcontainers.ContainerApp) {
+	t.Helper()
+	a.evaluate()
+	i := slices.IndexFunc(a.Resources, func(r map[string]any) bool { return r["type"] == "Microsoft.App/containerApps" })
+	if i < 0 {
+		t.Fatal("the template has no app")
+	}
+	text, err := json.Marshal(a.Resources[i])
+	if err == nil {
+		err = json.Unmarshal(text, &app)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app
 }
 
 // TestTemplate_Bicep: the source has the parameters and resources of the template, and in them the same properties and
