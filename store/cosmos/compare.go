@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
@@ -67,7 +68,7 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 	switch {
 	case isControlPlane(err):
 		return nil, nil
-	case HasStatus(err, http.StatusNotFound):
+	case hasNoThroughput(err):
 		all = append(all, Difference{Property: "throughput", Text: "the database has no throughput that its containers share"})
 	case err != nil:
 		return nil, fmt.Errorf("read the throughput of database %s: %w", spec.Name, wrap(err))
@@ -82,7 +83,7 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 			return nil, err
 		}
 		own, err := container.ReadThroughput(ctx, nil)
-		if HasStatus(err, http.StatusNotFound) { // it shares the database's, or does not exist
+		if hasNoThroughput(err) { // it shares the database's, or does not exist
 			continue
 		}
 		if err != nil {
@@ -91,6 +92,13 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 		all = append(all, Difference{Container: c.Name, Property: "throughput", Text: fmt.Sprintf("it has %s of its own", throughputText(own))})
 	}
 	return all, nil
+}
+
+// hasNoThroughput reports whether err, of ReadThroughput, says that there is none: 404, or in a serverless
+// account 400 ("Reading or replacing offers is not supported for serverless accounts").
+func hasNoThroughput(err error) bool {
+	return HasStatus(err, http.StatusNotFound) ||
+		HasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "serverless accounts")
 }
 
 func throughputText(r azcosmos.ThroughputResponse) string {

@@ -122,3 +122,39 @@ func TestCompare_Throughput(t *testing.T) {
 	spec.MaxThroughput = 1000
 	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share", "throughput: container posts: it has 400 RU/s of its own")
 }
+
+// TestCompare_ThroughputOfServerlessAccount: a serverless account has none; any other 400 is an error.
+func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
+	g := newRegions(t)
+	spec := DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
+	open := func(message string) *Account {
+		a, err := Open(Options{Endpoint: g.Endpoint, Key: g.Key, Credential: g.Credential, Transport: offersRefused{g, message}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(a.Close)
+		return a
+	}
+	a := open("Reading or replacing offers is not supported for serverless accounts.")
+	if err := a.Provision(t.Context(), g.Database, compared...); err != nil {
+		t.Fatal(err)
+	}
+	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share")
+	if _, err := open("Syntax error.").Compare(t.Context(), spec); !HasStatus(err, http.StatusBadRequest) {
+		t.Errorf("got %v, want status 400", err)
+	}
+}
+
+// offersRefused is a transport to an account that answers requests for throughput with 400 and a message.
+type offersRefused struct {
+	to      *regions
+	message string
+}
+
+func (o offersRefused) Do(r *http.Request) (*http.Response, error) {
+	if !strings.HasPrefix(r.URL.Path, "/offers") {
+		return o.to.Do(r)
+	}
+	body := io.NopCloser(strings.NewReader(`{"code":"BadRequest","message":"` + o.message + `"}`))
+	return &http.Response{StatusCode: http.StatusBadRequest, Status: "400 Bad Request", Header: http.Header{}, Body: body, Request: r}, nil
+}
