@@ -1,4 +1,5 @@
-# Byline's image, for those who have Docker. go run ./deploy/image builds the same content without it.
+# Byline's image, for those who have Docker. go run ./deploy/image, without it, makes the same files and configuration, not the
+# same digest.
 #
 #   docker build -t byline --build-arg VERSION=$(git describe --tags --always) --build-arg REVISION=$(git rev-parse HEAD) .
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build

@@ -27,8 +27,8 @@ type image struct {
 	v1.Image
 }
 
-// newImage makes the image of a binary, which is the same for the same binary. Dockerfile makes the same content
-// (TestDockerfile_SameImage).
+// newImage makes the image of a binary, which is the same for the same binary. Dockerfile makes the same files and
+// configuration (TestDockerfile_SameImage), not the same digest.
 func newImage(b binary, source string) (image, error) {
 	files, err := layer(b.file)
 	if err != nil {
