@@ -48,7 +48,7 @@ func TestDeployDocument_CommandsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs := map[string]string{"byline": fmt.Sprintf("#!/bin/sh\ncd %s\nexec env %s %s \"$@\"\n",
-		servertest.Path(""), servertest.ProgramVariable, executable)}
+		servertest.Path(""), servertest.ProgramEnv, executable)}
 	for _, name := range []string{"az", "crane", "go"} {
 		programs[name] = deployStub
 	}

@@ -17,8 +17,8 @@ import (
 	"byline/internal/waittest"
 )
 
-// ProgramVariable makes a process byline, if it is in its environment.
-const ProgramVariable = programVariable + "=1"
+// ProgramEnv is an entry of an environment, name=value, that makes a test binary byline.
+const ProgramEnv = programVariable + "=1"
 
 const programVariable = "BYLINE_TEST_MAIN"
 
@@ -34,7 +34,7 @@ type Process struct {
 // Command returns a byline command that is a process of its own, this test binary.
 func Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), ProgramVariable)
+	cmd.Env = append(os.Environ(), ProgramEnv)
 	return cmd
 }
 
