@@ -39,8 +39,8 @@ const (
 // have compiled the code, and the heap has its final size, so that page faults are over.
 const warmUp = 20_000
 
-// turn is the number of requests after which it is the next server's turn.
-const turn = 2500
+// alternateAfter is the number of requests after which the next server gets as many.
+const alternateAfter = 2500
 
 // settled is how long after the last write the projections are done.
 const settled = 1500 * time.Millisecond
@@ -57,11 +57,11 @@ const (
 	mostTail      = 1.0 // of the best peer's p99
 )
 
-// BenchmarkCPU measures the CPU that servers' processes take for a request over HTTP, in turns, and their
-// latencies under that load: Byline hot, from the response cache, beside a net/http server of the same
+// BenchmarkCPU measures the CPU that servers' processes take for a request over HTTP, alternating between them,
+// and their latencies under that load: Byline hot, from the response cache, beside a net/http server of the same
 // responses ready-made; and Byline cold, without caches, beside the peers, if `.ci/peer` has started some.
-// Byline's CPU includes the embedded engine's and the projections', a peer's the database's. Everybody's
-// answers are compared first. It ends with a table of the ratios, and fails if one misses its target.
+// Byline's CPU includes the embedded engine's and the projections', a peer's the database's. Every server's
+// responses are compared first. It ends with a table of the ratios, and fails if one misses its target.
 //
 //	go test ./internal/e2e -run '^$' -bench CPU -benchtime 10000x
 func BenchmarkCPU(b *testing.B) {
@@ -131,7 +131,7 @@ type cpuSide struct {
 	// user and post return the ids that the users and posts of the blog have there.
 	user, post func(i int) string
 
-	sent   map[string]*atomic.Int64 // requests, by pattern: the same write is sent to everybody
+	sent   map[string]*atomic.Int64 // requests, by pattern: the same write is sent to every server
 	warmed map[string]bool
 }
 
@@ -146,7 +146,7 @@ func newCPUSide(name, root string, pid int, user, post func(int) string) *cpuSid
 }
 
 // startByline starts Byline and waits until the projections have handled what was loaded, and the engine is
-// done with it, so that no request is charged for it.
+// done with it, so that its CPU does not count as a request's.
 func startByline(b *testing.B, blog *cpuBlog, data string, args ...string) *cpuSide {
 	p := startProcess(b, append([]string{"--data", data, "--no-demo"}, args...)...)
 	s := newCPUSide("", p.Root, p.Cmd.Process.Pid, blog.userID, blog.postID)
@@ -202,7 +202,7 @@ func (t *cpuTook) reportLatencies(b *testing.B, prefix string) {
 	}
 }
 
-// measureCPU sends b.N requests to each side, in turns.
+// measureCPU sends b.N requests to each side, alternating between them.
 func measureCPU(b *testing.B, p cpuPattern, blog *cpuBlog, connections int, sides ...*cpuSide) []*cpuTook {
 	took := make([]*cpuTook, len(sides))
 	for i, side := range sides {
@@ -216,10 +216,10 @@ func measureCPU(b *testing.B, p cpuPattern, blog *cpuBlog, connections int, side
 		<-time.After(settled)
 	}
 	stop := profileTo(sides[0].process, strings.ReplaceAll(strings.TrimPrefix(b.Name(), "BenchmarkCPU/"), "/", "-"))
-	for left := b.N; left > 0; left -= turn {
+	for left := b.N; left > 0; left -= alternateAfter {
 		for i, side := range sides {
 			before := side.cpu(b)
-			took[i].latencies = append(took[i].latencies, side.send(b, p, blog, connections, min(turn, left))...)
+			took[i].latencies = append(took[i].latencies, side.send(b, p, blog, connections, min(alternateAfter, left))...)
 			if p.writes {
 				<-time.After(settled)
 			}

@@ -100,7 +100,7 @@ func (b *cpuBlog) different(p cpuPattern) int {
 	return 1
 }
 
-// request returns the n-th request of a pattern, and the name of the user who sends it; "" for nobody.
+// request returns the n-th request of a pattern, and the name of the user who sends it; "" for no user.
 // A random user writes to a random post.
 func (b *cpuBlog) request(p cpuPattern, to *cpuSide, n int) (user string, body []byte) {
 	variables := map[string]string{}
