@@ -273,8 +273,7 @@ var browser = http.Header{
 	"User-Agent":      {"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"},
 }
 
-// ask sends a request, and returns the response; nil if
-// there is none without errors.
+// ask sends a request, and returns its response, or nil if the request failed.
 func (s *cpuSide) ask(t testing.TB, user string, body []byte) []byte {
 	r, err := http.NewRequest(http.MethodPost, s.root+"/graphql", bytes.NewReader(body))
 	if err != nil {

@@ -22,7 +22,7 @@ type scope struct {
 	pattern Pattern
 	record  func(context.Context, *Operation) // nil: nobody
 	retries *retryTime                        // nil: each request has its own
-	writes  *Writes                           // nil: nobody counts them
+	writes  *Writes                           // nil: they are not counted
 }
 
 type scopeKey struct{}

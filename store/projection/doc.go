@@ -7,7 +7,7 @@
 // and late changes do no harm. What may take long, a rename and the delete of what belonged to a post,
 // is a job, which Run works on beside the changes. Show is for writers: it updates the views of a post before its
 // author gets the response. Verify compares all views with their sources, Repair fixes one
-// difference, Rebuild replays the change feed.
+// difference, Rebuild replays the change feed. BeginLoad is for bulk loads that write the views themselves.
 //
 // New does no I/O. Every error that leaves the package is a *blog.Error.
 package projection
