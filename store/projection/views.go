@@ -187,9 +187,9 @@ func (v *Views) processors() []processor {
 func IdleInterval(poll time.Duration) time.Duration { return max(poll, min(20*poll, 2*time.Second)) }
 
 // countInterval returns how long likes and comments are collected before the summaries count them, by
-// the shortest interval between polls: 10 of them, at most 1 s. A post then has one write of its summaries
-// a second, and the summaries of an author share one request.
-func countInterval(poll time.Duration) time.Duration { return max(poll, min(10*poll, time.Second)) }
+// the shortest interval between polls: 5 of them, at most 1 s. A post then has two writes of its summaries
+// a second at most, and the summaries of an author share one request.
+func countInterval(poll time.Duration) time.Duration { return max(poll, min(5*poll, time.Second)) }
 
 // When a process is killed, its feed ranges are idle until its leases expire, which others
 // notice within 3/2 of that time. A lease costs two writes per expiry, so the expiry is
