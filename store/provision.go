@@ -45,7 +45,7 @@ func (s *Store) Provision(ctx context.Context) error {
 // Provision is Store.Provision without a store: it also gives a new database its throughput.
 func Provision(ctx context.Context, account *cosmos.Account, spec cosmos.DatabaseSpec) error {
 	const op = "provision"
-	err := account.ProvisionDatabase(ctx, spec)
+	err := account.Provision(ctx, spec)
 	if errors.Is(err, cosmos.ErrMultiRegionWrites) {
 		return &blog.Error{Code: blog.Conflict, Op: op, Message: err.Error()}
 	}

@@ -16,7 +16,7 @@ func TestBatch_DeleteIf(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	if err := account.Provision(t.Context(), on.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+	if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 		t.Fatal(err)
 	}
 	posts, err := account.Container(on.Database, "posts")

@@ -29,7 +29,7 @@ func TestPagesArrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(account.Close)
-	if err := account.Provision(t.Context(), on.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+	if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 		t.Fatal(err)
 	}
 	arriving, err := account.Container(on.Database, "posts")
@@ -175,7 +175,7 @@ func TestLengthOfBodies(t *testing.T) {
 		PerCallPolicies: []policy.Policy{look}, PerRetryPolicies: []policy.Policy{bodies{}, chunked}}})
 	s := &shared{requests: client, followed: map[string]*following{}}
 	account := &Account{s, client}
-	err := account.Provision(t.Context(), on.Database, ContainerSpec{Name: "feed", PartitionKey: "/type"})
+	err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "feed", PartitionKey: "/type"}}})
 	if err == nil {
 		var feed *Container
 		if feed, err = account.Container(on.Database, "feed"); err == nil {

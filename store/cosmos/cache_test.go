@@ -75,7 +75,7 @@ func TestCache_ChangeBeforeTail(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(account.Close)
-			if err := account.Provision(t.Context(), on.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+			if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 				t.Fatal(err)
 			}
 			c, err := account.Container(on.Database, "posts")

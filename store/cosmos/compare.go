@@ -94,8 +94,8 @@ func compareThroughput(ctx context.Context, db *azcosmos.DatabaseClient, spec Da
 	return all, nil
 }
 
-// hasNoThroughput reports whether err, of ReadThroughput, says that there is none: 404, or in a serverless
-// account 400 ("Reading or replacing offers is not supported for serverless accounts").
+// hasNoThroughput reports whether ReadThroughput failed for want of throughput: with 404, or in a serverless
+// account with 400 ("Reading or replacing offers is not supported for serverless accounts").
 func hasNoThroughput(err error) bool {
 	return HasStatus(err, http.StatusNotFound) ||
 		HasStatus(err, http.StatusBadRequest) && strings.Contains(err.Error(), "serverless accounts")

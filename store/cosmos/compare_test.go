@@ -44,13 +44,13 @@ func TestCompare_Containers(t *testing.T) {
 		wantDifferences(t, a, spec, "BREAKS database: there is no database "+g.Database,
 			"BREAKS container: container posts: it does not exist", "BREAKS container: container leases: it does not exist")
 	}
-	if err := a.Provision(t.Context(), g.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, spec, "BREAKS container: container leases: it does not exist",
 		"BREAKS time to live: container posts: time to live is off, so deleted items would stay")
 	other := DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}, compared[1]}}
-	if err := a.ProvisionDatabase(t.Context(), other); err != nil {
+	if err := a.Provision(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, other)
@@ -71,7 +71,7 @@ func TestCompare_Account(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(a.Close)
-			if err := a.Provision(t.Context(), g.Database, compared...); err != nil {
+			if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: compared}); err != nil {
 				t.Fatal(err)
 			}
 			wantDifferences(t, a, DatabaseSpec{Name: g.Database, Containers: compared},
@@ -105,7 +105,7 @@ func TestCompare_Throughput(t *testing.T) {
 	cosmostest.NeedsEngine(t, "serverless accounts have no throughput")
 	g := newRegions(t)
 	a, spec := g.open(t, Options{}), DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
-	if err := a.ProvisionDatabase(t.Context(), spec); err != nil {
+	if err := a.Provision(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, spec)
@@ -116,7 +116,7 @@ func TestCompare_Throughput(t *testing.T) {
 
 	g = newRegions(t)
 	a, spec = g.open(t, Options{}), DatabaseSpec{Name: g.Database, Containers: compared[:1]}
-	if err := a.ProvisionDatabase(t.Context(), spec); err != nil {
+	if err := a.Provision(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
 	spec.MaxThroughput = 1000
@@ -136,7 +136,7 @@ func TestCompare_ThroughputOfServerlessAccount(t *testing.T) {
 		return a
 	}
 	a := open("Reading or replacing offers is not supported for serverless accounts.")
-	if err := a.Provision(t.Context(), g.Database, compared...); err != nil {
+	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: compared}); err != nil {
 		t.Fatal(err)
 	}
 	wantDifferences(t, a, spec, "throughput: the database has no throughput that its containers share")

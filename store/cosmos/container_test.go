@@ -20,7 +20,7 @@ func TestQueryPage_Continues(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(account.Close)
-			if err := account.Provision(t.Context(), on.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+			if err := account.Provision(t.Context(), DatabaseSpec{Name: on.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 				t.Fatal(err)
 			}
 			c, err := account.Container(on.Database, "posts")

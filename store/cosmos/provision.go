@@ -207,16 +207,11 @@ func (s DatabaseSpec) options() *azcosmos.CreateDatabaseOptions {
 	return &azcosmos.CreateDatabaseOptions{ThroughputProperties: &throughput}
 }
 
-// Provision creates a database with these containers where they are missing; see ProvisionDatabase.
-func (a *Account) Provision(ctx context.Context, database string, containers ...ContainerSpec) error {
-	return a.ProvisionDatabase(ctx, DatabaseSpec{Name: database, Containers: containers})
-}
-
-// ProvisionDatabase creates the database and the containers that are missing. What exists stays as
+// Provision creates the database and the containers that are missing. What exists stays as
 // it is and is compared with the specifications: what only costs is logged, and a
 // *ContainersError has all that breaks requests; then nothing is created. ErrMultiRegionWrites
 // for an account with them. It may be repeated, and run in several processes at once.
-func (a *Account) ProvisionDatabase(ctx context.Context, spec DatabaseSpec) error {
+func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 	db, newDatabase, err := a.readDatabase(ctx, spec.Name)
 	if err != nil {
 		return err

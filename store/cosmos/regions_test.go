@@ -101,7 +101,7 @@ func TestRegions_Failover(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {
 				g := newRegions(t)
 				a := g.open(t, Options{Regions: []string{"eastus", "West US"}})
-				if err := a.Provision(t.Context(), g.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+				if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 					t.Fatal(err)
 				}
 				posts, err := a.Container(g.Database, "posts")
@@ -156,7 +156,7 @@ func TestRegions_Failover(t *testing.T) {
 func TestRegions_MultipleWrites(t *testing.T) {
 	g := newRegions(t)
 	g.multipleWrites = true
-	err := g.open(t, Options{}).Provision(t.Context(), g.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"})
+	err := g.open(t, Options{}).Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}})
 	if !errors.Is(err, ErrMultiRegionWrites) {
 		t.Errorf("got %v", err)
 	}
@@ -167,7 +167,7 @@ func TestRegions_Unknown(t *testing.T) {
 	g := newRegions(t)
 	var logs bytes.Buffer
 	a := g.open(t, Options{Regions: []string{"East US", "North Pole", "westus"}, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
-	if err := a.Provision(t.Context(), g.Database, ContainerSpec{Name: "posts", PartitionKey: "/postId"}); err != nil {
+	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database, Containers: []ContainerSpec{{Name: "posts", PartitionKey: "/postId"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(logs.String(), "level=WARN"); n != 1 || !strings.Contains(logs.String(), "the preferred region North Pole, only in West US, East US") {

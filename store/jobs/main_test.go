@@ -38,7 +38,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, on: cosmostest.Open(t, emulator.Options{}), one: make(chan struct{}, 1)}
 	account := w.account(w.on.Transport.Do)
-	if err := account.Provision(t.Context(), w.on.Database, cosmos.ContainerSpec{Name: container, PartitionKey: "/id"}); err != nil {
+	if err := account.Provision(t.Context(), cosmos.DatabaseSpec{Name: w.on.Database, Containers: []cosmos.ContainerSpec{{Name: container, PartitionKey: "/id"}}}); err != nil {
 		t.Fatal(err)
 	}
 	w.leases = w.container(account)
