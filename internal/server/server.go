@@ -217,17 +217,10 @@ func (g *gateway) start(ctx context.Context) error {
 func (g *gateway) serve(ctx context.Context) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
-	edge := g.hosts(g.handler)
-	mux := g.routes(edge)
+	mux := g.routes()
 	stopMetrics := g.serveMetrics(mux)
 	defer stopMetrics()
-	server := g.newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == graph.Path { // nearly all are
-			edge.ServeHTTP(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}))
+	server := g.newServer(mux)
 	server.BaseContext = func(net.Listener) context.Context { return requests }
 	g.announce()
 	served := make(chan error, 1)
@@ -255,9 +248,9 @@ func (g *gateway) serve(ctx context.Context) error {
 }
 
 // routes returns the handler of all paths except /metrics.
-func (g *gateway) routes(edge http.Handler) *http.ServeMux {
+func (g *gateway) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("/", edge)
+	mux.Handle("/", g.hosts(g.handler))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", g.health)
 	return mux
@@ -267,7 +260,7 @@ func (g *gateway) routes(edge http.Handler) *http.ServeMux {
 func (g *gateway) announce() {
 	address := g.listener.Addr()
 	root := g.scheme() + "://" + Address(g.Listen, address)
-	g.log.Info("listening", logURL, root+"/graphql", logAddress, address.String())
+	g.log.Info("listening", logURL, root+graph.Path, logAddress, address.String())
 	if g.demoTokens() {
 		g.log.Info("requests without a token are anonymous; to sign in, send the header 'Authorization: Bearer demo:ada', or another name")
 		if g.trusted == nil {
