@@ -274,6 +274,10 @@ func TestDeletedUser_Subscriptions(t *testing.T) {
 	own := subscribe("demo:ada", `commentAdded(postId: "<post:moths>") { content author { username } }`)
 	another := subscribe("", `commentAdded(postId: "<post:moths>") { content author { username } }`) // shares the event
 	opened(t, b, 4)
+	b.rewrite(t, "posts", b.postID(t, "engines"), b.postID(t, "engines"), "/title", "early")
+	changed.expect(t, `next {"data":{"postChanged":{"title":"early"}}}`)
+	b.comment(t, "grace", b.postID(t, "notes"), "before")
+	comments.expect(t, `next {"data":{"commentAdded":{"content":"before"}}}`) // so their posts have been read
 	if a := post(t, b, "demo:ada", deleteAda, nil); a.code() != "" {
 		t.Fatal(a.body)
 	}
