@@ -276,6 +276,11 @@ func (b *testBlog) comment(t testing.TB, author, postID, content string) {
 	b.names["comment:"+content] = commentGlobalID(c)
 }
 
+// subscribers returns the number of open streams. Those of posts that have not been read yet count.
+func (b *testBlog) subscribers(t testing.TB) int {
+	return int(metricOf(t, b.metrics, "byline_subscribers"))
+}
+
 // like names the like's global id "like:" and the user's name.
 func (b *testBlog) like(t testing.TB, user, postID string) {
 	t.Helper()
@@ -369,7 +374,7 @@ func metricOf(t testing.TB, r prometheus.Gatherer, name string, but ...any) floa
 		if f.GetName() == name {
 			for _, m := range f.Metric {
 				if !slices.ContainsFunc(but, func(v any) bool { return m.Label[0].GetValue() == fmt.Sprint(v) }) {
-					sum += m.GetCounter().GetValue()
+					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() // it is one of them
 				}
 			}
 		}

@@ -67,7 +67,7 @@ func TestSubscriptionLimit(t *testing.T) {
 	waittest.For(t, func() bool {
 		again++
 		ada.subscribe("subscribe", fmt.Sprint("again ", again), query)
-		return b.store.Streams() >= 3
+		return b.subscribers(t) >= 3
 	})
 }
 
@@ -117,6 +117,6 @@ func TestSubscriptionLimit_LargeSubscriptionsCountAsSeveral(t *testing.T) {
 	waittest.For(t, func() bool {
 		n++
 		p.subscribe("subscribe", fmt.Sprint(n), short)
-		return b.store.Streams() >= options.Capacity.SubscriptionsEach
+		return b.subscribers(t) >= options.Capacity.SubscriptionsEach
 	})
 }

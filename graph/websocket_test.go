@@ -238,7 +238,7 @@ func TestErrorsOfEvents(t *testing.T) {
 func opened(t testing.TB, b *testBlog, n int) {
 	t.Helper()
 	waittest.Until(t, func() error {
-		if have := b.store.Streams(); have != n {
+		if have := b.subscribers(t); have != n {
 			return fmt.Errorf("%d streams, want %d", have, n)
 		}
 		return nil

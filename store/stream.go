@@ -551,9 +551,6 @@ func (e *events) listenSince(t time.Time) {
 	e.since = t
 }
 
-// Streams returns the number of open streams.
-func (s *Store) Streams() int { return s.events.streams() }
-
 func (e *events) streams() int { return e.published.count() + e.changed.count() + e.comments.count() }
 
 func (t *topics[T]) count() int {

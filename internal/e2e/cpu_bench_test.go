@@ -212,17 +212,18 @@ func measureCPU(b *testing.B, p cpuPattern, blog *cpuBlog, connections int, side
 			side.warmed[p.name] = true
 		}
 	}
-	if p.writes {
-		<-time.After(settled)
+	settle := func() {
+		if p.writes && b.N >= judged {
+			<-time.After(settled)
+		}
 	}
+	settle()
 	stop := profileTo(sides[0].process, strings.ReplaceAll(strings.TrimPrefix(b.Name(), "BenchmarkCPU/"), "/", "-"))
 	for left := b.N; left > 0; left -= alternateAfter {
 		for i, side := range sides {
 			before := side.cpu(b)
 			took[i].latencies = append(took[i].latencies, side.send(b, p, blog, connections, min(alternateAfter, left))...)
-			if p.writes {
-				<-time.After(settled)
-			}
+			settle()
 			took[i].cpu += side.cpu(b) - before
 		}
 	}

@@ -21,7 +21,7 @@ import (
 func BenchmarkProgram(b *testing.B) {
 	loaded := time.Minute
 	if testing.Short() {
-		loaded = 5 * time.Second
+		loaded = time.Second
 	}
 	program := filepath.Join(b.TempDir(), "byline")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, ".")

@@ -15,11 +15,6 @@ import (
 	"github.com/coder/websocket"
 )
 
-const (
-	subscribers       = 1000
-	subscribedChanges = 100
-)
-
 // subscriber is the client's end of a subscription.
 type subscriber struct {
 	*websocket.Conn
@@ -92,6 +87,10 @@ func (s *subscriber) follow(ctx context.Context, n int) error {
 // count as memory of subscribers.
 func BenchmarkSubscribers(b *testing.B) {
 	b.Setenv("GOGC", "100")
+	subscribers, subscribedChanges := 1000, 100
+	if testing.Short() {
+		subscribers, subscribedChanges = 100, 5
+	}
 	for b.Loop() {
 		ctx, cancel := context.WithTimeout(b.Context(), 5*time.Minute)
 		p := startProcess(b, "--data", b.TempDir(), "--no-demo")
@@ -106,7 +105,7 @@ func BenchmarkSubscribers(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		idle := (residentKB(b, p) - before) / subscribers
+		idle := (residentKB(b, p) - before) / float64(subscribers)
 		var reading sync.WaitGroup
 		errs := make(chan error, subscribers)
 		for _, s := range all {
