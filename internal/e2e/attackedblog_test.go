@@ -1,12 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -59,7 +56,7 @@ type attackedBlog struct {
 	engine    *chargedEngine
 	store     *store.Store // of the test
 	instances []*process
-	client    *http.Client
+	client    graphQLClient
 	others    []string // tokens
 	publisher string   // the token of one who publishes long posts
 	posts     []string // global ids
@@ -96,7 +93,7 @@ func newAttackedBlog(t *testing.T) *attackedBlog {
 	server := httptest.NewServer(w.engine)
 	t.Cleanup(server.Close)
 	transport := &http.Transport{MaxIdleConnsPerHost: 256}
-	w.client = &http.Client{Transport: transport}
+	w.client = graphQLClient{&http.Client{Transport: transport}}
 	t.Cleanup(transport.CloseIdleConnections)
 	w.seed(t, server.URL)
 	for range attackInstances {
@@ -190,54 +187,9 @@ func (w *attackedBlog) seed(t *testing.T, endpoint string) {
 	}
 }
 
-// reply is a response as far as it matters here.
-type reply struct {
-	Data   map[string]any
-	Errors []struct {
-		Message    string
-		Extensions struct {
-			Code         string
-			RetryAfterMs float64
-		}
-	}
-	session string
-}
-
-func (r reply) code() string {
-	if len(r.Errors) == 0 {
-		return ""
-	}
-	return r.Errors[0].Extensions.Code
-}
-
 // send sends an operation; token and session may be "".
-func (w *attackedBlog) send(ctx context.Context, instance int, token, session, query string, variables map[string]any) (r reply, err error) {
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		return r, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.instances[instance].Root+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		return r, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	if session != "" {
-		request.Header.Set("Byline-Session", session)
-	}
-	response, err := w.client.Do(request)
-	if err != nil {
-		return r, err
-	}
-	defer response.Body.Close()
-	b, err := io.ReadAll(response.Body)
-	if err != nil {
-		return r, err
-	}
-	r.session = response.Header.Get("Byline-Session")
-	return r, json.Unmarshal(b, &r)
+func (w *attackedBlog) send(ctx context.Context, instance int, token, session, query string, variables map[string]any) (reply, error) {
+	return w.client.send(ctx, w.instances[instance].Root, token, session, operation{query, variables})
 }
 
 // must sends an operation to the first instance, and returns its data.

@@ -1,51 +1,33 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"byline/store/blog"
 )
 
+// roots are the URLs of the instances.
+func (w *attackedBlog) roots() (roots []string) {
+	for _, p := range w.instances {
+		roots = append(roots, p.Root)
+	}
+	return roots
+}
+
 // flood sends operations by a viewer over several connections to each instance until ctx ends, and
 // returns their replies by code.
-func (w *attackedBlog) flood(t *testing.T, ctx context.Context, token, session string, operation func(n int) (query string, variables map[string]any)) map[string]int {
-	codes := map[string]int{}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	var sent atomic.Int64
-	for i := range attackInstances * attackConns {
-		all.Go(func() {
-			tick := time.NewTicker(time.Second * attackConns / attackRate)
-			defer tick.Stop()
-			for ctx.Err() == nil {
-				query, variables := operation(int(sent.Add(1)))
-				r, err := w.send(context.WithoutCancel(ctx), i%attackInstances, token, session, query, variables)
-				if err != nil {
-					t.Errorf("the attacker: %v", err)
-					return
-				}
-				mu.Lock()
-				codes[r.code()]++
-				mu.Unlock()
-				<-tick.C
-			}
-		})
-	}
-	all.Wait()
+func (w *attackedBlog) flood(t *testing.T, ctx context.Context, token, session string, operations ...operation) map[string]int {
+	t.Helper()
+	end := attack{Roots: w.roots(), Token: token, Session: session, Operations: operations}.start(t)
+	<-ctx.Done()
+	codes := end().Codes
 	t.Logf("%v", codes)
 	return codes
 }
@@ -69,9 +51,11 @@ func outcomeOf(t *testing.T, codes map[string]int, limits ...string) (o outcome)
 // renames toggles the case of a name that is on many comments.
 func (w *attackedBlog) renames(t *testing.T, ctx context.Context) outcome {
 	token := w.provider.token(t, "renamer")
-	codes := w.flood(t, ctx, token, "", func(n int) (string, map[string]any) {
-		return updateUser, map[string]any{"name": []string{"Renamer", "rENAMER", "RENAMER"}[n%3]}
-	})
+	var toggles []operation
+	for _, name := range []string{"Renamer", "rENAMER", "RENAMER"} {
+		toggles = append(toggles, operation{updateUser, map[string]any{"name": name}})
+	}
+	codes := w.flood(t, ctx, token, "", toggles...)
 	o := outcomeOf(t, codes, "THROTTLED", "CONFLICT")
 	u, err := w.store.User(t.Context(), blog.UserID(w.provider.URL, "renamer"))
 	if err != nil {
@@ -125,7 +109,7 @@ func (w *attackedBlog) toggles(t *testing.T, ctx context.Context) outcome {
 		fmt.Fprintf(&query, `l%d: likePost(input: {postId: %q}) { post { id } } u%[1]d: unlikePost(input: {postId: %[2]q}) { post { id } } `, i, w.longest)
 	}
 	// Batches that meet on one post conflict.
-	return outcomeOf(t, w.flood(t, ctx, token, "", func(int) (string, map[string]any) { return "mutation { " + query.String() + "}", nil }), "THROTTLED", "CONFLICT")
+	return outcomeOf(t, w.flood(t, ctx, token, "", operation{Query: "mutation { " + query.String() + "}"}), "THROTTLED", "CONFLICT")
 }
 
 // attacker creates a user and returns their token.
@@ -151,7 +135,7 @@ func (w *attackedBlog) sessions(t *testing.T, ctx context.Context) outcome {
 	query.WriteString("}")
 	crafted := craftSession(t, r.session)
 	before := w.metric(t, "byline_session_invalid_total")
-	o := outcomeOf(t, w.flood(t, ctx, token, crafted, func(int) (string, map[string]any) { return query.String(), nil }), "THROTTLED")
+	o := outcomeOf(t, w.flood(t, ctx, token, crafted, operation{Query: query.String()}), "THROTTLED")
 	ignored := int(w.metric(t, "byline_session_invalid_total") - before)
 	if ignored < o.accepted {
 		t.Errorf("%d crafted sessions were ignored, of %d", ignored, o.accepted)
@@ -205,7 +189,7 @@ func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
 	for i := range 10 {
 		fmt.Fprintf(&query, `c%d: createComment(input: {postId: %q, content: "again and again"}) { comment { id } } `, i, w.commented)
 	}
-	codes := w.flood(t, ctx, token, "", func(int) (string, map[string]any) { return "mutation { " + query.String() + "}", nil })
+	codes := w.flood(t, ctx, token, "", operation{Query: "mutation { " + query.String() + "}"})
 	o := outcomeOf(t, codes, "THROTTLED", "LIMIT_REACHED", "CONFLICT")
 	post, err := w.store.Post(t.Context(), commentedPost)
 	if err != nil {
@@ -224,54 +208,22 @@ func (w *attackedBlog) comments(t *testing.T, ctx context.Context) outcome {
 // subscriptions opens as many subscriptions as a viewer can, and publishes posts of 99 KB.
 func (w *attackedBlog) subscriptions(t *testing.T, ctx context.Context) outcome {
 	const perConn, expensive = 100, 20
-	token := w.attacker(t, "subscriber")
-	connected, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	defer func() { cancel(); all.Wait() }()
-	var asked, ended, events atomic.Int64
-	for i := range openSubscriptions / perConn {
-		c, res, err := websocket.Dial(connected, w.instances[i%attackInstances].Root+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
-		if err != nil {
-			t.Fatal(err)
+	a := attack{Roots: w.roots(), Token: w.attacker(t, "subscriber"), Subscriptions: make([][]string, openSubscriptions/perConn)}
+	for i := range a.Subscriptions {
+		a.Subscriptions[i] = slices.Repeat([]string{`subscription { postPublished { id title content author { username } } }`}, perConn)
+		if i < attackInstances {
+			for n := range expensive {
+				a.Subscriptions[i][n] = w.expensiveEvents(i*expensive + n)
+			}
 		}
-		if res.Body != nil {
-			res.Body.Close()
-		}
-		c.SetReadLimit(1 << 20)
-		all.Go(func() {
-			defer c.CloseNow()
-			for {
-				_, m, err := c.Read(connected)
-				if err != nil {
-					return
-				}
-				switch {
-				case bytes.Contains(m[:min(len(m), 100)], []byte(`"type":"error"`)):
-					ended.Add(1)
-				case bytes.Contains(m[:min(len(m), 100)], []byte(`"type":"next"`)):
-					events.Add(1)
-				}
-			}
-		})
-		all.Go(func() {
-			send := func(m any) error {
-				b, err := json.Marshal(m)
-				if err != nil {
-					return err
-				}
-				return c.Write(connected, websocket.MessageText, b)
-			}
-			err := send(map[string]any{"type": "connection_init", "payload": map[string]string{"authorization": "Bearer " + token}})
-			for n := 0; n < perConn && err == nil; n++ {
-				query := `subscription { postPublished { id title content author { username } } }`
-				if i < attackInstances && n < expensive {
-					query = w.expensiveEvents(i*expensive + n)
-				}
-				err = send(map[string]any{"type": "subscribe", "id": strconv.Itoa(n), "payload": map[string]any{"query": query}})
-				asked.Add(1)
-			}
-		})
 	}
+	end := a.start(t)
+	eventually(t, func() error {
+		if open := w.metric(t, "byline_subscribers"); open < 0.9*attackInstances*maxSubscribed { // the expensive ones count twice
+			return fmt.Errorf("%.0f subscriptions are open", open)
+		}
+		return nil
+	})
 	long := map[string]any{"title": "long", "content": strings.Repeat("x", 99_000)}
 	for range 3 {
 		w.must(t, w.publisher, createPost, long)
@@ -286,8 +238,9 @@ func (w *attackedBlog) subscriptions(t *testing.T, ctx context.Context) outcome 
 	if open > attackInstances*maxSubscribed || open == 0 {
 		t.Errorf("%.0f subscriptions of a viewer are open", open)
 	}
-	t.Logf("%d subscriptions asked for, %.0f open, %d refused, %d events", asked.Load(), open, ended.Load(), events.Load())
-	return outcome{accepted: int(open), refused: int(ended.Load())}
+	r := end()
+	t.Logf("%d subscriptions asked for, %.0f open, %d refused, %d events", r.Subscribed, open, r.Refused, r.Delivered)
+	return outcome{accepted: int(open), refused: int(r.Refused)}
 }
 
 // expensiveEvents is a subscription whose events read pages that those of no other number read.

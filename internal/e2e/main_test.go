@@ -34,6 +34,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(chaosEngineArgs) != "" {
 		os.Exit(chaosEngine())
 	}
+	if os.Getenv(attackerProcess) != "" {
+		if err := runAttacker(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(readyMade) != "" {
 		runtime.MemProfileRate = 0
 		fmt.Fprintln(os.Stderr, serveReadyMade())
