@@ -56,8 +56,10 @@ func (l subscriptionLimit) MutateOperationContext(ctx context.Context, op *graph
 	if r.viewer != "" {
 		key = "viewer " + r.viewer
 	}
-	if err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery)); err != nil {
+	turns, err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
+	if err != nil {
 		return gqlerror.Wrap(err)
 	}
+	r.turns = turns
 	return nil
 }

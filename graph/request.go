@@ -37,6 +37,7 @@ type request struct {
 	registers bool            // it registers its document by hash
 	size      int             // bytes of the body or message
 	moderator bool            // the viewer is a moderator
+	turns     limit.Turns     // of the events of a subscription
 	expires   time.Time       // when the token expires; zero: never
 
 	personal atomic.Bool  // the response depends on the viewer

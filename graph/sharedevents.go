@@ -79,8 +79,9 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 
 type eventContextKey struct{}
 
-// execute executes an event.
+// execute executes an event when it is the viewer's turn.
 func (s sharedEvents) execute(ctx context.Context, event any) *graphql.Response {
+	defer requestFrom(ctx).turns.Take(ctx)()
 	return s.ExecutableSchema.Exec(context.WithValue(ctx, eventContextKey{}, event))(ctx)
 }
 
