@@ -18,7 +18,7 @@ import (
 
 var (
 	chaosSeed = flag.Uint64("chaos.seed", 0, "seed of TestChaos; 0: random")
-	chaosFor  = flag.Duration("chaos.for", 0, "how long each part of TestChaos sends load; 0: 3s, and 20s in its long form")
+	chaosFor  = flag.Duration("chaos.for", 0, "how long each part of TestChaos sends load; 0: 2s, and 15s in its long form")
 )
 
 // TestChaos writes to three instances on one engine, each in its own process, and kills and restarts
@@ -61,7 +61,7 @@ const (
 )
 
 func runChaos(t *testing.T, kills []victim) {
-	duration := longtest.Pick(2*time.Second, 20*time.Second)
+	duration := longtest.Pick(2*time.Second, 15*time.Second)
 	if *chaosFor > 0 {
 		duration = *chaosFor
 	}

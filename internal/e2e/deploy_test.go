@@ -13,6 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/longtest"
 	"byline/internal/oidctest"
 	"byline/internal/servertest"
 )
@@ -20,6 +21,7 @@ import (
 // TestServe_EntraIdentityOnTemplate: it serves on the containers of the template, and names what is missing if they
 // differ, as provision --check does.
 func TestServe_EntraIdentityOnTemplate(t *testing.T) {
+	longtest.Heavy(t)
 	for name, tt := range map[string]struct {
 		change func(*azcosmos.ContainerProperties)
 		want   string // "" if it serves

@@ -3,11 +3,14 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"byline/internal/longtest"
 )
 
 // TestFeedPartitions changes the number of feed partitions between starts: readers see the whole feed
 // from the first request on, and the commands report the pending work.
 func TestFeedPartitions(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")

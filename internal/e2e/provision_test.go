@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
+	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/internal/servertest"
 	"byline/store/emulator"
@@ -129,6 +130,7 @@ func (a *entraAccount) serve(args ...string) *process {
 // TestServe_EntraIdentityWithoutContainers: the one line names the command that creates them, with which it then
 // serves.
 func TestServe_EntraIdentityWithoutContainers(t *testing.T) {
+	longtest.Heavy(t)
 	a := newEntraAccount(t)
 	_, line := a.fail("serve", "--listen", "localhost:0")
 	commands := regexp.MustCompile(`"byline ([^"]+)"`).FindAllStringSubmatch(line, -1)

@@ -21,6 +21,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
 	"byline/internal/account"
+	"byline/internal/longtest"
 	"byline/store"
 	"byline/store/emulator"
 	"byline/store/jobs"
@@ -28,6 +29,7 @@ import (
 )
 
 func TestViews(t *testing.T) {
+	longtest.Heavy(t)
 	t.Parallel()
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")

@@ -513,6 +513,7 @@ func TestCheckpoints_Persist(t *testing.T) {
 // TestRun_RecreatedContainer deletes the posts beside the leases. What is written then is
 // copied; what is left of the copies of others goes in a rebuild.
 func TestRun_RecreatedContainer(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.Run(t, func(t *testing.T) {
 		dir := t.TempDir()
 		w := openWorld(t, dir)

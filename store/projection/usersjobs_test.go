@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store/blog"
 	"byline/store/internal/cosmostest"
@@ -15,6 +16,7 @@ import (
 // A rebuild compares the name on everything with the author's, so it enqueues no rename but of users who
 // were renamed lately.
 func TestRebuild_EnqueuesNoOldRenames(t *testing.T) {
+	longtest.Heavy(t)
 	cosmostest.NeedsEngine(t, "its clock does not advance")
 	cosmostest.Run(t, func(t *testing.T) {
 		w := newWorld(t)

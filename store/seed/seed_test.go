@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"byline/internal/enginetest"
+	"byline/internal/longtest"
 	"byline/internal/secrettest"
 	"byline/internal/testmain"
 	"byline/store"
@@ -137,6 +138,7 @@ func TestLoad(t *testing.T) {
 // TestDataIsTheSameEverywhere fails if the data depends on anything but the blog: then
 // seeds of other days, machines and versions would not go on with each other.
 func TestDataIsTheSameEverywhere(t *testing.T) {
+	longtest.Heavy(t)
 	for name, c := range map[string]struct {
 		blog  seed.Blog
 		items int
