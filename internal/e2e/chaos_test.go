@@ -37,9 +37,7 @@ func TestChaos(t *testing.T) {
 		"the engine and then an instance is killed": {theEngine, oneInstance},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !longtest.Enabled() { // the long form measures how long projections take
-				t.Parallel()
-			}
+			t.Parallel()
 			runChaos(t, kills)
 		})
 	}
@@ -151,19 +149,7 @@ func runChaos(t *testing.T, kills []victim) {
 	if lag.longest > chaosLag {
 		t.Errorf("the projections were %v behind", lag.longest)
 	}
-	operations, retries := 0, 0
-	for _, w := range writers {
-		operations += w.operations
-		retries += w.retries
-		w.account()
-	}
-	accountAll(writers)
-	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind in %d samples, and verified %v after the load stopped",
-		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond), lag.samples, took.Round(time.Millisecond))
-	if operations < 20 || lag.samples == 0 && longtest.Enabled() { // a short load may end while the engine is down
-		t.Error("too few operations, or no sample of the lag")
-	}
-	// Each range has one lease, and each lease an owner.
+	// Each range has one lease, each lease an owner, and no job is left: verify allows for what it will delete.
 	eventually(t, func() error {
 		var out, log output
 		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {
@@ -181,8 +167,23 @@ func runChaos(t *testing.T, kills []victim) {
 		if strings.Contains(out.String(), "nobody") {
 			return fmt.Errorf("a lease has no owner:\n%s", out.String())
 		}
+		if strings.Contains(out.String(), "deletePost") {
+			return fmt.Errorf("a job is left:\n%s", out.String())
+		}
 		return nil
 	})
+	operations, retries := 0, 0
+	for _, w := range writers {
+		operations += w.operations
+		retries += w.retries
+		w.account()
+	}
+	accountAll(writers)
+	t.Logf("%d operations, %d retries; %d instances and %d engines killed; %d splits; projections at most %v behind in %d samples, and verified %v after the load stopped",
+		operations, retries, instances, engines, chaosSplits-len(splits), lag.longest.Round(time.Millisecond), lag.samples, took.Round(time.Millisecond))
+	if operations < 20 || lag.samples == 0 && longtest.Enabled() { // a short load may end while the engine is down
+		t.Error("too few operations, or no sample of the lag")
+	}
 	if t.Failed() {
 		for i := range c.instances {
 			t.Logf("instance %d:\n%s", i, c.at(i).Log)
