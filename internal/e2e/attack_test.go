@@ -113,10 +113,10 @@ func (o observed) p99() time.Duration { return percentile(o.took, 99) }
 // caused is what was charged beyond what others cause.
 func (o observed) caused(quiet undisturbed) (answers, background float64) {
 	if quiet.elapsed == 0 {
-		return o.charges.answers, o.charges.background
+		return o.charges.Answers, o.charges.Background
 	}
 	share := o.elapsed.Seconds() / quiet.elapsed.Seconds()
-	return o.charges.answers - share*quiet.charges.answers, o.charges.background - share*quiet.charges.background
+	return o.charges.Answers - share*quiet.charges.Answers, o.charges.Background - share*quiet.charges.Background
 }
 
 func (o observed) row(name string, quiet undisturbed) string {
@@ -135,7 +135,7 @@ func (w *attackedBlog) phase(t *testing.T, name string, attack func(context.Cont
 	var o observed
 	var all sync.WaitGroup
 	defer func() { stop(); all.Wait() }() // also if attack ends the test
-	began, charged := time.Now(), w.engine.charges()
+	began, charged := time.Now(), w.charges(t)
 	all.Go(func() { o.took = w.honest(t, ctx) })
 	all.Go(func() { o.lag = w.probe(t, ctx) })
 	for _, p := range w.instances {
@@ -147,9 +147,9 @@ func (w *attackedBlog) phase(t *testing.T, name string, attack func(context.Cont
 	<-timed.Done()
 	stop()
 	all.Wait()
-	now := w.engine.charges()
+	now := w.charges(t)
 	o.elapsed = time.Since(began)
-	o.charges = charges{now.answers - charged.answers, now.background - charged.background}
+	o.charges = charges{now.Answers - charged.Answers, now.Background - charged.Background}
 	slices.Sort(o.took)
 	if len(o.took) < 20 {
 		t.Fatalf("%s: others were answered %d times", name, len(o.took))

@@ -34,8 +34,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(chaosEngineArgs) != "" {
 		os.Exit(chaosEngine())
 	}
-	if os.Getenv(attackerProcess) != "" {
-		if err := runAttacker(); err != nil {
+	for variable, run := range map[string]func() error{attackerProcess: runAttacker, chargedEngineData: runChargedEngine} {
+		if os.Getenv(variable) == "" {
+			continue
+		}
+		if err := run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

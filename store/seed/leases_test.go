@@ -132,6 +132,7 @@ func TestLoad_ProjectionsBeginAfterIt(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"byline/internal/secrettest"
+	"byline/store/emulator"
+)
+
+// chargedEngineData is the environment variable that makes this test binary an engine, with data in that
+// folder, which sums its request charges. It prints its URL, and ends when the standard input does.
+const chargedEngineData = "BYLINE_CHARGED_ENGINE"
+
+// charges are those of the engine, in request units.
+type charges struct{ Answers, Background float64 }
+
+// chargedEngine is an engine that sums its request charges.
+type chargedEngine struct {
+	*emulator.Engine
+	mu  sync.Mutex
+	sum charges // guarded by mu
+}
+
+func (e *chargedEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/charges" {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(e.sum)
+		return
+	}
+	e.Engine.ServeHTTP(w, r)
+	ru, _ := strconv.ParseFloat(w.Header().Get("x-ms-request-charge"), 64)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.Header.Get("x-ms-cosmos-priority-level") == "Low" || r.Header.Get("A-Im") != "" || strings.Contains(r.URL.Path, "/colls/leases/") {
+		e.sum.Background += ru
+	} else {
+		e.sum.Answers += ru
+	}
+}
+
+// runChargedEngine is the engine's process.
+func runChargedEngine() error {
+	engine, err := emulator.Open(os.Getenv(chargedEngineData), emulator.Options{NoSync: true, Logger: secrettest.Logger()})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() { _ = http.Serve(listener, &chargedEngine{Engine: engine}) }()
+	fmt.Printf("http://%s\n", listener.Addr())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return engine.Close()
+}
+
+// startChargedEngine starts a charged engine, and returns its URL.
+func startChargedEngine(t *testing.T) string {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), chargedEngineData+"="+t.TempDir())
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := c.Wait(); err != nil {
+			t.Errorf("the engine: %v", err)
+		}
+	})
+	root, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(root)
+}
