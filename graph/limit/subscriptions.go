@@ -13,8 +13,8 @@ import (
 // document and the message that it came in, before it counts as one more.
 const SubscriptionBytes = 64 << 10
 
-// mostRest is how long a viewer's events rest after one, at most.
-const mostRest = 100 * time.Millisecond
+// After an event, those of the same viewer rest for rest times as long as it took, and mostRest at most.
+const rest, mostRest = 3, 100 * time.Millisecond
 
 // Subscriptions limits how many subscriptions are open at a time, and how many events of a viewer execute.
 type Subscriptions struct {
@@ -27,12 +27,12 @@ type Subscriptions struct {
 }
 
 // Turns are what the events of a viewer, or of the anonymous clients of an address, take to execute, so that
-// their subscriptions, however many, execute one event at a time, and half of the time. A nil Turns does not
+// their subscriptions, however many, execute one event at a time, and a quarter of the time. A nil Turns does not
 // limit them.
 type Turns chan struct{} // one element while an event executes
 
-// Take waits until no other event executes, and for as long again as the last one took. It does not wait for
-// longer than ctx lasts.
+// Take waits until no other event executes, and then for three times as long as the last one took. It does not
+// wait for longer than ctx lasts.
 func (t Turns) Take(ctx context.Context) (end func()) {
 	if t == nil {
 		return func() {}
@@ -44,7 +44,7 @@ func (t Turns) Take(ctx context.Context) (end func()) {
 	}
 	began := time.Now()
 	return func() {
-		time.AfterFunc(min(time.Since(began), mostRest), func() { <-t })
+		time.AfterFunc(min(rest*time.Since(began), mostRest), func() { <-t })
 	}
 }
 

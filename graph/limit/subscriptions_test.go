@@ -28,8 +28,8 @@ func TestSubscriptions_NetworkIsLimited(t *testing.T) {
 	}
 }
 
-// Ten events of a viewer that take 10 ms each take 190 ms together, and delay nobody else's.
-func TestTurns_HalfOfTheTime(t *testing.T) {
+// Ten events of a viewer that take 10 ms each take 370 ms together, and delay nobody else's.
+func TestTurns_QuarterOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewSubscriptions(Capacity{})
 		began, last := time.Now(), map[string]time.Duration{}
@@ -52,7 +52,7 @@ func TestTurns_HalfOfTheTime(t *testing.T) {
 			})
 		}
 		all.Wait()
-		want := map[string]time.Duration{"viewer ada": 190 * time.Millisecond, "viewer grace": 190 * time.Millisecond, "": 10 * time.Millisecond}
+		want := map[string]time.Duration{"viewer ada": 370 * time.Millisecond, "viewer grace": 370 * time.Millisecond, "": 10 * time.Millisecond}
 		if !maps.Equal(last, want) {
 			t.Errorf("the last events of the viewers ended after %v, want %v", last, want)
 		}
