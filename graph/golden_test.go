@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vektah/gqlparser/v2"
@@ -22,7 +23,6 @@ import (
 
 	"byline/graph/cost"
 	"byline/graph/refusal"
-	"byline/internal/longtest"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
@@ -43,43 +43,25 @@ var update = flag.Bool("update", false, "write the goldens instead of comparing 
 // where <post:engines> is the global id of what has that name in smallBlog. A file of
 // comments alone sends no document.
 func TestGoldens(t *testing.T) {
-	longtest.Heavy(t)
 	shared := smallBlog(t, Options{})
 	for _, g := range goldens(t) {
 		t.Run(g.name, func(t *testing.T) {
 			var body string
 			switch {
 			case g.comments["then"] != "":
-				b, server := live(t, Options{})
-				stream := openEvents(t, server, http.MethodPost, mediaEvents, g.comments["token"], b.fill(g.query))
-				opened(t, b, 1)
-				if a := post(t, b, "demo:ada", b.fill(g.comments["then"]), nil); a.code() != "" {
-					t.Fatal(a.body)
+				body = g.event(t)
+			case g.comments["cosmos"] != "":
+				synctest.Test(t, func(t *testing.T) { // requests are retried
+					body = g.send(t, smallBlogInBubble(t, Options{}))
+				})
+			case strings.Contains(g.query, "mutation") || g.comments["development"] != "" || g.comments["trusted"] != "":
+				o := Options{Development: g.comments["development"] != ""}
+				if manifest := g.comments["trusted"]; manifest != "" {
+					o.TrustedDocuments = trust(t, []byte(manifest))
 				}
-				body = strings.TrimPrefix(stream.next(), "next ") + "\n"
+				body = g.send(t, smallBlog(t, o))
 			default:
-				b := shared
-				if strings.Contains(g.query, "mutation") || g.comments["development"] != "" || g.comments["cosmos"] != "" || g.comments["trusted"] != "" {
-					o := Options{Development: g.comments["development"] != ""}
-					if manifest := g.comments["trusted"]; manifest != "" {
-						o.TrustedDocuments = trust(t, []byte(manifest))
-					}
-					b = smallBlog(t, o)
-				}
-				if title := g.comments["full"]; title != "" {
-					b.rewrite(t, "posts", b.postID(t, title), b.postID(t, title), "/commentCount", 100_000)
-				}
-				b.wire.reset()
-				first, substatus, _ := strings.Cut(g.comments["cosmos"], "/")
-				if status, err := strconv.Atoi(first); err == nil {
-					b.wire.fail = func(*http.Request) (*http.Response, error) {
-						resp := newResponse(status, `{"code":"secret","message":"secret"}`)
-						resp.Header.Set("X-Ms-Substatus", substatus)
-						return resp, nil
-					}
-				}
-				body = send(t, b, g.request(t, b)).body
-				b.wire.checkPartitions(t)
+				body = g.send(t, shared)
 			}
 			body = regexp.MustCompile(`"ms":[0-9.]+`).ReplaceAllString(body, `"ms":0`) // no two are the same
 			var got bytes.Buffer
@@ -100,6 +82,38 @@ func TestGoldens(t *testing.T) {
 			}
 		})
 	}
+}
+
+// send returns the response to the document.
+func (g golden) send(t *testing.T, b *testBlog) string {
+	t.Helper()
+	if title := g.comments["full"]; title != "" {
+		b.rewrite(t, "posts", b.postID(t, title), b.postID(t, title), "/commentCount", 100_000)
+	}
+	b.wire.reset()
+	first, substatus, _ := strings.Cut(g.comments["cosmos"], "/")
+	if status, err := strconv.Atoi(first); err == nil {
+		b.wire.fail = func(*http.Request) (*http.Response, error) {
+			resp := newResponse(status, `{"code":"secret","message":"secret"}`)
+			resp.Header.Set("X-Ms-Substatus", substatus)
+			return resp, nil
+		}
+	}
+	body := send(t, b, g.request(t, b)).body
+	b.wire.checkPartitions(t)
+	return body
+}
+
+// event subscribes to the document and returns the first event.
+func (g golden) event(t *testing.T) string {
+	t.Helper()
+	b, server := live(t, Options{})
+	stream := openEvents(t, server, http.MethodPost, mediaEvents, g.comments["token"], b.fill(g.query))
+	opened(t, b, 1)
+	if a := post(t, b, "demo:ada", b.fill(g.comments["then"]), nil); a.code() != "" {
+		t.Fatal(a.body)
+	}
+	return strings.TrimPrefix(stream.next(), "next ") + "\n"
 }
 
 // Every field of the root types and every error code is in a golden.

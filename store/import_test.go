@@ -20,55 +20,56 @@ import (
 // An import that was interrupted between the batches of a thread, and repeated after people
 // have met the post, leaves counts that are true.
 func TestImport_Repeated(t *testing.T) {
-	longtest.Heavy(t)
 	for name, meanwhile := range map[string]func(w *world, author *blog.User) error{
 		"a post has a new like": func(w *world, _ *blog.User) error {
-			_, _, err := w.LikePost(t.Context(), w.AddUser("fan80").ID, "imported") // whose like is in the second batch
+			_, _, err := w.LikePost(w.T.Context(), w.AddUser("fan80").ID, "imported") // whose like is in the second batch
 			return err
 		},
 		"the author has deleted": func(w *world, author *blog.User) error {
-			return w.DeletePost(t.Context(), author.ID, "imported")
+			return w.DeletePost(w.T.Context(), author.ID, "imported")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
-			u := &blog.User{ID: blog.UserID("test", "ada"), Username: "ada", CreatedAt: date, Revision: 1}
-			thread := store.Thread{Post: &blog.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 126, CommentCount: 25, LikeCount: 100}}
-			for i := range 25 {
-				thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprint("c", i), PostID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Content: "x", CreatedAt: date})
-			}
-			for i := range 100 {
-				fan := fmt.Sprint("fan", i)
-				thread.Likes = append(thread.Likes, &blog.Like{PostID: "imported", UserID: blog.UserID("test", fan), Username: fan, CreatedAt: date})
-			}
-			var batches atomic.Int32
-			w.Wire.Intercept(func(r *http.Request) error {
-				if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && batches.Add(1) > 1 {
-					return errors.New("killed")
+			cosmostest.Run(t, func(t *testing.T) {
+				w := newWorld(t)
+				date := blog.NewDate(storetest.Epoch().Add(-time.Hour))
+				u := &blog.User{ID: blog.UserID("test", "ada"), Username: "ada", CreatedAt: date, Revision: 1}
+				thread := store.Thread{Post: &blog.Post{ID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Title: "t", Content: "c", CreatedAt: date, Version: 1, Revision: 126, CommentCount: 25, LikeCount: 100}}
+				for i := range 25 {
+					thread.Comments = append(thread.Comments, &blog.Comment{ID: fmt.Sprint("c", i), PostID: "imported", AuthorID: u.ID, AuthorUsername: u.Username, Content: "x", CreatedAt: date})
 				}
-				return nil
+				for i := range 100 {
+					fan := fmt.Sprint("fan", i)
+					thread.Likes = append(thread.Likes, &blog.Like{PostID: "imported", UserID: blog.UserID("test", fan), Username: fan, CreatedAt: date})
+				}
+				var batches atomic.Int32
+				w.Wire.Intercept(func(r *http.Request) error {
+					if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && batches.Add(1) > 1 {
+						return errors.New("killed")
+					}
+					return nil
+				})
+				if err := w.Import(t.Context(), u, slices.Values([]store.Thread{thread})); err == nil {
+					t.Fatal("not interrupted")
+				}
+				w.Wire.Intercept(nil)
+				caughtUp := func() {
+					stop := w.Start()
+					waittest.Until(t, w.CaughtUp)
+					stop()
+				}
+				if err := meanwhile(w, u); err != nil {
+					t.Fatal(err)
+				}
+				caughtUp()
+				if err := w.Import(t.Context(), u, slices.Values([]store.Thread{thread})); err != nil {
+					t.Fatal(err)
+				}
+				caughtUp()
+				for _, d := range w.Differences(0) {
+					t.Errorf("%+v", d)
+				}
 			})
-			if err := w.Import(t.Context(), u, slices.Values([]store.Thread{thread})); err == nil {
-				t.Fatal("not interrupted")
-			}
-			w.Wire.Intercept(nil)
-			caughtUp := func() {
-				stop := w.Start()
-				waittest.Until(t, w.CaughtUp)
-				stop()
-			}
-			if err := meanwhile(w, u); err != nil {
-				t.Fatal(err)
-			}
-			caughtUp()
-			if err := w.Import(t.Context(), u, slices.Values([]store.Thread{thread})); err != nil {
-				t.Fatal(err)
-			}
-			caughtUp()
-			for _, d := range w.Differences(0) {
-				t.Errorf("%+v", d)
-			}
 		})
 	}
 }

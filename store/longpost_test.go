@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -126,46 +125,47 @@ func TestPost_LongTextIsReadInOneRoundTrip(t *testing.T) {
 }
 
 func TestPost_EditAcrossTheInlineLimit(t *testing.T) {
-	longtest.Heavy(t)
 	for _, first := range []int{10, blog.InlineText + 500} { // of a short id, and of a long one
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
-			w := newWorld(t)
-			defer w.Start()()
-			ada := w.AddUser("ada")
-			p := w.addLong(ada, first, "")
-			version := p.Version
-			for i, size := range []int{20, 5000, 30, 40, 6000, 7000, 50} {
-				content := longText(size) + fmt.Sprint(i)
-				edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: &version})
-				if err != nil || edited.Content != content || edited.Truncated || edited.Version != version+1 {
-					t.Fatalf("%d: %+.300v %v", size, edited, err)
+			cosmostest.Run(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.Start()()
+				ada := w.AddUser("ada")
+				p := w.addLong(ada, first, "")
+				version := p.Version
+				for i, size := range []int{20, 5000, 30, 40, 6000, 7000, 50} {
+					content := longText(size) + fmt.Sprint(i)
+					edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: &version})
+					if err != nil || edited.Content != content || edited.Truncated || edited.Version != version+1 {
+						t.Fatalf("%d: %+.300v %v", size, edited, err)
+					}
+					version++
+					w.hasContent(p.ID, content)
+					if has := w.text(p.ID) != nil; has != blog.IsLong(content) {
+						t.Errorf("%d: the text is there: %t", size, has)
+					}
+					title := fmt.Sprint("title ", i)
+					if edited, err = w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Truncated != blog.IsLong(content) {
+						t.Fatalf("%+.300v %v", edited, err)
+					}
+					version++
+					w.hasContent(p.ID, content)
+					if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: new(int32)}); blog.CodeOf(err) != blog.Conflict {
+						t.Errorf("stale: %v", err)
+					}
+					if _, err := w.EditPost(t.Context(), "grace", p.ID, store.PostEdit{Content: &content}); blog.CodeOf(err) != blog.Forbidden {
+						t.Errorf("another's: %v", err)
+					}
+					summaries, err := w.UserPosts(t.Context(), ada.ID, store.Paging{First: 1})
+					if err != nil || summaries.Items[0].Truncated != (len(content) > 280) || summaries.Items[0].Title != title {
+						t.Fatalf("%+v %v", summaries, err)
+					}
 				}
-				version++
-				w.hasContent(p.ID, content)
-				if has := w.text(p.ID) != nil; has != blog.IsLong(content) {
-					t.Errorf("%d: the text is there: %t", size, has)
+				waittest.Until(t, w.CaughtUp)
+				if found := w.Differences(0); found != nil {
+					t.Errorf("%+v", found)
 				}
-				title := fmt.Sprint("title ", i)
-				if edited, err = w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Title: &title}); err != nil || edited.Truncated != blog.IsLong(content) {
-					t.Fatalf("%+.300v %v", edited, err)
-				}
-				version++
-				w.hasContent(p.ID, content)
-				if _, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content, Version: new(int32)}); blog.CodeOf(err) != blog.Conflict {
-					t.Errorf("stale: %v", err)
-				}
-				if _, err := w.EditPost(t.Context(), "grace", p.ID, store.PostEdit{Content: &content}); blog.CodeOf(err) != blog.Forbidden {
-					t.Errorf("another's: %v", err)
-				}
-				summaries, err := w.UserPosts(t.Context(), ada.ID, store.Paging{First: 1})
-				if err != nil || summaries.Items[0].Truncated != (len(content) > 280) || summaries.Items[0].Title != title {
-					t.Fatalf("%+v %v", summaries, err)
-				}
-			}
-			waittest.Until(t, w.CaughtUp)
-			if found := w.Differences(0); found != nil {
-				t.Errorf("%+v", found)
-			}
+			})
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 // A server that is to stop says so to probes, and serves all the same until load balancers have noticed.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	const drain = 2 * time.Second
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--drain", drain.String())
 	s.WaitReady()

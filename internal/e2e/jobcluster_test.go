@@ -228,13 +228,13 @@ func (c *jobCluster) post(i int) string {
 
 // run causes a job, and returns its request charge and how long it took. meanwhile runs until it has
 // ended.
-func (c *jobCluster) run(t *testing.T, job string, cause func(*testing.T), meanwhile func(context.Context)) (ru float64, took time.Duration) {
+func (c *jobCluster) run(t *testing.T, job string, cause func(), meanwhile func(context.Context)) (ru float64, took time.Duration) {
 	t.Helper()
 	before, began := c.engine.charged(), time.Now()
 	ctx, ended := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	defer func() { ended(); all.Wait() }()
-	cause(t)
+	cause()
 	all.Go(func() { meanwhile(ctx) })
 	seen := false
 	for tick := time.NewTicker(50 * time.Millisecond); ; <-tick.C {

@@ -23,12 +23,12 @@ var (
 	jobItems    = longtest.Pick(2000, 100_000)
 	jobWriters  = longtest.Pick(20, 200)
 	jobKills    = longtest.Pick(1, 10)
-	jobRU       = longtest.Pick("4000", "20000")
+	jobRU       = longtest.Pick("5000", "20000")
 	jobLongest  = longtest.Pick(time.Minute, 10*time.Minute)
 	jobProbes   = 4 // writers at a time who wait for their summaries
 	jobPostIDs  = []string{"deleted-undisturbed", "deleted-killed"}
 	jobHosts    = 8                                                  // authors of the posts
-	jobInterval = longtest.Pick(500*time.Millisecond, 2*time.Second) // from one write of a writer to the next, half of it at random
+	jobInterval = longtest.Pick(300*time.Millisecond, 2*time.Second) // from one write of a writer to the next, half of it at random
 )
 
 // TestJobs renames a user who has written much, and deletes posts with much under them, while others
@@ -39,40 +39,44 @@ var (
 func TestJobs(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
-	c := newJobCluster(t)
+	type step func(*testing.T, *jobCluster)
 	busy := auth.DemoUserID("busy")
-	rename := func(name string) func(*testing.T) {
-		return func(t *testing.T) { do(t, c.at(0), "busy", updateUser, map[string]any{"name": name}) }
+	rename := func(name string) step {
+		return func(t *testing.T, c *jobCluster) { do(t, c.at(0), "busy", updateUser, map[string]any{"name": name}) }
 	}
-	remove := func(id string) func(*testing.T) {
-		return func(t *testing.T) {
+	remove := func(id string) step {
+		return func(t *testing.T, c *jobCluster) {
 			do(t, c.at(0), "host0", `mutation($id: ID!) { deletePost(input: {id: $id}) { deletedPostId } }`, map[string]any{"id": globalid.ID{Kind: globalid.Post, Key: id}.String()})
 		}
 	}
-	named := func(name string) func(*testing.T) {
+	named := func(name string) step {
 		q := cosmos.Query{Text: "SELECT c.id FROM c WHERE c.userId = @id AND c.userUsername != @name", AllPartitions: true}
-		return func(t *testing.T) { c.checkNone(t, q.With("@id", busy).With("@name", name)) }
+		return func(t *testing.T, c *jobCluster) { c.checkNone(t, q.With("@id", busy).With("@name", name)) }
 	}
-	gone := func(id string) func(*testing.T) {
-		return func(t *testing.T) {
+	gone := func(id string) step {
+		return func(t *testing.T, c *jobCluster) {
 			c.checkNone(t, cosmos.Query{Text: "SELECT c.id FROM c WHERE c.type != 'post'", Partition: id})
 		}
 	}
 	for _, kind := range []struct {
 		name, job               string
-		first, second           func(*testing.T)
-		checkFirst, checkSecond func(*testing.T)
+		first, second           step
+		checkFirst, checkSecond step
 		secondJob               string
 	}{
 		{"rename", "rename." + busy, rename("busybody"), rename("busier"), named("busybody"), named("busier"), "rename." + busy},
 		{"post", "deletePost." + jobPostIDs[0], remove(jobPostIDs[0]), remove(jobPostIDs[1]), gone(jobPostIDs[0]), gone(jobPostIDs[1]), "deletePost." + jobPostIDs[1]},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
+			if !longtest.Enabled() { // the long form measures how long others wait
+				t.Parallel()
+			}
+			c := newJobCluster(t)
 			var lags []time.Duration
-			undisturbed, took := c.run(t, kind.job, kind.first, func(ctx context.Context) { lags = c.others(t, ctx) })
-			kind.checkFirst(t)
-			killed, tookKilled := c.run(t, kind.secondJob, kind.second, func(ctx context.Context) { c.kill(t, ctx) })
-			kind.checkSecond(t)
+			undisturbed, took := c.run(t, kind.job, func() { kind.first(t, c) }, func(ctx context.Context) { lags = c.others(t, ctx) })
+			kind.checkFirst(t, c)
+			killed, tookKilled := c.run(t, kind.secondJob, func() { kind.second(t, c) }, func(ctx context.Context) { c.kill(t, ctx) })
+			kind.checkSecond(t, c)
 			if slices.Sort(lags); len(lags) == 0 {
 				t.Fatal("the lag of others was not measured")
 			}

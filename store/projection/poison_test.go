@@ -9,7 +9,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/internal/longtest"
 	"byline/internal/waittest"
 	"byline/store"
 	"byline/store/blog"
@@ -82,7 +81,6 @@ func TestPoisonItems_AreSkipped(t *testing.T) {
 
 // Items that cannot be renamed keep neither the others of their user nor anybody else's from it.
 func TestRename_PoisonItems(t *testing.T) {
-	longtest.Heavy(t)
 	const form = `{"id":"poison","postId":%s,"type":%q,"userId":%q,"userUsername":"ada","title":"x","content":"x","creationDate":"2026-01-01T00:00:00.000Z","revision":"many"}`
 	for name, test := range map[string]struct {
 		key    azcosmos.PartitionKey
@@ -94,28 +92,30 @@ func TestRename_PoisonItems(t *testing.T) {
 		"no post":                      {azcosmos.NewPartitionKey().AppendNull(), "null", "comment"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			ada, grace := w.AddUser("ada"), w.AddUser("grace")
-			w.AddPost(ada, "by ada")
-			w.AddPost(grace, "by grace")
-			posts, err := w.Client.NewContainer(w.Database, "posts")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := posts.CreateItem(t.Context(), test.key, fmt.Appendf(nil, form, test.postID, test.typ, ada.ID), nil); err != nil {
-				t.Fatal(err)
-			}
-			defer w.Start()()
-			for _, rename := range []struct{ id, name string }{{ada.ID, "Countess"}, {grace.ID, "Admiral"}} {
-				if _, err := w.RenameUser(t.Context(), rename.id, rename.name); err != nil {
+			cosmostest.Run(t, func(t *testing.T) {
+				w := newWorld(t)
+				ada, grace := w.AddUser("ada"), w.AddUser("grace")
+				w.AddPost(ada, "by ada")
+				w.AddPost(grace, "by grace")
+				posts, err := w.Client.NewContainer(w.Database, "posts")
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			waittest.Until(t, func() error {
-				if got := w.AllFeed(); got[0].AuthorUsername != "Admiral" || got[1].AuthorUsername != "Countess" {
-					return fmt.Errorf("by %s and %s", got[0].AuthorUsername, got[1].AuthorUsername)
+				if _, err := posts.CreateItem(t.Context(), test.key, fmt.Appendf(nil, form, test.postID, test.typ, ada.ID), nil); err != nil {
+					t.Fatal(err)
 				}
-				return w.CaughtUp()
+				defer w.Start()()
+				for _, rename := range []struct{ id, name string }{{ada.ID, "Countess"}, {grace.ID, "Admiral"}} {
+					if _, err := w.RenameUser(t.Context(), rename.id, rename.name); err != nil {
+						t.Fatal(err)
+					}
+				}
+				waittest.Until(t, func() error {
+					if got := w.AllFeed(); got[0].AuthorUsername != "Admiral" || got[1].AuthorUsername != "Countess" {
+						return fmt.Errorf("by %s and %s", got[0].AuthorUsername, got[1].AuthorUsername)
+					}
+					return w.CaughtUp()
+				})
 			})
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"byline/internal/enginetest"
@@ -133,49 +134,51 @@ func TestLoad_ProjectionsBeginAfterIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = engine.Close() })
-			e := &feedEngine{Engine: engine}
-			if c.before != nil {
-				c.before(t, e)
-			}
-			meanwhile := sync.OnceFunc(func() {
-				if c.during != nil {
-					c.during(t, e)
-				}
-			})
-			if err := seed.Load(t.Context(), b, e.process(t, "loader"), func(int) { meanwhile() }); err != nil {
-				t.Fatal(err)
-			}
-			later := e.process(t, "later")
-			if status, err := later.Views().Status(t.Context()); err != nil {
-				t.Fatal(err)
-			} else if slices.ContainsFunc(status, func(r projection.Status) bool { return r.Owner != "" }) {
-				waittest.Until(t, func() error { return caughtUp(t, later) })
-			}
-			e.changes.Store(0)
-			post := b.Thread(1, 0).Post
-			comment(t, e, 0, post.ID)
-			run(t, later)
-			waittest.Until(t, func() error {
-				page, err := later.UserPosts(t.Context(), post.AuthorID, store.Paging{First: 100})
+			synctest.Test(t, func(t *testing.T) {
+				engine, err := emulator.Open("", emulator.Options{Partitions: 3, Logger: secrettest.Logger()})
 				if err != nil {
-					return err
+					t.Fatal(err)
 				}
-				if !slices.ContainsFunc(page.Items, func(p *blog.Post) bool { return p.ID == post.ID && p.CommentCount == post.CommentCount+1 }) {
-					return errors.New("the comment is not counted")
+				t.Cleanup(func() { _ = engine.Close() })
+				e := &feedEngine{Engine: engine}
+				if c.before != nil {
+					c.before(t, e)
 				}
-				return caughtUp(t, later)
+				meanwhile := sync.OnceFunc(func() {
+					if c.during != nil {
+						c.during(t, e)
+					}
+				})
+				if err := seed.Load(t.Context(), b, e.process(t, "loader"), func(int) { meanwhile() }); err != nil {
+					t.Fatal(err)
+				}
+				later := e.process(t, "later")
+				if status, err := later.Views().Status(t.Context()); err != nil {
+					t.Fatal(err)
+				} else if slices.ContainsFunc(status, func(r projection.Status) bool { return r.Owner != "" }) {
+					waittest.Until(t, func() error { return caughtUp(t, later) })
+				}
+				e.changes.Store(0)
+				post := b.Thread(1, 0).Post
+				comment(t, e, 0, post.ID)
+				run(t, later)
+				waittest.Until(t, func() error {
+					page, err := later.UserPosts(t.Context(), post.AuthorID, store.Paging{First: 100})
+					if err != nil {
+						return err
+					}
+					if !slices.ContainsFunc(page.Items, func(p *blog.Post) bool { return p.ID == post.ID && p.CommentCount == post.CommentCount+1 }) {
+						return errors.New("the comment is not counted")
+					}
+					return caughtUp(t, later)
+				})
+				// The post and the comment are read, and the summary by two processors, and by up to three tails.
+				if n := e.changes.Load(); (n > 20) != c.replayed {
+					t.Errorf("%d changes were read", n)
+				}
+				w := &world{Store: later}
+				w.verify(t)
 			})
-			// The post and the comment are read, and the summary by two processors, and by up to three tails.
-			if n := e.changes.Load(); (n > 20) != c.replayed {
-				t.Errorf("%d changes were read", n)
-			}
-			w := &world{Store: later}
-			w.verify(t)
 		})
 	}
 }
