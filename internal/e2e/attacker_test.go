@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"byline/internal/longtest"
 )
 
 // attackerProcess is the environment variable that makes this test binary an attacker, who reads an attack
@@ -42,11 +44,11 @@ type attacked struct {
 	Error                          string
 }
 
-// start starts an attack and returns a function that ends it. The attacker is a process of the lowest
-// priority: a real one does not compute on the machines of the instances.
+// start starts an attack and returns a function that ends it. In the long form, which judges latency, the
+// attacker is a process of the lowest priority: a real one does not compute on the machines of the instances.
 func (a attack) start(t *testing.T) (end func() attacked) {
 	t.Helper()
-	c := exec.Command("nice", "-n", "19", os.Args[0])
+	c := exec.Command("nice", "-n", longtest.Pick("0", "19"), os.Args[0])
 	c.Env = append(os.Environ(), attackerProcess+"=1")
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, os.Stderr
