@@ -110,12 +110,26 @@ func (r *responses) each(send func(*graphql.Response) error, end func(slow bool,
 	}
 }
 
+// beginEvent waits until an event may execute and be delivered, and returns what is to be called after each.
+// The viewer's slot comes first: a subscription that waits for it delays no other viewer's, neither by holding
+// a place in delivery nor by being the one that executes a shared event.
+func (r *responses) beginEvent() (executed, delivered func()) {
+	q := requestFrom(r.ctx)
+	release := q.slot.Acquire(r.ctx)
+	delivered = r.delivery.Begin(r.ctx)
+	q.executed = 0
+	return func() { release(q.executed) }, delivered
+}
+
 // deliver hands the next response to send, if there is one.
 func (r *responses) deliver(send func(*graphql.Response) error) (*graphql.Response, error) {
+	executed, delivered := func() {}, func() {}
 	if r.kind == ast.Subscription {
-		defer r.delivery.Begin(r.ctx)()
+		executed, delivered = r.beginEvent()
 	}
+	defer delivered()
 	response, err := guarded(func() (*graphql.Response, error) { return r.next(r.ctx), nil })
+	executed()
 	if err != nil {
 		response = dispatchError(r.ctx, r.exec, err)
 	}

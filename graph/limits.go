@@ -56,10 +56,10 @@ func (l subscriptionLimit) MutateOperationContext(ctx context.Context, op *graph
 	if r.viewer != "" {
 		key = "viewer " + r.viewer
 	}
-	turns, err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
+	slot, err := l.open.Admit(ctx, key, r.size+document.Bytes(op.RawQuery))
 	if err != nil {
 		return gqlerror.Wrap(err)
 	}
-	r.turns = turns
+	r.slot = slot
 	return nil
 }

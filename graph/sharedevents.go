@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -79,9 +80,10 @@ func (s sharedEvents) respond(ctx context.Context, k eventKey) *graphql.Response
 
 type eventContextKey struct{}
 
-// execute executes an event when it is the viewer's turn.
+// execute executes an event.
 func (s sharedEvents) execute(ctx context.Context, event any) *graphql.Response {
-	defer requestFrom(ctx).turns.Take(ctx)()
+	began := time.Now()
+	defer func() { requestFrom(ctx).executed = time.Since(began) }()
 	return s.ExecutableSchema.Exec(context.WithValue(ctx, eventContextKey{}, event))(ctx)
 }
 

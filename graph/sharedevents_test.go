@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"byline/graph/limit"
 	"byline/internal/pipetest"
@@ -101,4 +103,55 @@ func TestEventCache_IsBounded(t *testing.T) {
 	if c.bytes > maxEventResponseBytes || c.entries.Len() > maxEventResponses {
 		t.Errorf("%d bytes, %d responses", c.bytes, c.entries.Len())
 	}
+}
+
+// A viewer whose event executes slowly delays their own events, and not those that others share with them.
+func TestEvents_SlowEventDelaysItsViewerAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, server := liveInBubble(t, Options{})
+		const shared = 10
+		connect := func(name string) (received chan string) {
+			p := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:" + name}}).init()
+			for n := range shared {
+				p.subscribe("subscribe", fmt.Sprint("shared ", n), b.fill(fmt.Sprintf(`subscription { n%d: commentAdded(postId: "<post:notes>") { content } }`, n)))
+			}
+			received = make(chan string, 100)
+			go func() {
+				for {
+					_, message, err := p.Read(t.Context())
+					if err != nil {
+						return
+					}
+					received <- string(message)
+				}
+			}()
+			return received
+		}
+		slow := dial(t, server, modern, http.Header{"Authorization": {"Bearer demo:ada"}}).init()
+		slow.subscribe("subscribe", "slow", b.fill(`subscription { commentAdded(postId: "<post:notes>") { post { likes { edges { node { user { username } } } } } } }`))
+		ada, grace := connect("ada"), connect("grace")
+		opened(t, b, 1+2*shared)
+
+		answer := make(chan struct{})
+		b.wire.mu.Lock()
+		b.wire.fail = func(r *http.Request) (*http.Response, error) {
+			if describeRequest(r).what == "query posts" {
+				<-answer
+			}
+			return nil, nil
+		}
+		b.wire.mu.Unlock()
+		for range 2 {
+			b.comment(t, "grace", b.postID(t, "notes"), "slow for ada")
+			waittest.Advance(time.Second)
+		}
+		if len(grace) != 2*shared || len(ada) > shared {
+			t.Errorf("while the slow event executes its viewer gets %d events, and another viewer %d", len(ada), len(grace))
+		}
+		close(answer)
+		waittest.Advance(time.Second)
+		if len(ada) != 2*shared {
+			t.Errorf("then its viewer has %d events", len(ada))
+		}
+	})
 }

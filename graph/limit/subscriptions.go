@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,78 +14,98 @@ import (
 // document and the message that it came in, before it counts as one more.
 const SubscriptionBytes = 64 << 10
 
-// After an event, those of the same viewer rest for rest times as long as it took, and mostRest at most.
-const rest, mostRest = 3, 100 * time.Millisecond
+// After an event that took d, the slot stays taken for pause times d, and maxPause at most.
+const pause, maxPause = 3, 100 * time.Millisecond
 
 // Subscriptions limits how many subscriptions are open at a time, and how many events of a viewer execute.
 type Subscriptions struct {
 	all, each int
 
 	mu    sync.Mutex
-	total int              // guarded by mu
-	byKey map[string]int   // guarded by mu
-	turns map[string]Turns // guarded by mu, by the keys in byKey
+	total int                    // guarded by mu
+	byKey map[string]*subscriber // guarded by mu
 }
 
-// Turns are what the events of a viewer, or of the anonymous clients of an address, take to execute, so that
-// their subscriptions, however many, execute one event at a time, and a quarter of the time. A nil Turns does not
-// limit them.
-type Turns chan struct{} // one element while an event executes
+// subscriber is a viewer, an address or a network with open subscriptions.
+type subscriber struct {
+	open int // subscriptions
+	slot EventSlot
+}
 
-// Take waits until no other event executes, and then for three times as long as the last one took. It does not
-// wait for longer than ctx lasts.
-func (t Turns) Take(ctx context.Context) (end func()) {
-	if t == nil {
-		return func() {}
+// EventSlot is held while an event of a viewer, or of the anonymous clients of an address, executes, so that
+// their subscriptions, however many, execute one event at a time. The slot then stays taken for three times as long
+// as the event took, and 100 ms at most. A nil EventSlot does not limit them.
+type EventSlot chan struct{}
+
+// Acquire waits for the slot until ctx ends. The caller calls release with the time that the event took: 0 if
+// it was not executed.
+func (s EventSlot) Acquire(ctx context.Context) (release func(took time.Duration)) {
+	if s == nil {
+		return func(time.Duration) {}
 	}
 	select {
-	case t <- struct{}{}:
+	case s <- struct{}{}:
 	case <-ctx.Done():
-		return func() {}
+		return func(time.Duration) {}
 	}
-	began := time.Now()
-	return func() {
-		time.AfterFunc(min(rest*time.Since(began), mostRest), func() { <-t })
+	return func(took time.Duration) {
+		if took <= 0 {
+			<-s
+			return
+		}
+		time.AfterFunc(min(pause*took, maxPause), func() { <-s })
 	}
 }
 
 // NewSubscriptions returns a limit with none open.
 func NewSubscriptions(c Capacity) *Subscriptions {
 	c = c.withDefaults()
-	return &Subscriptions{all: c.Subscriptions, each: c.SubscriptionsEach, byKey: map[string]int{}, turns: map[string]Turns{}}
+	return &Subscriptions{all: c.Subscriptions, each: c.SubscriptionsEach, byKey: map[string]*subscriber{}}
 }
 
 // Admit counts a subscription of so many bytes until ctx ends. key is its viewer or address;
-// "" is limited by the total only. The addresses of an IPv6 network are limited together, too. It returns the
-// turns of key.
-func (l *Subscriptions) Admit(ctx context.Context, key string, bytes int) (Turns, error) {
+// "" is limited by the total only. The addresses of an IPv6 network are limited together, too. It returns
+// the slot of key.
+func (l *Subscriptions) Admit(ctx context.Context, key string, bytes int) (EventSlot, error) {
 	n, network := 1+bytes/SubscriptionBytes, Network(key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.total+n > l.all:
 		return nil, &refusal.Error{Code: refusal.Unavailable, Message: "the server has too many subscriptions; try again later", RetryAfter: refusal.DefaultRetryAfter}
-	case key != "" && l.byKey[key]+n > l.each:
+	case key != "" && l.open(key)+n > l.each:
 		return nil, &refusal.Error{Code: refusal.Throttled, Message: fmt.Sprintf("too many subscriptions: at most %d at a time, and large ones count as several", l.each)}
-	case network != "" && l.byKey[network]+n > PerNetwork*l.each:
+	case network != "" && l.open(network)+n > PerNetwork*l.each:
 		return nil, &refusal.Error{Code: refusal.Throttled, Message: "too many subscriptions from this network; try again later"}
 	}
 	l.total += n
-	l.byKey[key] += n
-	l.byKey[network] += n
-	if key != "" && l.turns[key] == nil {
-		l.turns[key] = make(Turns, 1)
+	counted := slices.DeleteFunc([]string{key, network}, func(k string) bool { return k == "" })
+	for _, k := range counted {
+		if l.byKey[k] == nil {
+			l.byKey[k] = &subscriber{slot: make(EventSlot, 1)}
+		}
+		l.byKey[k].open += n
 	}
 	context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.total -= n
-		for _, k := range []string{key, network} {
-			if l.byKey[k] -= n; l.byKey[k] == 0 {
+		for _, k := range counted {
+			if l.byKey[k].open -= n; l.byKey[k].open == 0 {
 				delete(l.byKey, k)
-				delete(l.turns, k)
 			}
 		}
 	})
-	return l.turns[key], nil
+	if key == "" {
+		return nil, nil
+	}
+	return l.byKey[key].slot, nil
+}
+
+// open returns how many subscriptions of a key are open. l.mu is held.
+func (l *Subscriptions) open(key string) int {
+	if s := l.byKey[key]; s != nil {
+		return s.open
+	}
+	return 0
 }

@@ -28,8 +28,20 @@ func TestSubscriptions_NetworkIsLimited(t *testing.T) {
 	}
 }
 
-// Ten events of a viewer that take 10 ms each take 370 ms together, and delay nobody else's.
-func TestTurns_QuarterOfTheTime(t *testing.T) {
+// A viewer's slot stays taken after an event for three times as long as it took, and 100 ms at most. It delays
+// nobody else.
+func TestEventSlot_StaysTaken(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0:                      0, // not executed
+		10 * time.Millisecond:  370 * time.Millisecond,
+		500 * time.Millisecond: 5900 * time.Millisecond,
+	} {
+		t.Run(took.String(), func(t *testing.T) { tenEvents(t, took, want) })
+	}
+}
+
+// tenEvents has each of three keys execute ten events at once. Those of viewers have ended after want.
+func tenEvents(t *testing.T, took, want time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewSubscriptions(Capacity{})
 		began, last := time.Now(), map[string]time.Duration{}
@@ -39,23 +51,22 @@ func TestTurns_QuarterOfTheTime(t *testing.T) {
 			key := []string{"viewer ada", "viewer grace", ""}[n%3]
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			turns, err := l.Admit(ctx, key, 0)
+			slot, err := l.Admit(ctx, key, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				defer turns.Take(ctx)()
-				<-time.After(10 * time.Millisecond)
+				release := slot.Acquire(ctx)
+				<-time.After(took)
+				release(took)
 				mu.Lock()
 				defer mu.Unlock()
 				last[key] = time.Since(began)
 			})
 		}
 		all.Wait()
-		want := map[string]time.Duration{"viewer ada": 370 * time.Millisecond, "viewer grace": 370 * time.Millisecond, "": 10 * time.Millisecond}
-		if !maps.Equal(last, want) {
-			t.Errorf("the last events of the viewers ended after %v, want %v", last, want)
+		if want := map[string]time.Duration{"viewer ada": want, "viewer grace": want, "": took}; !maps.Equal(last, want) {
+			t.Errorf("the last events ended after %v, want %v", last, want)
 		}
-		synctest.Wait()
 	})
 }
