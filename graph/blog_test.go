@@ -276,7 +276,7 @@ func (b *testBlog) comment(t testing.TB, author, postID, content string) {
 	b.names["comment:"+content] = commentGlobalID(c)
 }
 
-// subscribers returns the number of open streams. Those of posts that have not been read yet count.
+// subscribers returns the number of open streams.
 func (b *testBlog) subscribers(t testing.TB) int {
 	return int(metricOf(t, b.metrics, "byline_subscribers"))
 }
@@ -362,7 +362,7 @@ func newResponse(status int, body string) *http.Response {
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
 }
 
-// metricOf adds up the series of a metric, but for those whose first label is one of some.
+// metricOf adds up the series of a counter or gauge, except those whose first label has one of the values but.
 func metricOf(t testing.TB, r prometheus.Gatherer, name string, but ...any) float64 {
 	t.Helper()
 	families, err := r.Gather()
@@ -374,7 +374,7 @@ func metricOf(t testing.TB, r prometheus.Gatherer, name string, but ...any) floa
 		if f.GetName() == name {
 			for _, m := range f.Metric {
 				if !slices.ContainsFunc(but, func(v any) bool { return m.Label[0].GetValue() == fmt.Sprint(v) }) {
-					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() // it is one of them
+					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 				}
 			}
 		}

@@ -47,18 +47,18 @@ func TestGoldens(t *testing.T) {
 	for _, g := range goldens(t) {
 		t.Run(g.name, func(t *testing.T) {
 			var body string
+			o := Options{Development: g.comments["development"] != ""}
+			if manifest := g.comments["trusted"]; manifest != "" {
+				o.TrustedDocuments = trust(t, []byte(manifest))
+			}
 			switch {
 			case g.comments["then"] != "":
-				body = g.event(t)
+				body = g.event(t, o)
 			case g.comments["cosmos"] != "":
 				synctest.Test(t, func(t *testing.T) { // requests are retried
-					body = g.send(t, smallBlogInBubble(t, Options{}))
+					body = g.send(t, smallBlogInBubble(t, o))
 				})
-			case strings.Contains(g.query, "mutation") || g.comments["development"] != "" || g.comments["trusted"] != "":
-				o := Options{Development: g.comments["development"] != ""}
-				if manifest := g.comments["trusted"]; manifest != "" {
-					o.TrustedDocuments = trust(t, []byte(manifest))
-				}
+			case strings.Contains(g.query, "mutation") || o.Development || o.TrustedDocuments != nil:
 				body = g.send(t, smallBlog(t, o))
 			default:
 				body = g.send(t, shared)
@@ -105,9 +105,9 @@ func (g golden) send(t *testing.T, b *testBlog) string {
 }
 
 // event subscribes to the document and returns the first event.
-func (g golden) event(t *testing.T) string {
+func (g golden) event(t *testing.T, o Options) string {
 	t.Helper()
-	b, server := live(t, Options{})
+	b, server := live(t, o)
 	stream := openEvents(t, server, http.MethodPost, mediaEvents, g.comments["token"], b.fill(g.query))
 	opened(t, b, 1)
 	if a := post(t, b, "demo:ada", b.fill(g.comments["then"]), nil); a.code() != "" {

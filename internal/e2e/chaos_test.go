@@ -149,7 +149,7 @@ func runChaos(t *testing.T, kills []victim) {
 	if lag.longest > chaosLag {
 		t.Errorf("the projections were %v behind", lag.longest)
 	}
-	// Each range has one lease, each lease an owner, and no job is left: verify allows for what it will delete.
+	// Each range has one lease, each lease an owner, and no delete of a post is left: verify allows for what it will delete.
 	eventually(t, func() error {
 		var out, log output
 		if status := run(t.Context(), append([]string{"views", "status"}, engine.flags()...), &out, &log, nil); status != 0 {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -60,10 +61,11 @@ func runChargedEngine() error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = http.Serve(listener, &chargedEngine{Engine: engine}) }()
+	server := &http.Server{Handler: &chargedEngine{Engine: engine}}
+	go func() { _ = server.Serve(listener) }()
 	fmt.Printf("http://%s\n", listener.Addr())
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	return engine.Close()
+	return errors.Join(server.Close(), engine.Close())
 }
 
 // startChargedEngine starts a charged engine, and returns its URL.

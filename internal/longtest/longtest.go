@@ -21,11 +21,10 @@ func Pick[T any](short, long T) T {
 	return short
 }
 
-// Heavy skips a test with much data and little concurrency under -short, which the layer with the
-// race detector uses.
+// Heavy skips a test under -short that is too slow with the race detector.
 func Heavy(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("much data and little concurrency (-short)")
+		t.Skip("too slow with the race detector (-short)")
 	}
 }
