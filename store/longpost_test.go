@@ -502,6 +502,7 @@ func TestImport_LongText(t *testing.T) {
 
 // Both reads of a long post are of one partition: who has written gets it from the cache, too.
 func TestCache_LongText(t *testing.T) {
+	cosmostest.NeedsEngine(t, "a fake clock")
 	synctest.Test(t, func(t *testing.T) {
 		_, a, _, ada, _ := newCachedBlog(t)
 		session := a.NewSession("")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 
-	"byline/store/internal/cosmostest"
 )
 
 // compared is a database that Compare is tested with.
@@ -102,7 +101,6 @@ func (p propertiesWith) Do(r *http.Request) (*http.Response, error) {
 
 // TestCompare_Throughput: a new database gets the throughput, and another is a difference that breaks nothing.
 func TestCompare_Throughput(t *testing.T) {
-	cosmostest.NeedsEngine(t, "serverless accounts have no throughput")
 	g := newRegions(t)
 	a, spec := g.open(t, Options{}), DatabaseSpec{Name: g.Database, MaxThroughput: 1000, Containers: compared}
 	if err := a.Provision(t.Context(), spec); err != nil {

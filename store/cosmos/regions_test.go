@@ -33,6 +33,8 @@ const (
 )
 
 func newRegions(t *testing.T) *regions {
+	t.Helper()
+	cosmostest.NeedsEngine(t, "it has two regions in front of one engine")
 	return &regions{Account: cosmostest.Open(t, emulator.Options{}), down: map[string]func(*http.Request) (*http.Response, error){}, served: map[string]int{}}
 }
 
@@ -95,7 +97,6 @@ func unreachable(*http.Request) (*http.Response, error) {
 // TestRegions_Failover: reads go to the preferred region, and to the next one while that cannot serve;
 // writes go to the region that writes, and are not done elsewhere.
 func TestRegions_Failover(t *testing.T) {
-	cosmostest.NeedsEngine(t, "it has two regions in front of one engine")
 	for name, down := range map[string]func(*http.Request) (*http.Response, error){"answers 503": unavailable, "cannot be reached": unreachable} {
 		t.Run(name, func(t *testing.T) {
 			cosmostest.Run(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 // The budget of an account holds for whatever its requests wait for.
 func TestRetryBudget_Option(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, response := range map[string]func() *scripted{
 		"throttled": func() *scripted {
 			return &scripted{status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "40"}}

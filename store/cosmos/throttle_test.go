@@ -59,6 +59,7 @@ func (s *scripted) open(t *testing.T) *Account {
 const throttledBatch = `[{"statusCode":424,"requestCharge":0},{"statusCode":429,"subStatusCode":3200,"retryAfterMilliseconds":%,"requestCharge":0}]`
 
 func TestThrottled_WaitsAtMostTwoSeconds(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, response := range map[string]func(retryAfter string) *scripted{
 		"request": func(retryAfter string) *scripted {
 			return &scripted{status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": retryAfter}}
@@ -144,6 +145,7 @@ func giveUp(t *testing.T, ctx context.Context, account *Account) time.Duration {
 
 // A request that is throttled for short is repeated as long as an operation of a batch is.
 func TestThrottled_ForShort(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, s := range map[string]*scripted{
 		"request":              {status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "5"}},
 		"operation of a batch": {status: http.StatusMultiStatus, body: strings.ReplaceAll(throttledBatch, "%", "5")},
@@ -161,6 +163,7 @@ func TestThrottled_ForShort(t *testing.T) {
 
 // A write that meets another after it was throttled is repeated, too.
 func TestThrottled_ThenContended(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{status: http.StatusMultiStatus}
 		s.before = func(n int64) {
@@ -189,6 +192,7 @@ func TestThrottled_ThenContended(t *testing.T) {
 
 // An operation waits for 2 s in all, whatever for.
 func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, then := range map[string]*scripted{
 		"a write that meets another": {status: statusRetryWith},
 		"a batch that meets another": {status: http.StatusMultiStatus, body: `[{"statusCode":449}]`},
@@ -228,6 +232,7 @@ func TestThrottled_BudgetIsSharedByAllWaits(t *testing.T) {
 
 // What is part of no operation waits as long as an operation.
 func TestThrottled_WithoutPattern(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, s := range map[string]*scripted{
 		"request":              {status: http.StatusTooManyRequests, header: map[string]string{"x-ms-retry-after-ms": "900"}},
 		"operation of a batch": {status: http.StatusMultiStatus, body: strings.ReplaceAll(throttledBatch, "%", "900")},
@@ -274,6 +279,7 @@ func TestPartitionFull_IsFinal(t *testing.T) {
 // A write that met another of the same item is sent again, a few times: also in the background, where one
 // that fails repeats a page of changes.
 func TestMet_IsSentAgain(t *testing.T) {
+	cosmostest.NeedsEngine(t, "it measures on the fake clock")
 	for name, of := range map[string]func(*Account) *Account{
 		"request":    func(a *Account) *Account { return a },
 		"background": (*Account).Background,
