@@ -124,6 +124,7 @@ func sessionOfTheFuture(t testing.TB, a *cosmostest.Account, o cosmos.Options) s
 // A session that this account has not made changes nothing, not the cost of 100 reads either, and
 // is counted.
 func TestSession_CraftedTokenIsIgnored(t *testing.T) {
+	cosmostest.NeedsEngine(t, "its replica lag")
 	cosmostest.Run(t, func(t *testing.T) {
 		a := openLagging(t)
 		one := newInstance(t, a)
