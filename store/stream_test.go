@@ -327,6 +327,9 @@ func TestStreams_OpenedWhileThrottled(t *testing.T) {
 			return emulator.Fault{Status: http.StatusTooManyRequests, RetryAfter: time.Second}
 		})
 		storetest.Pass(time.Minute)
+		if _, err := a.Post(t.Context(), post.ID); err != nil { // waits once for deletions of users, if their tail was at rest
+			t.Fatal(err)
+		}
 		began := time.Now()
 		comments, err := a.NewComments(t.Context(), post.ID)
 		open(t, comments, err)

@@ -30,17 +30,19 @@ func TestQueryPage_Continues(t *testing.T) {
 			return c
 		}
 		posts := open()
+		session := NewSession("", posts)
+		ctx := WithSession(t.Context(), session)
 		const items = 25
 		for i := range items {
 			id := fmt.Sprint("item-", i)
-			if err := posts.Create(t.Context(), id, fmt.Appendf(nil, `{"id":%q,"postId":%q,"name":"old"}`, id, id)); err != nil {
+			if err := posts.Create(ctx, id, fmt.Appendf(nil, `{"id":%q,"postId":%q,"name":"old"}`, id, id)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		q := Query{Text: "SELECT VALUE c.id FROM c WHERE c.name != @name", AllPartitions: true, PageSize: 4}.With("@name", "new")
 		found := map[string]bool{}
 		for {
-			page, next, err := posts.QueryPage(t.Context(), q)
+			page, next, err := posts.QueryPage(ctx, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +54,7 @@ func TestQueryPage_Continues(t *testing.T) {
 				found[id] = true
 				var p Patch
 				p.Set("/name", "new")
-				if _, err := posts.Patch(t.Context(), Key{id, id}, p); err != nil {
+				if _, err := posts.Patch(ctx, Key{id, id}, p); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -60,12 +62,14 @@ func TestQueryPage_Continues(t *testing.T) {
 				break
 			}
 			q.Continuation, posts = next, open()
+			session = NewSession(session.Token(), posts)
+			ctx = WithSession(t.Context(), session)
 		}
 		if len(found) != items {
 			t.Errorf("%d of %d items", len(found), items)
 		}
 		q.Continuation = "of another query"
-		if _, _, err := posts.QueryPage(t.Context(), q); !HasStatus(err, http.StatusBadRequest) {
+		if _, _, err := posts.QueryPage(ctx, q); !HasStatus(err, http.StatusBadRequest) {
 			t.Errorf("an invalid continuation: %v", err)
 		}
 	})
