@@ -314,47 +314,53 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 // A large answer that was kept, and that there is no room for, is counted as what it is: once,
 // and not as a cache hit.
 func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
-	const length = 200_000 // bytes
-	b := newBlogOf(t, Options{ResponseCacheBytes: 4 << 20, Capacity: limit.Capacity{Responses: length * 3 / 2}}, store.Options{}, 1<<20)
-	running, stop := context.WithCancel(t.Context())
-	var background sync.WaitGroup
-	background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone
-	defer background.Wait()
-	defer stop()
-	b.user(t, "ada")
-	b.post(t, "ada", "long", strings.Repeat("ä", length/2))
-	ask := func(w http.ResponseWriter, field string) {
-		r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(`{ post(id: "<post:long>") { `+field+` } }`))))
-		r.Header.Set("Content-Type", mediaJSON)
-		b.ServeHTTP(w, r)
-	}
-	kept := func() float64 { return metricOf(t, b.metrics, "byline_graphql_kept_responses_total") }
-	waittest.For(t, func() bool { // both, one after the other, once nothing changes any more
-		before := kept()
-		for range 10 {
+	synctest.Test(t, func(t *testing.T) {
+		const length = 200_000 // bytes
+		b := newBlogOf(t, Options{ResponseCacheBytes: 4 << 20, Capacity: limit.Capacity{Responses: length * 3 / 2}}, store.Options{PollInterval: 200 * time.Millisecond}, 1<<20)
+		running, stop := context.WithCancel(t.Context())
+		var background sync.WaitGroup
+		background.Go(func() { _ = b.store.Run(running) }) // it ends with its context alone
+		defer background.Wait()
+		defer stop()
+		b.user(t, "ada")
+		b.post(t, "ada", "long", strings.Repeat("ä", length/2))
+		ask := func(w http.ResponseWriter, field string) {
+			r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader(fmt.Sprintf(`{"query":%q}`, b.fill(`{ post(id: "<post:long>") { `+field+` } }`))))
+			r.Header.Set("Content-Type", mediaJSON)
+			b.ServeHTTP(w, r)
+		}
+		kept := func() float64 { return metricOf(t, b.metrics, "byline_graphql_kept_responses_total") }
+		both := func() { // one after the other
+			waittest.Advance(time.Second) // for polls, in which the tail learns of the post, and confirms what was read
 			ask(httptest.NewRecorder(), "content")
 			ask(httptest.NewRecorder(), "text: content")
 		}
-		return kept() == before+20
-	})
+		for range 5 {
+			both()
+		}
+		before := kept()
+		if both(); kept() != before+2 {
+			t.Fatal("the responses are not cached")
+		}
 
-	client := reluctant{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ask(client, "content")
-	}()
-	<-client.asked
-	w := httptest.NewRecorder()
-	if ask(w, "content"); w.Code != http.StatusOK { // the same response, in the same memory
-		t.Errorf("the same response again: %d %.300s", w.Code, w.Body)
-	}
-	again, all := kept(), metricOf(t, b.metrics, "byline_graphql_responses_total")
-	w = httptest.NewRecorder()
-	ask(w, "text: content")
-	if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || kept() != again {
-		t.Errorf("%d, counted %.0f times, %.0f of them as from the cache", w.Code, n, kept()-again)
-	}
-	close(client.take)
-	<-done
+		client := reluctant{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			ask(client, "content")
+		}()
+		<-client.asked
+		w := httptest.NewRecorder()
+		if ask(w, "content"); w.Code != http.StatusOK { // the same response, in the same memory
+			t.Errorf("the same response again: %d %.300s", w.Code, w.Body)
+		}
+		again, all := kept(), metricOf(t, b.metrics, "byline_graphql_responses_total")
+		w = httptest.NewRecorder()
+		ask(w, "text: content")
+		if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || kept() != again {
+			t.Errorf("%d, counted %.0f times, %.0f of them as from the cache", w.Code, n, kept()-again)
+		}
+		close(client.take)
+		<-done
+	})
 }

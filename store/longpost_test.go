@@ -350,17 +350,13 @@ func TestAmbiguousWrites_LongText(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		w := newWorld(t)
 		ada := w.AddUser("ada")
-		d := &deafTo{Transporter: w.Transport, before: before}
-		s, err := store.New(w.NewAccount(cosmos.Options{Transport: d}), store.Options{Database: w.Database, Clock: w.Clock.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := w.deaf(before)
 		n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(5000), Key: "key"}
 		d.armed.Store(true)
-		p, err := s.CreatePost(t.Context(), n)
+		p, err := w.CreatePost(t.Context(), n)
 		if before {
 			storetest.WantCode(t, err, blog.Unavailable, "")
-			p, err = s.CreatePost(t.Context(), n)
+			p, err = w.CreatePost(t.Context(), n)
 		}
 		if err != nil || p.Content != n.Content || p.Truncated {
 			t.Fatalf("%+.300v %v", p, err)
@@ -372,7 +368,7 @@ func TestAmbiguousWrites_LongText(t *testing.T) {
 		d.writes.Store(0)
 		for i, content := range []string{longText(7000), "short"} {
 			d.writes.Store(0)
-			edited, err := s.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content})
+			edited, err := w.EditPost(t.Context(), ada.ID, p.ID, store.PostEdit{Content: &content})
 			if before {
 				storetest.WantCode(t, err, blog.Unavailable, "")
 				continue
