@@ -122,10 +122,10 @@ func newMetrics(r prometheus.Registerer) metrics {
 	}
 	r.MustRegister(m.seconds)
 	query := string(ast.Query)
-	kept := prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_graphql_kept_responses_total",
+	hits := prometheus.NewCounter(prometheus.CounterOpts{Name: "byline_graphql_cached_responses_total",
 		Help: "Responses to queries from the response cache. Included in byline_graphql_responses_total."})
-	r.MustRegister(kept)
-	m.cached = cacheMetrics{kept, m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query), m.seconds.WithLabelValues(query)}
+	r.MustRegister(hits)
+	m.cached = cacheMetrics{hits, m.responses.WithLabelValues(query, codeOK), m.predicted.WithLabelValues(query), m.seconds.WithLabelValues(query)}
 	return m
 }
 

@@ -329,7 +329,7 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 			r.Header.Set("Content-Type", mediaJSON)
 			b.ServeHTTP(w, r)
 		}
-		kept := func() float64 { return metricOf(t, b.metrics, "byline_graphql_kept_responses_total") }
+		kept := func() float64 { return metricOf(t, b.metrics, "byline_graphql_cached_responses_total") }
 		both := func() { // one after the other
 			waittest.Advance(time.Second) // for polls, in which the tail learns of the post, and confirms what was read
 			ask(httptest.NewRecorder(), "content")

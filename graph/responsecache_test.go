@@ -390,7 +390,7 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 
 // Random queries by random viewers, while they like and unlike: with what is kept the
 // answers are those without.
-func TestKeptAnswersAreTheViewersOwn(t *testing.T) {
+func TestResponseCache_OfOneViewerAlone(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	schema := readSchema(t)

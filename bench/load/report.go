@@ -158,7 +158,7 @@ func scrape(ctx context.Context, url string) (*sample, error) {
 	reads := func(pattern string) bool { return strings.HasPrefix(pattern, "Q") }
 	return &sample{cpu: sum("process_cpu_seconds_total", everything), ru: sum("byline_cosmos_request_units_total", everything),
 		hits: sum("byline_cache_hits_total", reads), reads: sum("byline_cosmos_requests_total", reads),
-		responseHits: sum("byline_graphql_kept_responses_total", everything), memory: sum("process_resident_memory_bytes", everything)}, nil
+		responseHits: sum("byline_graphql_cached_responses_total", everything), memory: sum("process_resident_memory_bytes", everything)}, nil
 }
 
 func labelOf(m *dto.Metric, name string) string {

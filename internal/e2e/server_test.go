@@ -307,7 +307,7 @@ func TestHotResponse_DefaultServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, ok := total(all, "byline_graphql_kept_responses_total", nil)
+		n, ok := total(all, "byline_graphql_cached_responses_total", nil)
 		if !ok {
 			t.Fatal("no metric of cached responses")
 		}

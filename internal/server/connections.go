@@ -1,13 +1,14 @@
 package server
 
 import (
-	"byline/graph/limit"
 	"io"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
+
+	"byline/graph/limit"
 )
 
 // boundedListener limits the open connections: to all in total, to each per address, loopback
