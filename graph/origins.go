@@ -67,11 +67,10 @@ func isLoopbackOrigin(origin string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// logRefused logs the first request from an origin that is not admitted, and how to admit it.
-// A query by GET is executed, but the browser keeps the response from the page.
-func (o *origins) logRefused(r *http.Request) {
-	origin := r.Header.Get("Origin")
-	if origin == "" || o.admits(origin) || isSameOrigin(r, origin) {
+// logRefused logs the first request from an origin that is not admitted, unless it is the server's own, and
+// how to admit it. A query by GET is executed, but the browser keeps the response from the page.
+func (o *origins) logRefused(r *http.Request, origin string) {
+	if origin == "" || isSameOrigin(r, origin) {
 		return
 	}
 	known := refusal.Truncate(origin, maxOrigin)
@@ -116,26 +115,27 @@ func (o *origins) guard(next http.Handler, p presenter) http.Handler {
 		err := &refusal.Error{Code: refusal.Forbidden, Message: "requests from pages of this origin are not allowed"}
 		write(w, http.StatusForbidden, &graphql.Response{Errors: gqlerror.List{p.present(r.Context(), err)}})
 	}))
-	protected := protection.Handler(next)
-	var guarded http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if o.admits(r.Header.Get("Origin")) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		protected.ServeHTTP(w, r)
-	})
+	admitted, others := next, protection.Handler(next)
 	if o.loopback || len(o.named) > 0 {
-		guarded = cors.New(cors.Options{
-			AllowOriginFunc: o.admits,
-			AllowedMethods:  []string{http.MethodGet, http.MethodPost},
-			AllowedHeaders:  []string{"*"}, // they are trusted, and no header does more than a query
-			ExposedHeaders:  []string{requestIDHeader, sessionHeader, "Retry-After"},
-			MaxAge:          int(preflightMaxAge.Seconds()),
-		}).Handler(guarded)
+		shared := func(allowed bool) *cors.Cors {
+			return cors.New(cors.Options{
+				AllowOriginFunc: func(string) bool { return allowed },
+				AllowedMethods:  []string{http.MethodGet, http.MethodPost},
+				AllowedHeaders:  []string{"*"}, // they are trusted, and no header does more than a query
+				ExposedHeaders:  []string{requestIDHeader, sessionHeader, "Retry-After"},
+				MaxAge:          int(preflightMaxAge.Seconds()),
+			})
+		}
+		admitted, others = shared(true).Handler(admitted), shared(false).Handler(others)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o.logRefused(r)
-		guarded.ServeHTTP(w, r)
+		origin := r.Header.Get("Origin")
+		if o.admits(origin) {
+			admitted.ServeHTTP(w, r)
+			return
+		}
+		o.logRefused(r, origin)
+		others.ServeHTTP(w, r)
 	})
 }
 
