@@ -65,6 +65,25 @@ func (c *jobCluster) latency(b *testing.B, d time.Duration) (took []time.Duratio
 		b.Fatal(err, out.Errors) // it may exist
 	}
 	post := at(b, p.Do("reader", createPost, map[string]any{"title": "t", "content": "mine"}), "createPost.post.id")
+	took = paced(d, func(n int) {
+		query, variables := q2, map[string]any{"id": c.post(rand.IntN(jobPosts))}
+		switch {
+		case n%10 == 0:
+			query, variables = createComment, map[string]any{"post": post, "content": "more"}
+		case n%3 == 0:
+			query, variables = q6, nil
+		}
+		if out, err := p.Post("reader", query, variables); err != nil || out.Errors != nil {
+			b.Error(err, out.Errors)
+		}
+	})
+	slices.Sort(took)
+	return took
+}
+
+// paced calls send 200 times a second for d, concurrently, with the number of the call, and returns how long each took
+// since it was due.
+func paced(d time.Duration, send func(n int)) (took []time.Duration) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	tick := time.NewTicker(time.Second / 200)
@@ -72,23 +91,13 @@ func (c *jobCluster) latency(b *testing.B, d time.Duration) (took []time.Duratio
 	for n, end := 0, time.Now().Add(d); time.Now().Before(end); n++ {
 		due := <-tick.C
 		all.Go(func() {
-			query, variables := q2, map[string]any{"id": c.post(rand.IntN(jobPosts))}
-			switch {
-			case n%10 == 0:
-				query, variables = createComment, map[string]any{"post": post, "content": "more"}
-			case n%3 == 0:
-				query, variables = q6, nil
-			}
-			if out, err := p.Post("reader", query, variables); err != nil || out.Errors != nil {
-				b.Error(err, out.Errors)
-			}
+			send(n)
 			mu.Lock()
 			defer mu.Unlock()
 			took = append(took, time.Since(due))
 		})
 	}
 	all.Wait()
-	slices.Sort(took)
 	return took
 }
 
