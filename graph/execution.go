@@ -110,7 +110,8 @@ func (r *responses) each(send func(*graphql.Response) error, end func(slow bool,
 	}
 }
 
-// beginEvent waits until an event may execute and be delivered, and returns what is to be called after each.
+// beginEvent waits until an event may execute and be delivered, and returns functions to call once it has executed
+// and once it has been delivered.
 // The viewer's slot comes first: a subscription that waits for it delays no other viewer's, neither by holding
 // a place in delivery nor by being the one that executes a shared event.
 func (r *responses) beginEvent() (executed, delivered func()) {

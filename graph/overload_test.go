@@ -311,8 +311,7 @@ data: {"errors":[{"message":"`+limit.ErrTooManyResponses.Message) || !strings.Ha
 	}
 }
 
-// A large answer that was kept, and that there is no room for, is counted as what it is: once,
-// and not as a cache hit.
+// A cached response that does not fit into memory is counted once, as UNAVAILABLE and not as a cache hit.
 func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const length = 200_000 // bytes
@@ -329,7 +328,7 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 			r.Header.Set("Content-Type", mediaJSON)
 			b.ServeHTTP(w, r)
 		}
-		kept := func() float64 { return metricOf(t, b.metrics, "byline_graphql_cached_responses_total") }
+		hits := func() float64 { return metricOf(t, b.metrics, "byline_graphql_cached_responses_total") }
 		both := func() { // one after the other
 			waittest.Advance(time.Second) // for polls, in which the tail learns of the post, and confirms what was read
 			ask(httptest.NewRecorder(), "content")
@@ -338,8 +337,8 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 		for range 5 {
 			both()
 		}
-		before := kept()
-		if both(); kept() != before+2 {
+		before := hits()
+		if both(); hits() != before+2 {
 			t.Fatal("the responses are not cached")
 		}
 
@@ -354,11 +353,11 @@ func TestLargeResponses_CachedResponseWithoutMemoryIsCountedOnce(t *testing.T) {
 		if ask(w, "content"); w.Code != http.StatusOK { // the same response, in the same memory
 			t.Errorf("the same response again: %d %.300s", w.Code, w.Body)
 		}
-		again, all := kept(), metricOf(t, b.metrics, "byline_graphql_responses_total")
+		again, all := hits(), metricOf(t, b.metrics, "byline_graphql_responses_total")
 		w = httptest.NewRecorder()
 		ask(w, "text: content")
-		if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || kept() != again {
-			t.Errorf("%d, counted %.0f times, %.0f of them as from the cache", w.Code, n, kept()-again)
+		if n := metricOf(t, b.metrics, "byline_graphql_responses_total") - all; w.Code != http.StatusServiceUnavailable || n != 1 || hits() != again {
+			t.Errorf("%d, counted %.0f times, %.0f of them as from the cache", w.Code, n, hits()-again)
 		}
 		close(client.take)
 		<-done

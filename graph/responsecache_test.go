@@ -388,9 +388,9 @@ func TestResponseCache_ConsistentUnderWrites(t *testing.T) {
 	}
 }
 
-// Random queries by random viewers, while they like and unlike: with what is kept the
-// answers are those without.
-func TestResponseCache_OfOneViewerAlone(t *testing.T) {
+// Random queries by random viewers, while they like and unlike, get the same responses with and without a
+// response cache.
+func TestResponseCache_SameAsUncachedForEachViewer(t *testing.T) {
 	b := smallBlog(t, Options{})
 	i := newInstance(t, b, "one", 5*time.Millisecond)
 	schema := readSchema(t)

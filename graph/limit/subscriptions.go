@@ -14,7 +14,8 @@ import (
 // document and the message that it came in, before it counts as one more.
 const SubscriptionBytes = 64 << 10
 
-// After an event that took d, the slot stays taken for pause times d, and maxPause at most.
+// After an event that took d, the slot stays taken for pause times d, and maxPause at most, so that the events of
+// one viewer take a quarter of a processor at most.
 const pause, maxPause = 3, 100 * time.Millisecond
 
 // Subscriptions limits how many subscriptions are open at a time, and how many events of a viewer execute.
@@ -65,7 +66,7 @@ func NewSubscriptions(c Capacity) *Subscriptions {
 
 // Admit counts a subscription of so many bytes until ctx ends. key is its viewer or address;
 // "" is limited by the total only. The addresses of an IPv6 network are limited together, too. It returns
-// the slot of key.
+// the slot of key, nil for "".
 func (l *Subscriptions) Admit(ctx context.Context, key string, bytes int) (EventSlot, error) {
 	n, network := 1+bytes/SubscriptionBytes, Network(key)
 	l.mu.Lock()

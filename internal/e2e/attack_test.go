@@ -33,7 +33,7 @@ const (
 	attackConns     = 4   // of the attacker, to each instance
 	attackRate      = 100 // requests a second to each instance: twice the limit of a viewer
 	attackBlogPosts = 150
-	sharedMachine   = 10 * time.Millisecond // others' p99 up to this tells about the machine, which engine and instances share, even if the attacker gets what they leave
+	sharedMachine   = 10 * time.Millisecond // a p99 of others below this is noise: the attacker, the engine and the instances share the processors
 )
 
 // TestAttack_OneViewer attacks two instances with default limits by one viewer at a time, while others

@@ -14,7 +14,7 @@ import (
 // A server that is to stop says so to probes, and serves all the same until load balancers have noticed.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	const drain = 2 * time.Second
+	const drain = 4 * time.Second
 	s := start(t, "--data", t.TempDir(), "--no-demo", "--drain", drain.String())
 	s.WaitReady()
 	stream, err := subscribe(t.Context(), &process{Instance: *s}, `subscription { postPublished { title } }`)

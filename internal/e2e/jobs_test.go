@@ -19,7 +19,7 @@ import (
 
 // Sizes of the jobs of TestJobs.
 var (
-	jobPosts    = longtest.Pick(100, 10_000) // each with 10 comments of the user who is renamed
+	jobPosts    = longtest.Pick(100, 10_000) // which share jobItems comments of the user who is renamed
 	jobItems    = longtest.Pick(2000, 100_000)
 	jobWriters  = longtest.Pick(20, 200)
 	jobKills    = longtest.Pick(1, 10)
