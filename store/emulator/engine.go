@@ -20,6 +20,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -29,6 +30,10 @@ const (
 	blockCacheBytes = 96 << 20
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
+
+	// syncInterval is the shortest time between syncs of the write-ahead log: transactions that commit within it
+	// share one.
+	syncInterval = time.Millisecond
 
 	frozenRetry           = 100 * time.Millisecond // between Pebble's attempts on a frozen disk
 	failedCompactionRetry = 10 * time.Millisecond  // between attempts of a compaction that cannot read its input; it holds a mutex meanwhile
@@ -200,6 +205,9 @@ func (e *Engine) openStorage(dir string, memory vfs.FS, from Options) (*pebble.D
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		if i < len(o.Levels)-1 { // most of what is written to these is soon written again, a level further down
+			o.Levels[i].Compression = func() *block.CompressionProfile { return block.NoCompression }
+		}
 		o.Levels[i].IndexBlockSize = 256 << 10 // so that a table needs one index lookup, not two
 	}
 	if dir == "" {
@@ -218,6 +226,7 @@ func (e *Engine) openStorage(dir string, memory vfs.FS, from Options) (*pebble.D
 		return nil, nil, directoryError(dir, err)
 	}
 	o.FS = vfs.Default
+	o.WALMinSyncInterval = func() time.Duration { return syncInterval }
 	lock, err := pebble.LockDirectory(name, o.FS)
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return nil, nil, directoryError(dir, err)
