@@ -31,10 +31,6 @@ const (
 	memTableBytes   = 16 << 20
 	maxOpenFiles    = 256
 
-	// syncInterval is the shortest time between syncs of the write-ahead log: transactions that commit within it
-	// share one.
-	syncInterval = time.Millisecond
-
 	frozenRetry           = 100 * time.Millisecond // between Pebble's attempts on a frozen disk
 	failedCompactionRetry = 10 * time.Millisecond  // between attempts of a compaction that cannot read its input; it holds a mutex meanwhile
 
@@ -226,7 +222,6 @@ func (e *Engine) openStorage(dir string, memory vfs.FS, from Options) (*pebble.D
 		return nil, nil, directoryError(dir, err)
 	}
 	o.FS = vfs.Default
-	o.WALMinSyncInterval = func() time.Duration { return syncInterval }
 	lock, err := pebble.LockDirectory(name, o.FS)
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return nil, nil, directoryError(dir, err)
