@@ -24,7 +24,7 @@ func newPages(most int32) pages {
 func (p *pages) handled(done handled) {
 	p.repeats = max(0, p.repeats-done.Items)
 	switch {
-	case !done.full:
+	case !done.full && done.Lag == 0:
 		p.repeats = 0
 	case done.Took <= shortPage:
 		p.size = min(2*p.size, p.most)
