@@ -40,6 +40,9 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.turn.of != nil {
+		size = min(size, shortPage)
+	}
 	if err := e.admit(q, p); err != nil {
 		return &response{container: c, partition: p}, err
 	}

@@ -108,6 +108,7 @@ type Engine struct {
 	catalog  atomic.Pointer[catalog] // replaced under changing
 
 	durable    *durability
+	turns      *turns
 	replica    *replica                              // nil without Options.ReplicaLag
 	inject     atomic.Pointer[func(Operation) Fault] // nil without Inject
 	queries    parserCache
@@ -161,7 +162,7 @@ func open(dir string, memory vfs.FS, o Options) (*Engine, error) {
 	}
 	e := &Engine{clock: o.Clock, log: o.Logger, host: uniqueHost(), auth: auth, entraDataOnly: o.EntraDataPlaneOnly, itemWriters: o.ItemWriters, regions: all,
 		queries: newParserCache(sql.Parse), conditions: newParserCache(sql.ParseCondition),
-		durable: newDurability(o.NoSync), rate: float64(o.RUs), parts: o.Partitions, full: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
+		durable: newDurability(o.NoSync), turns: newTurns(), rate: float64(o.RUs), parts: o.Partitions, full: o.PartitionBytes, changing: make(chan struct{}, 1), done: make(chan struct{})}
 	if e.db, e.lock, err = e.openStorage(dir, memory, o); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ type request struct {
 	kind     Kind
 	region   int // that the client addressed
 	injected *Fault
+	turn     turn // of a low-priority request
 }
 
 // origin says how a request reached the engine.
@@ -384,6 +385,10 @@ func (e *Engine) route(r *http.Request, body []byte, unread error, from origin, 
 	case n == 5 && segments[4] == "pkranges":
 		return e.partitionKeyRanges(&q)
 	case segments[4] == "docs":
+		if err := e.turns.take(q.ctx, &q); err != nil {
+			return nil, err
+		}
+		defer q.turn.end()
 		return e.items(&q)
 	}
 	return nil, badRequest("Request url is invalid.")

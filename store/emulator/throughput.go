@@ -3,7 +3,6 @@ package emulator
 import (
 	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
@@ -52,7 +51,7 @@ func (e *Engine) admit(q *request, all ...*partition) error {
 	if e.rate == 0 {
 		return nil
 	}
-	low := strings.EqualFold(q.get("X-Ms-Cosmos-Priority-Level"), "Low")
+	low := q.lowPriority()
 	var wait time.Duration
 	for _, p := range all {
 		wait = max(wait, p.budget.take(e.rate, e.clock(), low))

@@ -73,6 +73,9 @@ func (t *transaction) finish(ctx context.Context, err error) (*partition, uint64
 		}
 		return t.p, t.lsn - 1, err
 	}
+	if t.q != nil {
+		t.q.turn.end() // so that others share the sync
+	}
 	if err := e.durable.wait(t.batch, t.p, t.lsn); err != nil {
 		e.writesFailed(err)
 		return nil, 0, notDurable()
