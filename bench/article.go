@@ -4,26 +4,23 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
-
-	"github.com/alecthomas/kong"
 
 	"byline/bench/article"
 	"byline/internal/console"
 )
 
 type articleCommand struct {
-	dataFlags `embed:""`
-	Users     int    `default:"300" help:"Number of users who write posts; each writes 5 to 50."`
-	Runs      int    `default:"30" help:"Runs of each request on each version."`
-	Growth    bool   `help:"Run with 10 and 100 times as many users, too, and compare. --users should be small."`
-	Chart     string `placeholder:"DIR" help:"Directory to write charts of RU to, as SVG and PNG."`
-	Check     bool   `help:"Exit status 1 if a request costs over 20 % more RU on V3 than in the article, except for the reservation of the username (C1), the views that are written at once (C2) and the index of the partition key (C3, C4), or if Q2 to Q6 do not cost less from version to version."`
+	dataFlags
+	Users  int    `long:"users" default:"300" description:"Number of users who write posts; each writes 5 to 50."`
+	Runs   int    `long:"runs" default:"30" description:"Runs of each request on each version."`
+	Growth bool   `long:"growth" description:"Run with 10 and 100 times as many users, too, and compare. --users should be small."`
+	Chart  string `long:"chart" value-name:"DIR" description:"Directory to write charts of RU to, as SVG and PNG."`
+	Check  bool   `long:"check" description:"Exit status 1 if a request costs over 20 % more RU on V3 than in the article, except for the reservation of the username (C1), the views that are written at once (C2) and the index of the partition key (C3, C4), or if Q2 to Q6 do not cost less from version to version."`
 }
 
 // Run measures the article's table.
-func (c *articleCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (c *articleCommand) Run(ctx context.Context, s console.Streams) error {
 	sizes := []int{c.Users}
 	if c.Growth {
 		sizes = append(sizes, 10*c.Users, 100*c.Users)
@@ -36,7 +33,7 @@ func (c *articleCommand) Run(ctx context.Context, k *kong.Context, log *slog.Log
 			return err
 		}
 	}
-	p := console.NewProgress(log, k.Stderr)
+	p := console.NewProgress(s.Log, s.Stderr)
 	defer p.Stop()
 	var growth article.Growth
 	for _, users := range sizes {
@@ -53,7 +50,7 @@ func (c *articleCommand) Run(ctx context.Context, k *kong.Context, log *slog.Log
 		}
 	}
 	p.Stop() // before the results
-	return c.report(k.Stdout, &growth)
+	return c.report(s.Stdout, &growth)
 }
 
 // report prints what was measured and draws the charts.

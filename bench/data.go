@@ -19,18 +19,21 @@ import (
 
 // dataFlags are the account, the data set and the output format.
 type dataFlags struct {
-	CosmosEndpoint string `env:"COSMOS_ENDPOINT" placeholder:"URL" help:"Azure Cosmos DB account or emulator to run on; its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. The databases are called byline-bench-article-..., and are kept."`
-	Data           string `placeholder:"DIR" help:"Directory of the embedded engine's data, which is kept, so that the next run need not load it; what each run writes is kept, too."`
-	Seed           uint64 `default:"1" help:"Seed of the data set."`
-	Markdown       bool   `xor:"format" help:"Print Markdown."`
-	JSON           bool   `name:"json" xor:"format" help:"Print JSON."`
-	Remove         bool   `help:"Delete the databases afterwards, and when interrupted."`
+	CosmosEndpoint string `long:"cosmos-endpoint" env:"COSMOS_ENDPOINT" value-name:"URL" description:"Azure Cosmos DB account or emulator to run on; its key is in the environment as COSMOS_KEY; without one, DefaultAzureCredential is used. The databases are called byline-bench-article-..., and are kept."`
+	Data           string `long:"data" value-name:"DIR" description:"Directory of the embedded engine's data, which is kept, so that the next run need not load it; what each run writes is kept, too."`
+	Seed           uint64 `long:"seed" default:"1" description:"Seed of the data set."`
+	Markdown       bool   `long:"markdown" description:"Print Markdown."`
+	JSON           bool   `long:"json" description:"Print JSON."`
+	Remove         bool   `long:"remove" description:"Delete the databases afterwards, and when interrupted."`
 }
 
 // check checks the flags, the number of runs, and the sizes of the data sets.
 func (f dataFlags) check(runs int, users ...int) error {
 	if runs < 1 {
 		return fmt.Errorf("--runs %d: there can be 1 or more", runs)
+	}
+	if f.Markdown && f.JSON {
+		return errors.New("--markdown and --json exclude each other")
 	}
 	for _, n := range users {
 		if err := seed.CheckUsers(n); err != nil {

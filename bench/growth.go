@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-
-	"github.com/alecthomas/kong"
 
 	"byline/bench/article"
 	"byline/internal/console"
@@ -14,22 +11,22 @@ import (
 )
 
 type growthCommand struct {
-	dataFlags `embed:""`
-	Users     int  `default:"100" help:"Number of users of the small data set who write posts; each writes 5 to 50."`
-	Times     int  `default:"10" help:"How many times as many users the large data set has."`
-	Runs      int  `default:"1000" help:"Runs of each read on each data set."`
-	Check     bool `help:"Exit status 1 if the median latency of a read is over 1.2 times as long on the large data set."`
+	dataFlags
+	Users int  `long:"users" default:"100" description:"Number of users of the small data set who write posts; each writes 5 to 50."`
+	Times int  `long:"times" default:"10" description:"How many times as many users the large data set has."`
+	Runs  int  `long:"runs" default:"1000" description:"Runs of each read on each data set."`
+	Check bool `long:"check" description:"Exit status 1 if the median latency of a read is over 1.2 times as long on the large data set."`
 }
 
 // Run compares the latencies of reads.
-func (c *growthCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (c *growthCommand) Run(ctx context.Context, s console.Streams) error {
 	if c.Times < 2 || c.Times > seed.MaxUsers {
 		return fmt.Errorf("--times %d: there can be 2 to %d", c.Times, seed.MaxUsers)
 	}
 	if err := c.check(c.Runs, c.Users, c.Times*c.Users); err != nil {
 		return err
 	}
-	p := console.NewProgress(log, k.Stderr)
+	p := console.NewProgress(s.Log, s.Stderr)
 	defer p.Stop()
 	options := func(users int) article.Options { return article.Options{Seed: c.Seed, Users: users, Runs: c.Runs} }
 	versions := []string{article.V3}
@@ -46,7 +43,7 @@ func (c *growthCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logg
 		return interrupted(ctx, err)
 	}
 	p.Stop() // before the results
-	err = latencies.Write(k.Stdout, c.format())
+	err = latencies.Write(s.Stdout, c.format())
 	if c.Check {
 		err = errors.Join(err, latencies.Check())
 	}

@@ -5,27 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"byline/bench/load"
 	"byline/graph/auth"
+	"byline/internal/console"
 	"byline/store/seed"
 )
 
 type loadCommand struct {
-	URL         string        `name:"url" default:"http://localhost:8080" help:"The server, with the data set of byline seed. For writes it must accept demo tokens."`
-	MetricsURL  string        `name:"metrics-url" placeholder:"URL" help:"The server's metrics. Default: /metrics of the server; none disables them."`
-	Users       int           `default:"100" help:"As for byline seed."`
-	Seed        uint64        `default:"1" help:"As for byline seed."`
-	Connections int           `default:"16" help:"Concurrent readers; each sends one request after the other."`
-	Duration    time.Duration `default:"30s" help:"How long to send requests."`
-	Writes      float64       `default:"1" help:"Percentage of requests that like or comment."`
-	Skew        float64       `default:"1.1" help:"Exponent of the Zipf distribution over posts, over 1."`
-	JSON        bool          `name:"json" help:"Print JSON."`
+	URL         string        `long:"url" default:"http://localhost:8080" description:"The server, with the data set of byline seed. For writes it must accept demo tokens."`
+	MetricsURL  string        `long:"metrics-url" value-name:"URL" description:"The server's metrics. Default: /metrics of the server; none disables them."`
+	Users       int           `long:"users" default:"100" description:"As for byline seed."`
+	Seed        uint64        `long:"seed" default:"1" description:"As for byline seed."`
+	Connections int           `long:"connections" default:"16" description:"Concurrent readers; each sends one request after the other."`
+	Duration    time.Duration `long:"duration" default:"30s" description:"How long to send requests."`
+	Writes      float64       `long:"writes" default:"1" description:"Percentage of requests that like or comment."`
+	Skew        float64       `long:"skew" default:"1.1" description:"Exponent of the Zipf distribution over posts, over 1."`
+	JSON        bool          `long:"json" description:"Print JSON."`
 }
 
 // options checks the flags that load.Run does not.
@@ -50,12 +48,12 @@ func (c *loadCommand) options() (load.Options, error) {
 }
 
 // Run sends requests to a server and prints the latencies and the cost.
-func (c *loadCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (c *loadCommand) Run(ctx context.Context, s console.Streams) error {
 	o, err := c.options()
 	if err != nil {
 		return err
 	}
-	log.Info("sending requests", "url", o.URL, "for", c.Duration)
+	s.Log.Info("sending requests", "url", o.URL, "for", c.Duration)
 	report, err := load.Run(ctx, o)
 	if report == nil {
 		return err
@@ -64,5 +62,5 @@ func (c *loadCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 	if c.JSON {
 		write = report.WriteJSON
 	}
-	return errors.Join(err, write(k.Stdout))
+	return errors.Join(err, write(s.Stdout))
 }

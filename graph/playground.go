@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
+	_ "unsafe" // for go:linkname
 
-	"github.com/wundergraph/graphql-go-tools/pkg/playground"
+	_ "github.com/wundergraph/graphql-go-tools/pkg/playground"
 
 	"byline/graph/cost"
 	"byline/store"
@@ -31,6 +31,12 @@ const (
 	playgroundPath = "/playground" // where script, style and icon are
 	startScript    = playgroundPath + "/start.js"
 )
+
+// packageFiles are the files of the playground package. Its handlers would suffice, but they link html/template, which
+// calls methods by names that the linker does not know: it then keeps unused methods of all types, 5 MB.
+//
+//go:linkname packageFiles github.com/wundergraph/graphql-go-tools/pkg/playground.files
+var packageFiles embed.FS
 
 // The playground is left to run its own script and to ask this server, nothing else.
 const playgroundPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
@@ -54,17 +60,11 @@ func addPlayground(mux *http.ServeMux, s *store.Store, token string) error {
 		filled := strings.NewReplacer(postIDPlaceholder, examplePost(r.Context(), s), idempotencyKeyPlaceholder, "playground-"+newRequestID()).Replace(script)
 		serveStatic(w, "text/javascript; charset=utf-8", "no-cache", []byte(filled))
 	})
-	assets, err := playground.New(playground.Config{PlaygroundPath: playgroundPath}).Handlers()
-	if err != nil {
-		return fmt.Errorf("playground: %w", err)
-	}
-	for _, asset := range assets {
-		if path.Ext(asset.Path) != "" { // but not the package's own page
-			mux.HandleFunc("GET "+asset.Path, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Cache-Control", "max-age=3600")
-				asset.Handler(w, r)
-			})
-		}
+	for _, name := range []string{"playground.css", "playground.js", "favicon.png", "logo.png"} {
+		mux.HandleFunc("GET "+playgroundPath+"/"+name, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "max-age=3600")
+			http.ServeFileFS(w, r, packageFiles, "files/"+name)
+		})
 	}
 	return nil
 }

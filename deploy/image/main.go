@@ -9,33 +9,40 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 
-	"github.com/alecthomas/kong"
-
 	"byline/internal/console"
 )
 
 type command struct {
-	To     string   `default:"dist" placeholder:"DIR" help:"Directory to write to. Default: dist."`
-	Arch   []string `default:"amd64,arm64" enum:"amd64,arm64" placeholder:"ARCH" help:"Architectures, separated by commas. Default: amd64,arm64."`
-	Source string   `placeholder:"URL" help:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
+	To     string       `long:"to" default:"dist" value-name:"DIR" description:"Directory to write to. Default: dist."`
+	Arch   console.List `long:"arch" default:"amd64,arm64" description:"Architectures, separated by commas. Default: amd64,arm64."`
+	Source string       `long:"source" value-name:"URL" description:"Address of the repository, for the label org.opencontainers.image.source. Default: no such label."`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	os.Exit(console.Run(ctx, "image", &command{}, os.Args[1:], os.Stdout, os.Stderr,
-		kong.Description("Build the container image of the last commit.")))
+	os.Exit(console.Program{Name: "image", Help: "Container images of Byline.", Default: "build", Commands: []console.Command{
+		{Name: "build", Run: &command{}, Help: "Build the container image of the last commit."},
+	}}.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // Run builds the images, writes them, and prints where they are.
-func (c *command) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (c *command) Run(ctx context.Context, s console.Streams) error {
+	for _, arch := range c.Arch {
+		if arch != "amd64" && arch != "arm64" {
+			return fmt.Errorf("--arch %q: there are amd64 and arm64", arch)
+		}
+	}
+	if len(c.Arch) == 0 {
+		return errors.New("--arch is empty")
+	}
 	work, err := os.MkdirTemp("", "byline-image-")
 	if err != nil {
 		return err
@@ -43,7 +50,7 @@ func (c *command) Run(ctx context.Context, k *kong.Context, log *slog.Logger) er
 	defer os.RemoveAll(work)
 	var all []image
 	for _, arch := range c.Arch {
-		log.Info("building", "platform", "linux/"+arch)
+		s.Log.Info("building", "platform", "linux/"+arch)
 		b, err := build(ctx, work, arch)
 		if err != nil {
 			return err
@@ -59,7 +66,7 @@ func (c *command) Run(ctx context.Context, k *kong.Context, log *slog.Logger) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(k.Stdout, "%s:%s %s\n", layout, all[0].version, digest)
+	fmt.Fprintf(s.Stdout, "%s:%s %s\n", layout, all[0].version, digest)
 	for _, i := range all {
 		file := filepath.Join(c.To, "byline-linux-"+i.arch+".tar")
 		if err := writeArchive(file, i); err != nil {
@@ -69,7 +76,7 @@ func (c *command) Run(ctx context.Context, k *kong.Context, log *slog.Logger) er
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(k.Stdout, "%s %.1f MB compressed\n", file, float64(size)/1e6)
+		fmt.Fprintf(s.Stdout, "%s %.1f MB compressed\n", file, float64(size)/1e6)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"byline/internal/account"
+	"byline/internal/console"
 	"byline/internal/secret"
 	"byline/internal/server"
 	"byline/store/emulator"
@@ -19,16 +20,18 @@ import (
 
 // Emulator is the command emulator.
 type Emulator struct {
-	Listen            string        `default:"localhost:8081" help:"Address to listen on."`
-	Data              string        `default:"./data" env:"BYLINE_DATA" help:"Directory of the data and of the certificate, cert.pem."`
-	HTTP              bool          `name:"http" help:"Plain HTTP instead of HTTPS."`
-	Key               secret.Text   `env:"BYLINE_EMULATOR_KEY" placeholder:"KEY" help:"Key of the account. Default: the well-known key of emulators."`
-	RUs               int           `name:"rus" placeholder:"N" help:"Request units per second and physical partition; beyond them, 429. Default: no limit."`
-	Partitions        int           `default:"1" help:"Physical partitions of a new container, 1 to 256."`
-	Sync              bool          `default:"true" negatable:"" help:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: faster, but a crash may lose the last seconds of acknowledged writes. Each write stays atomic."`
-	ReplicaLag        time.Duration `placeholder:"DURATION" help:"Age of the state that reads see, unless their session token asks for a newer one. Default: reads see the newest state."`
-	InsecurePublicKey bool          `help:"Serve other machines although the key is the well-known one, which anybody knows."`
-	ComputeListen     string        `placeholder:"HOST:PORT" help:"Second address, which accepts item ids with any characters, as the compute gateway of the service does."`
+	Listen            string         `long:"listen" default:"localhost:8081" description:"Address to listen on."`
+	Data              string         `long:"data" default:"./data" env:"BYLINE_DATA" description:"Directory of the data and of the certificate, cert.pem."`
+	HTTP              bool           `long:"http" description:"Plain HTTP instead of HTTPS."`
+	Key               secret.Text    `long:"key" env:"BYLINE_EMULATOR_KEY" value-name:"KEY" description:"Key of the account. Default: the well-known key of emulators."`
+	RUs               int            `long:"rus" value-name:"N" description:"Request units per second and physical partition; beyond them, 429. Default: no limit."`
+	Partitions        int            `long:"partitions" default:"1" description:"Physical partitions of a new container, 1 to 256."`
+	Sync              console.Switch `long:"sync" optional:"yes" optional-value:"true" description:"Acknowledge a write when it is on disk. --sync=false is for bulk loads: faster, but a crash may lose the last seconds of acknowledged writes. Each write stays atomic."`
+	ReplicaLag        time.Duration  `long:"replica-lag" value-name:"DURATION" description:"Age of the state that reads see, unless their session token asks for a newer one. Default: reads see the newest state."`
+	InsecurePublicKey bool           `long:"insecure-public-key" description:"Serve other machines although the key is the well-known one, which anybody knows."`
+	ComputeListen     string         `long:"compute-listen" value-name:"HOST:PORT" description:"Second address, which accepts item ids with any characters, as the compute gateway of the service does."`
+
+	listening Listening
 }
 
 func (c *Emulator) check() error {
@@ -47,11 +50,11 @@ func (c *Emulator) check() error {
 }
 
 // Run serves the embedded engine until ctx ends.
-func (c *Emulator) Run(ctx context.Context, log *slog.Logger, listening Listening) (err error) {
+func (c *Emulator) Run(ctx context.Context, s console.Streams) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
-	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.Reveal(), Logger: log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !c.Sync, ReplicaLag: c.ReplicaLag})
+	engine, err := emulator.Open(c.Data, emulator.Options{Key: c.Key.Reveal(), Logger: s.Log, RUs: c.RUs, Partitions: c.Partitions, NoSync: !bool(c.Sync), ReplicaLag: c.ReplicaLag})
 	if err != nil {
 		return err
 	}
@@ -61,11 +64,11 @@ func (c *Emulator) Run(ctx context.Context, log *slog.Logger, listening Listenin
 		return err
 	}
 	defer listener.Close()
-	return c.Serve(ctx, engine, listener, log, listening)
+	return c.Serve(ctx, engine, listener, s.Log)
 }
 
 // Serve serves an open engine until ctx ends.
-func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger, listening Listening) (err error) {
+func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener net.Listener, log *slog.Logger) (err error) {
 	if !c.Sync {
 		log.Warn("writes are acknowledged before they are on disk")
 	}
@@ -108,8 +111,8 @@ func (c *Emulator) Serve(ctx context.Context, engine *emulator.Engine, listener 
 		log.Info("key", "how", "set by --key or BYLINE_EMULATOR_KEY")
 	}
 	log.Info("listening", "url", scheme+"://"+server.Address(c.Listen, listener.Addr())+"/", "address", listener.Addr().String())
-	if listening != nil {
-		listening(listener.Addr())
+	if c.listening != nil {
+		c.listening(listener.Addr())
 	}
 	ended := 0
 	select {

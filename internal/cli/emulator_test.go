@@ -27,7 +27,7 @@ func TestEmulator_GracePeriodEnds(t *testing.T) {
 		listener, served := pipetest.Listen(), make(chan error, 1)
 		var log bytes.Buffer
 		go func() {
-			served <- (&Emulator{HTTP: true, Sync: true, Listen: "localhost:0"}).Serve(ctx, engine, listener, slog.New(slog.NewTextHandler(&log, nil)), nil)
+			served <- (&Emulator{HTTP: true, Sync: true, Listen: "localhost:0"}).Serve(ctx, engine, listener, slog.New(slog.NewTextHandler(&log, nil)))
 		}()
 		c, err := listener.Dial(t.Context(), "", "")
 		if err != nil {

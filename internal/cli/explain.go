@@ -1,48 +1,51 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/alecthomas/kong"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"byline/graph"
 	"byline/graph/cost"
 	"byline/internal/account"
+	"byline/internal/console"
 )
 
 type explainCommand struct {
-	File           string `arg:"" help:"The GraphQL document."`
-	Variables      string `placeholder:"JSON" help:"Variables, as a JSON object. Default: the defaults in the document."`
-	FeedPartitions int    `env:"BYLINE_FEED_PARTITIONS" placeholder:"K" help:"Partitions of the feed, as on the server. Default: 1."`
-	JSON           bool   `name:"json" help:"One JSON object a line, for each operation, instead of tables."`
+	Args struct {
+		File string `positional-arg-name:"FILE" description:"The GraphQL document."`
+	} `positional-args:"yes" required:"yes"`
+	Variables      string `long:"variables" value-name:"JSON" description:"Variables, as a JSON object. Default: the defaults in the document."`
+	FeedPartitions int    `long:"feed-partitions" env:"BYLINE_FEED_PARTITIONS" value-name:"K" description:"Partitions of the feed, as on the server. Default: 1."`
+	JSON           bool   `long:"json" description:"One JSON object a line, for each operation, instead of tables."`
 }
 
 // Run prints the predicted requests and request units of each operation of a document.
-func (c *explainCommand) Run(k *kong.Context) error {
+func (c *explainCommand) Run(_ context.Context, s console.Streams) error {
 	if err := account.CheckFeedPartitions(c.FeedPartitions); err != nil {
 		return err
 	}
-	document, err := os.ReadFile(c.File)
+	document, err := os.ReadFile(c.Args.File)
 	if err != nil {
 		return err
 	}
 	all, err := cost.Explain(graph.Schema(true), string(document), []byte(c.Variables), c.FeedPartitions)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.File, err)
+		return fmt.Errorf("%s: %w", c.Args.File, err)
 	}
 	for i, e := range all {
 		if c.JSON {
-			err = json.NewEncoder(k.Stdout).Encode(e)
+			err = json.NewEncoder(s.Stdout).Encode(e)
 		} else {
 			if i > 0 {
-				fmt.Fprintln(k.Stdout)
+				fmt.Fprintln(s.Stdout)
 			}
-			err = printExplanation(k.Stdout, e)
+			err = printExplanation(s.Stdout, e)
 		}
 		if err != nil {
 			return err

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strings"
 
-	"github.com/alecthomas/kong"
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -22,21 +20,21 @@ import (
 )
 
 type exportCommand struct {
-	account.Flags `embed:""`
-	User          string `required:"" placeholder:"NAME" help:"Name of the user, or a former name that is kept for them."`
-	BackgroundRU  int    `name:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" help:"Request units per second that the export may spend; 0 for no limit."`
-	To            string `placeholder:"FILE" help:"File to write to. If it has an interrupted export of the user, that is resumed. Default: stdout, which cannot be resumed."`
+	account.Flags
+	User         string `long:"user" required:"yes" value-name:"NAME" description:"Name of the user, or a former name that is kept for them."`
+	BackgroundRU int    `long:"background-ru" default:"1000" env:"BYLINE_BACKGROUND_RU" description:"Request units per second that the export may spend; 0 for no limit."`
+	To           string `long:"to" value-name:"FILE" description:"File to write to. If it has an interrupted export of the user, that is resumed. Default: stdout, which cannot be resumed."`
 }
 
 // Run exports everything that is stored about a user.
-func (c *exportCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (c *exportCommand) Run(ctx context.Context, s console.Streams) error {
 	if c.BackgroundRU < 0 {
 		return errors.New("--background-ru must be at least 0")
 	}
 	if c.BackgroundRU > 0 {
 		ctx = cosmos.WithRate(ctx, cosmos.NewRate(float64(c.BackgroundRU)))
 	}
-	return viewsFlags{Flags: c.Flags}.withBlog(ctx, log, k.Stderr, func(st *store.Store, m *console.Progress) (err error) {
+	return viewsFlags{Flags: c.Flags}.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) (err error) {
 		id, err := st.UserIDOf(ctx, c.User)
 		if err == nil && id == "" {
 			err = fmt.Errorf("--user %q: no user has this name", c.User)
@@ -44,7 +42,7 @@ func (c *exportCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logg
 		if err != nil {
 			return err
 		}
-		out := &export{w: k.Stdout}
+		out := &export{w: s.Stdout}
 		if c.To != "" {
 			if out, err = openExport(c.To, id); err != nil {
 				return err
@@ -52,7 +50,7 @@ func (c *exportCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logg
 			defer func() { err = errors.Join(err, out.file.Close()) }()
 		}
 		if out.complete {
-			log.Info("the export is complete already: remove the file to export again", "file", c.To)
+			s.Log.Info("the export is complete already: remove the file to export again", "file", c.To)
 			return nil
 		}
 		err = out.all(ctx, st, id, func() { m.Show("items exported", out.items, 0, 0) })

@@ -4,26 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 
-	"github.com/alecthomas/kong"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"byline/internal/account"
+	"byline/internal/console"
 	"byline/store"
 	"byline/store/cosmos"
 )
 
 type provisionCommand struct {
-	account.Flags `embed:""`
-	Compare       bool   `name:"check" help:"Compare the account with what Byline needs, change nothing, and print the differences. Exit status 1 if Byline would not serve."`
-	Template      string `enum:",arm,bicep,az" default:"" placeholder:"FORMAT" help:"Print the definitions as the resources of an ARM template (arm), in Bicep (bicep), or as commands of the Azure CLI (az), and connect to nothing."`
-	MaxThroughput int    `default:"0" placeholder:"RU/s" help:"Autoscale throughput that the containers of a new database share, at most. Default: each new container has the account's default, 400 RU/s, or none in a serverless account."`
+	account.Flags
+	Compare       bool   `long:"check" description:"Compare the account with what Byline needs, change nothing, and print the differences. Exit status 1 if Byline would not serve."`
+	Template      string `long:"template" value-name:"arm|bicep|az" description:"Print the definitions as the resources of an ARM template (arm), in Bicep (bicep), or as commands of the Azure CLI (az), and connect to nothing."`
+	MaxThroughput int    `long:"max-throughput" value-name:"RU/s" description:"Autoscale throughput that the containers of a new database share, at most. Default: each new container has the account's default, 400 RU/s, or none in a serverless account."`
 }
 
 // Run creates what is missing, compares it, or prints it.
-func (c *provisionCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (c *provisionCommand) Run(ctx context.Context, s console.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -31,18 +30,18 @@ func (c *provisionCommand) Run(ctx context.Context, k *kong.Context, log *slog.L
 	if c.Template != "" {
 		text, err := cosmos.Templates[c.Template](spec)
 		if err == nil {
-			_, err = fmt.Fprint(k.Stdout, text)
+			_, err = fmt.Fprint(s.Stdout, text)
 		}
 		return err
 	}
-	db, err := c.Open(ctx, log, account.Options{})
+	db, err := c.Open(ctx, s.Log, account.Options{})
 	if err != nil {
 		return err
 	}
 	if c.Compare {
-		err = c.compare(ctx, k, db, spec, log)
+		err = c.compare(ctx, s, db, spec)
 	} else if err = store.Provision(ctx, db.Account, spec); err == nil {
-		log.Info("the database and its containers exist, as Byline needs them", "database", spec.Name)
+		s.Log.Info("the database and its containers exist, as Byline needs them", "database", spec.Name)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", db.Where, err)
@@ -60,6 +59,9 @@ func (c *provisionCommand) check() error {
 	case c.Compare && c.Template != "":
 		return errors.New("--check and --template exclude each other")
 	case c.Template != "":
+		if cosmos.Templates[c.Template] == nil {
+			return fmt.Errorf("--template %q: there are arm, bicep and az", c.Template)
+		}
 		return nil
 	case c.Embedded():
 		return errors.New("--cosmos-endpoint is missing: the embedded engine needs no provisioning")
@@ -70,7 +72,7 @@ func (c *provisionCommand) check() error {
 }
 
 // compare prints the differences. It fails if Byline would not serve.
-func (c *provisionCommand) compare(ctx context.Context, k *kong.Context, db *account.Account, spec cosmos.DatabaseSpec, log *slog.Logger) error {
+func (c *provisionCommand) compare(ctx context.Context, s console.Streams, db *account.Account, spec cosmos.DatabaseSpec) error {
 	all, err := db.Compare(ctx, spec)
 	if err != nil {
 		return err
@@ -86,13 +88,13 @@ func (c *provisionCommand) compare(ctx context.Context, k *kong.Context, db *acc
 		t.AppendRow(table.Row{d.Container, d.Property, d.Text, serves})
 	}
 	if len(all) > 0 {
-		if _, err := fmt.Fprintln(k.Stdout, t.Render()); err != nil {
+		if _, err := fmt.Fprintln(s.Stdout, t.Render()); err != nil {
 			return err
 		}
 	}
 	if broken > 0 {
 		return fmt.Errorf("database %s: Byline would not serve, because of %d differences", spec.Name, broken)
 	}
-	log.Info("Byline would serve", "database", spec.Name, "differences", len(all))
+	s.Log.Info("Byline would serve", "database", spec.Name, "differences", len(all))
 	return nil
 }

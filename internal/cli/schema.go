@@ -1,18 +1,16 @@
 package cli
 
 import (
+	"context"
 	"io"
 
-	"github.com/alecthomas/kong"
+	"byline/internal/console"
 )
 
-// schemaText is the GraphQL schema, as kong binds it.
-type schemaText string
-
-type schemaCommand struct{}
+type schemaCommand struct{ schema string }
 
 // Run prints the schema.
-func (schemaCommand) Run(k *kong.Context, schema schemaText) error {
-	_, err := io.WriteString(k.Stdout, string(schema))
+func (c *schemaCommand) Run(_ context.Context, s console.Streams) error {
+	_, err := io.WriteString(s.Stdout, c.schema)
 	return err
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-
-	"github.com/alecthomas/kong"
 
 	"byline/graph/auth"
 	"byline/internal/account"
@@ -18,18 +15,18 @@ import (
 )
 
 type seedCommand struct {
-	account.Flags `embed:""`
-	Users         int    `default:"100" help:"Number of users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
-	Seed          uint64 `default:"1" help:"Seed of the generator. The same seed and number of users give the same blog."`
-	Digest        bool   `help:"Read everything back, which costs RU, and print a digest of the contents."`
+	account.Flags
+	Users  int    `long:"users" default:"100" description:"Number of users; each writes 5 to 50 posts, with up to 25 comments and 100 likes each."`
+	Seed   uint64 `long:"seed" default:"1" description:"Seed of the generator. The same seed and number of users give the same blog."`
+	Digest bool   `long:"digest" description:"Read everything back, which costs RU, and print a digest of the contents."`
 }
 
 // Run loads the missing part of the article's data set.
-func (c *seedCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger) (err error) {
+func (c *seedCommand) Run(ctx context.Context, s console.Streams) (err error) {
 	if err := errors.Join(c.Check(), seed.CheckUsers(c.Users)); err != nil {
 		return err
 	}
-	p := console.NewProgress(log, k.Stderr)
+	p := console.NewProgress(s.Log, s.Stderr)
 	defer p.Stop()
 	defer collector.Rarely()()
 	db, err := c.Open(ctx, p.Log, account.Options{Engine: emulator.Options{NoSync: true}})
@@ -48,7 +45,7 @@ func (c *seedCommand) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 		})
 		if err == nil {
 			p.Stop() // before the result
-			_, err = fmt.Fprintf(k.Stdout, "database %s: %d items, digest %s\n", c.CosmosDatabase, digest.Items, digest)
+			_, err = fmt.Fprintf(s.Stdout, "database %s: %d items, digest %s\n", c.CosmosDatabase, digest.Items, digest)
 		}
 	}
 	if err != nil && ctx.Err() != nil {

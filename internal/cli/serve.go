@@ -2,16 +2,17 @@ package cli
 
 import (
 	"context"
-	"log/slog"
 
+	"byline/internal/console"
 	"byline/internal/server"
 )
 
 type serveCommand struct {
-	server.Config `embed:""`
+	server.Config
+	listening Listening
 }
 
 // Run serves GraphQL until ctx ends.
-func (c *serveCommand) Run(ctx context.Context, log *slog.Logger, listening Listening) error {
-	return server.Run(ctx, c.Config, log, listening)
+func (c *serveCommand) Run(ctx context.Context, s console.Streams) error {
+	return server.Run(ctx, c.Config, s.Log, c.listening)
 }

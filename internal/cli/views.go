@@ -14,7 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"byline/internal/account"
@@ -25,35 +24,27 @@ import (
 	"byline/store/projection"
 )
 
-// viewsCommands are the commands on projections.
-type viewsCommands struct {
-	Status  viewsStatus  `cmd:"" help:"Show the owner and the lag of each feed range, and the jobs."`
-	Verify  viewsVerify  `cmd:"" help:"Compare every view, count, name and the feed with its source. Exit status 1 if anything differs."`
-	Repair  viewsRepair  `cmd:"" help:"Repair the differences that verify finds."`
-	Rebuild viewsRebuild `cmd:"" help:"Replay the change feed from its beginning and repair every view. Instances may keep serving."`
-}
-
 // viewsFlags are the flags that these commands share.
 type viewsFlags struct {
-	account.Flags `embed:""`
-	JSON          bool `name:"json" help:"One JSON object a line instead of a table."`
+	account.Flags
+	JSON bool `long:"json" description:"One JSON object a line instead of a table."`
 }
 
 type viewsStatus struct {
-	viewsFlags `embed:""`
+	viewsFlags
 }
 
 type viewsVerify struct {
-	viewsFlags `embed:""`
-	Settle     time.Duration `default:"5s" help:"How long a view may lag before it counts as different."`
+	viewsFlags
+	Settle time.Duration `long:"settle" default:"5s" description:"How long a view may lag before it counts as different."`
 }
 
 type viewsRepair struct {
-	viewsFlags `embed:""`
+	viewsFlags
 }
 
 type viewsRebuild struct {
-	viewsFlags `embed:""`
+	viewsFlags
 }
 
 // withBlog opens the store, calls do, and closes it. Progress and the log go to stderr, results to
@@ -215,8 +206,8 @@ func (c viewsFlags) print(stdout io.Writer, t table.Writer) error {
 	return err
 }
 
-func (v *viewsStatus) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
-	return v.withBlog(ctx, log, k.Stderr, func(st *store.Store, _ *console.Progress) error {
+func (v *viewsStatus) Run(ctx context.Context, s console.Streams) error {
+	return v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, _ *console.Progress) error {
 		status, err := st.Views().Status(ctx)
 		if err != nil {
 			return err
@@ -225,7 +216,7 @@ func (v *viewsStatus) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 		if err != nil {
 			return err
 		}
-		return errors.Join(v.printRanges(k.Stdout, status), v.printJobs(k.Stdout, jobs))
+		return errors.Join(v.printRanges(s.Stdout, status), v.printJobs(s.Stdout, jobs))
 	})
 }
 
@@ -239,16 +230,16 @@ func (c viewsFlags) verify(ctx context.Context, st *store.Store, m *console.Prog
 	return found, err
 }
 
-func (v *viewsVerify) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (v *viewsVerify) Run(ctx context.Context, s console.Streams) error {
 	var found []projection.Difference
-	err := v.withBlog(ctx, log, k.Stderr, func(st *store.Store, m *console.Progress) error {
+	err := v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) error {
 		return v.settled(ctx, st, func() (err error) {
 			found, err = v.verify(ctx, st, m, v.Settle)
 			return err
 		})
 	})
 	if err == nil {
-		err = v.printDifferences(k.Stdout, found, "is", "should be")
+		err = v.printDifferences(s.Stdout, found, "is", "should be")
 	}
 	if err != nil {
 		return err
@@ -256,14 +247,14 @@ func (v *viewsVerify) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 	if len(found) > 0 {
 		return fmt.Errorf("%d differences: to repair them, run byline views repair", len(found))
 	}
-	log.Info("every view is equal to its source")
+	s.Log.Info("every view is equal to its source")
 	return nil
 }
 
-func (v *viewsRepair) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (v *viewsRepair) Run(ctx context.Context, s console.Streams) error {
 	var found, repaired []projection.Difference
 	var failed error
-	err := v.withBlog(ctx, log, k.Stderr, func(st *store.Store, m *console.Progress) error {
+	err := v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) error {
 		return v.settled(ctx, st, func() (err error) {
 			if found, err = v.verify(ctx, st, m, 5*time.Second); err != nil {
 				return err
@@ -281,14 +272,14 @@ func (v *viewsRepair) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 			return nil
 		})
 	})
-	err = errors.Join(err, v.printDifferences(k.Stdout, repaired, "was", "is"))
+	err = errors.Join(err, v.printDifferences(s.Stdout, repaired, "was", "is"))
 	if failed != nil {
 		err = errors.Join(err, fmt.Errorf("%d of %d could not be repaired: %w", len(found)-len(repaired), len(found), failed))
 	}
 	if err == nil && len(found) == 0 {
-		log.Info("every view is equal to its source")
+		s.Log.Info("every view is equal to its source")
 	} else if err == nil {
-		log.Info("repaired; the change feed updates the summaries of posts with repaired counts", "done", len(repaired))
+		s.Log.Info("repaired; the change feed updates the summaries of posts with repaired counts", "done", len(repaired))
 	}
 	return err
 }
@@ -296,9 +287,9 @@ func (v *viewsRepair) Run(ctx context.Context, k *kong.Context, log *slog.Logger
 // followEvery is how often the status of a rebuild is read.
 const followEvery = 250 * time.Millisecond
 
-func (v *viewsRebuild) Run(ctx context.Context, k *kong.Context, log *slog.Logger) error {
+func (v *viewsRebuild) Run(ctx context.Context, s console.Streams) error {
 	var status []projection.Status
-	err := v.withBlog(ctx, log, k.Stderr, func(st *store.Store, m *console.Progress) (err error) {
+	err := v.withBlog(ctx, s.Log, s.Stderr, func(st *store.Store, m *console.Progress) (err error) {
 		if err := st.Views().Rebuild(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted before every lease was reset: run it again")
@@ -329,8 +320,8 @@ func (v *viewsRebuild) Run(ctx context.Context, k *kong.Context, log *slog.Logge
 	if err != nil {
 		return err
 	}
-	log.Info("rebuilt")
-	return v.printRanges(k.Stdout, status)
+	s.Log.Info("rebuilt")
+	return v.printRanges(s.Stdout, status)
 }
 
 // showRebuild shows the progress of a rebuild, and reports whether anything is left. total is

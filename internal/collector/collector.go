@@ -14,11 +14,11 @@ const percent = 400
 func configured() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
 // reserve is the size of the ballast of Reserve, in bytes.
-const reserve = 64 << 20
+const reserve = 4 << 20
 
 // Reserve makes collections of a small heap rarer until the returned function is called: it allocates
-// 64 MB that are never touched and so take no memory of the machine. Unlike a higher GOGC, it allows
-// 64 MB of garbage more, however large the heap is.
+// 4 MB that are never touched and so take no memory of the machine. Unlike a higher GOGC, it allows
+// 4 MB of garbage more, however large the heap is.
 func Reserve() (restore func()) {
 	if configured() {
 		return func() {}

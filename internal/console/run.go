@@ -2,32 +2,187 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
-	"github.com/alecthomas/kong"
+	"github.com/jessevdk/go-flags"
 )
 
-// Run parses args, runs the command, and returns the exit status. commands is a kong struct; the Run
-// methods of its commands may take a context.Context, a
-// *slog.Logger, which writes to stderr, and a *kong.Context, which has the writers.
-func Run(ctx context.Context, name string, commands any, args []string, stdout, stderr io.Writer, options ...kong.Option) int {
-	exit := -1
-	parser, err := kong.New(commands, append([]kong.Option{kong.Name(name), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(NewLog(stderr))}, options...)...)
-	if err == nil {
-		var command *kong.Context
-		command, err = parser.Parse(args)
-		if exit >= 0 { // --help
-			return exit
-		}
-		if err == nil {
-			err = command.Run()
-		}
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "%s: %s\n", name, OneLine(err))
+// Program is a program with commands.
+type Program struct {
+	Name     string
+	Help     string // one line
+	Version  string // what --version prints; "" for no such flag
+	Commands []Command
+	Default  string // name of the command that runs if args name none; "" if they must
+}
+
+// Command is a command, or a group of commands.
+type Command struct {
+	Name     string
+	Help     string
+	Run      Runner    // nil in a group
+	Commands []Command // of a group
+}
+
+// Runner runs a command. It points to a struct whose fields are the flags of the command, with the tags of go-flags.
+type Runner interface {
+	Run(context.Context, Streams) error
+}
+
+// Streams are what a command writes to: results go to Stdout, all else to Stderr, as Log does.
+type Streams struct {
+	Stdout, Stderr io.Writer
+	Log            *slog.Logger
+}
+
+// Run parses args, runs the command, and returns the exit status.
+func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if err := p.run(ctx, args, Streams{stdout, stderr, NewLog(stderr)}); err != nil {
+		fmt.Fprintf(stderr, "%s: %s\n", p.Name, OneLine(err))
 		return 1
 	}
 	return 0
+}
+
+func (p Program) run(ctx context.Context, args []string, s Streams) error {
+	parser := flags.NewNamedParser(p.Name, flags.HelpFlag|flags.PassDoubleDash|flags.AllowBoolValues)
+	runners := map[*flags.Command]Runner{}
+	if err := addCommands(parser.Command, p.Commands, runners); err != nil {
+		return err
+	}
+	first := ""
+	if len(args) > 0 {
+		first = args[0]
+	}
+	switch {
+	case first == "--help" || first == "-h":
+		p.help(s.Stdout, parser)
+		return nil
+	case first == "--version" && p.Version != "":
+		_, err := fmt.Fprintln(s.Stdout, p.Version)
+		return err
+	case p.Default != "" && (first == "" || strings.HasPrefix(first, "-")):
+		args = append([]string{p.Default}, args...)
+	}
+	rest, err := parser.ParseArgs(switchesOff(parser, args))
+	name, command := p.Name, parser.Command
+	for command.Active != nil {
+		command = command.Active
+		name += " " + command.Name
+	}
+	var wrong *flags.Error
+	switch {
+	case errors.As(err, &wrong) && wrong.Type == flags.ErrHelp:
+		printCommand(s.Stdout, name, command)
+		return nil
+	case errors.As(err, &wrong) && wrong.Type == flags.ErrMarshal:
+		return wrongValue(wrong, parser.Command)
+	case err != nil:
+		return err
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %s", rest[0])
+	}
+	return runners[command].Run(ctx, s)
+}
+
+// marshalError is what go-flags says of a value that it cannot parse.
+var marshalError = regexp.MustCompile("^invalid argument for flag `--(.+?)'(?: \\(expected .+?\\))?: (?:strconv\\.\\w+: |time: )?(.*)$")
+
+// wrongValue says which flag or environment variable has a wrong value, without go-flags' names of Go types.
+func wrongValue(err *flags.Error, commands *flags.Command) error {
+	m := marshalError.FindStringSubmatch(err.Message)
+	if m == nil {
+		return err
+	}
+	if variable := variableOf(commands, m[1]); variable != "" {
+		return fmt.Errorf("%s: %s", variable, m[2])
+	}
+	return fmt.Errorf("--%s: %s", m[1], m[2])
+}
+
+// variableOf returns the environment variable that an option was read from. go-flags reads those of all
+// commands, whichever runs, and none if an argument is wrong. It returns "" then.
+func variableOf(command *flags.Command, option string) string {
+	if o := command.FindOptionByLongName(option); o != nil && o.IsSetDefault() {
+		return "$" + o.EnvDefaultKey
+	}
+	for _, c := range command.Commands() {
+		if v := variableOf(c, option); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func addCommands(to *flags.Command, all []Command, runners map[*flags.Command]Runner) error {
+	for _, c := range all {
+		var fields any = &struct{}{}
+		if c.Run != nil {
+			fields = c.Run
+		}
+		added, err := to.AddCommand(c.Name, c.Help, c.Help, fields)
+		if err != nil {
+			return err
+		}
+		runners[added] = c.Run
+		if err := addCommands(added, c.Commands, runners); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Switch is a flag that may be on by default: --name=false and --no-name turn it off.
+type Switch bool
+
+// UnmarshalFlag implements flags.Unmarshaler.
+func (s *Switch) UnmarshalFlag(value string) error {
+	switch strings.ToLower(value) {
+	case "yes":
+		value = "true"
+	case "no":
+		value = "false"
+	}
+	on, err := strconv.ParseBool(value)
+	*s = Switch(on)
+	return err
+}
+
+// switchesOff replaces --no-name by --name=false for each Switch of the command in args.
+func switchesOff(parser *flags.Parser, args []string) []string {
+	if len(args) == 0 || parser.Find(args[0]) == nil {
+		return args
+	}
+	command := parser.Find(args[0])
+	args = slices.Clone(args)
+	for i, a := range args {
+		name, off := strings.CutPrefix(a, "--no-")
+		if !off {
+			continue
+		}
+		if o := command.FindOptionByLongName(name); o != nil {
+			if _, ok := o.Value().(Switch); ok {
+				args[i] = "--" + name + "=false"
+			}
+		}
+	}
+	return args
+}
+
+// List is a flag whose values are separated by commas.
+type List []string
+
+// UnmarshalFlag implements flags.Unmarshaler.
+func (l *List) UnmarshalFlag(value string) error {
+	if value != "" { // of a variable of the environment
+		*l = append(*l, strings.Split(value, ",")...)
+	}
+	return nil
 }

@@ -44,7 +44,7 @@ func chaosEngine() int {
 			}
 			os.Exit(0) // the test has ended
 		}()
-		return (&cli.Emulator{Data: dir, HTTP: true, Sync: true, Listen: address}).Serve(context.Background(), engine, listener, log, nil)
+		return (&cli.Emulator{Data: dir, HTTP: true, Sync: true, Listen: address}).Serve(context.Background(), engine, listener, log)
 	}()
 	fmt.Fprintln(os.Stderr, err)
 	return 1

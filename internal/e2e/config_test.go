@@ -53,7 +53,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"endpoint of another service", []string{"--cosmos-endpoint", other.URL}, other.URL},
 		{"invalid endpoint", []string{"--cosmos-endpoint", "cosmos"}, "not an http or https address"},
 		{"invalid key", []string{"--cosmos-endpoint", "http://localhost:1"}, "base64"},
-		{"key in a flag", []string{"--cosmos-key=" + badKey}, "unknown flag --cosmos-key"},
+		{"key in a flag", []string{"--cosmos-key=" + badKey}, "unknown flag `cosmos-key'"},
 		{"connection string", []string{"--cosmos-endpoint", "AccountEndpoint=https://localhost:1/;AccountKey=" + badKey}, "not an http or https address"},
 		{"key in the address", []string{"--cosmos-endpoint", "http://me:" + url.QueryEscape(badKey) + "@localhost:1"}, "more than an address"},
 		{"open to the network with demo tokens", []string{"--listen", ":0", "--data", t.TempDir()}, "--auth-issuer"},
@@ -80,6 +80,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"region without a name", []string{"--cosmos-endpoint", other.URL, "--cosmos-regions", "West US,,East US"}, "the name of a region is empty"},
 		{"too many partitions of the feed", []string{"--data", t.TempDir(), "--feed-partitions", "65"}, "1 to 64 partitions, not 65"},
 		{"no request units", []string{"--ru-per-request", "0", "--data", t.TempDir()}, "--ru-per-request must be at least 1"},
+		{"unknown mode of a budget", []string{"--ru-per-viewer-mode", "refuse", "--data", t.TempDir()}, `--ru-per-viewer-mode "refuse": there are enforce and measure`},
 		{"no budget for retries", []string{"--retry-budget", "0s", "--data", t.TempDir()}, "--retry-budget must be more than 0"},
 		{"a negative rate of jobs", []string{"--background-ru=-1", "--data", t.TempDir()}, "--background-ru must be at least 0"},
 		{"renames without a period", []string{"--rename-cooldown", "0s", "--data", t.TempDir()}, "--rename-cooldown must be more than 0"},
@@ -198,8 +199,8 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	for _, flag := range []string{"--cache=64", "--max-connections=20000", `--auth-role-claim="roles"`, "--partitions=1"} {
-		if !strings.Contains(all, flag+" ") {
+	for _, flag := range []string{"--cache=64", "--max-connections=20000", "--auth-role-claim=roles", "--partitions=1"} {
+		if !strings.Contains(all, flag+"\n") {
 			t.Errorf("--help does not show the default %s", flag)
 		}
 	}

@@ -10,21 +10,22 @@ import (
 
 	"byline/graph"
 	"byline/internal/account"
+	"byline/internal/console"
 )
 
 // listenFlags configure the listener, TLS, proxies, origins and client limits.
 type listenFlags struct {
-	Listen      string         `default:"localhost:8080" env:"BYLINE_LISTEN" help:"Address to listen on."`
-	TLSCert     string         `name:"tls-cert" env:"BYLINE_TLS_CERT" placeholder:"FILE" help:"Certificate chain, PEM. A renewed file is used without a restart. Without one, plain HTTP, on loopback or behind a proxy only."`
-	TLSKey      string         `name:"tls-key" env:"BYLINE_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
-	BehindProxy []addressRange `env:"BYLINE_BEHIND_PROXY" placeholder:"CIDR" help:"Networks of the proxies that terminate TLS and send the client's address in X-Forwarded-For or Forwarded."`
-	CORSOrigins []string       `name:"cors-origins" env:"BYLINE_CORS_ORIGINS" placeholder:"ORIGIN" help:"Origins whose pages may use this server, WebSockets included. The server's own origin is always allowed and, with demo tokens, those of this machine."`
+	Listen      string       `long:"listen" default:"localhost:8080" env:"BYLINE_LISTEN" description:"Address to listen on."`
+	TLSCert     string       `long:"tls-cert" env:"BYLINE_TLS_CERT" value-name:"FILE" description:"Certificate chain, PEM. A renewed file is used without a restart. Without one, plain HTTP, on loopback or behind a proxy only."`
+	TLSKey      string       `long:"tls-key" env:"BYLINE_TLS_KEY" value-name:"FILE" description:"Private key of the certificate, PEM."`
+	BehindProxy networks     `long:"behind-proxy" env:"BYLINE_BEHIND_PROXY" value-name:"CIDR" description:"Networks of the proxies that terminate TLS and send the client's address in X-Forwarded-For or Forwarded."`
+	CORSOrigins console.List `long:"cors-origins" env:"BYLINE_CORS_ORIGINS" value-name:"ORIGIN" description:"Origins whose pages may use this server, WebSockets included. The server's own origin is always allowed and, with demo tokens, those of this machine."`
 
-	RequestsPerViewer  *int `env:"BYLINE_REQUESTS_PER_VIEWER" placeholder:"N" help:"Requests a second of a viewer; 0 for no limit. Default: 50, and no limit with demo tokens."`
-	RequestsPerAddress *int `env:"BYLINE_REQUESTS_PER_ADDRESS" placeholder:"N" help:"Requests a second of an address other than loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
-	MaxConnections     int  `default:"20000" env:"BYLINE_MAX_CONNECTIONS" help:"Concurrent connections."`
+	RequestsPerViewer  *int `long:"requests-per-viewer" env:"BYLINE_REQUESTS_PER_VIEWER" value-name:"N" description:"Requests a second of a viewer; 0 for no limit. Default: 50, and no limit with demo tokens."`
+	RequestsPerAddress *int `long:"requests-per-address" env:"BYLINE_REQUESTS_PER_ADDRESS" value-name:"N" description:"Requests a second of an address other than loopback; 0 for no limit. Default: 200, and no limit with demo tokens."`
+	MaxConnections     int  `long:"max-connections" default:"20000" env:"BYLINE_MAX_CONNECTIONS" description:"Concurrent connections."`
 
-	Drain *time.Duration `env:"BYLINE_DRAIN" placeholder:"DURATION" help:"How long to go on serving after SIGTERM while /readyz answers 503, so that load balancers send no more requests. Default: 5s, and 0s on loopback."`
+	Drain *time.Duration `long:"drain" env:"BYLINE_DRAIN" value-name:"DURATION" description:"How long to go on serving after SIGTERM while /readyz answers 503, so that load balancers send no more requests. Default: 5s, and 0s on loopback."`
 }
 
 // drain is the default of --drain beyond loopback: some probes of a load balancer.
@@ -36,19 +37,25 @@ const (
 	requestsPerAddress = 200
 )
 
-// addressRange is a network in CIDR notation, or a single address.
-type addressRange netip.Prefix
+// networks is a list of networks in CIDR notation, or single addresses, separated by commas.
+type networks []netip.Prefix
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (n *addressRange) UnmarshalText(text []byte) error {
-	p, err := netip.ParsePrefix(string(text))
-	if a, aerr := netip.ParseAddr(string(text)); aerr == nil {
-		p, err = a.Prefix(a.BitLen())
+// UnmarshalFlag implements flags.Unmarshaler.
+func (n *networks) UnmarshalFlag(value string) error {
+	var all console.List
+	if err := all.UnmarshalFlag(value); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", text)
+	for _, text := range all {
+		p, err := netip.ParsePrefix(text)
+		if a, aerr := netip.ParseAddr(text); aerr == nil {
+			p, err = a.Prefix(a.BitLen())
+		}
+		if err != nil {
+			return fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", text)
+		}
+		*n = append(*n, p.Masked())
 	}
-	*n = addressRange(p.Masked())
 	return nil
 }
 
@@ -85,7 +92,7 @@ func (c listenFlags) checkListen() error {
 // on other machines can reach the server.
 func (c listenFlags) limit(o *graph.Options, public bool) {
 	o.Origins, o.LoopbackOrigins, o.ShedLoad = c.CORSOrigins, !public, true
-	o.TrustedProxies = c.proxies()
+	o.TrustedProxies = c.BehindProxy
 	if public {
 		o.RequestsPerViewer, o.RequestsPerAddress = requestsPerViewer, requestsPerAddress
 	}
@@ -106,13 +113,6 @@ func (c listenFlags) drainTime() time.Duration {
 		return 0
 	}
 	return drain
-}
-
-func (c listenFlags) proxies() (all []netip.Prefix) {
-	for _, n := range c.BehindProxy {
-		all = append(all, netip.Prefix(n))
-	}
-	return all
 }
 
 // scheme is http or https.
@@ -137,7 +137,7 @@ func (c listenFlags) strictTransport(next http.Handler) http.Handler {
 // accept is server.Serve with a limit of connections, and with TLS if there is a certificate.
 func (c listenFlags) accept(server *http.Server, l net.Listener) error {
 	l = &boundedListener{Listener: l, all: c.MaxConnections, each: max(c.MaxConnections/10, 1), by: map[string]int{},
-		plain: server.TLSConfig == nil, trusted: c.proxies()}
+		plain: server.TLSConfig == nil, trusted: c.BehindProxy}
 	if server.TLSConfig != nil {
 		return server.ServeTLS(l, "", "")
 	}

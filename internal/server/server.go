@@ -195,7 +195,7 @@ func (g *gateway) start(ctx context.Context) error {
 			g.log.Error("projections stopped", logError, err)
 		}
 	})
-	if g.Demo && g.Embedded() {
+	if bool(g.Demo) && g.Embedded() {
 		demo := &demoBlog{blog: g.blog, log: g.log}
 		g.health.add(demo.check)
 		firstPosts := make(chan struct{})

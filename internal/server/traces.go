@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -41,14 +41,14 @@ func (g *gateway) openTraces(ctx context.Context) (err error) {
 // tracing is off.
 func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 	off := traces{}
-	if first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") == "" ||
-		os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return off, nil
 	}
-	if p := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); p != "" && p != "http/protobuf" {
-		return off, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is supported", p)
+	client, err := newOTLPClient()
+	if client == nil || err != nil {
+		return off, err
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
 		return off, fmt.Errorf("traces: %w", err)
 	}
@@ -65,16 +65,6 @@ func newTraces(ctx context.Context, log *slog.Logger) (traces, error) {
 			log.Warn("the last traces were not sent", logError, err)
 		}
 	}}, nil
-}
-
-// first returns the value of the first of some environment variables that is set.
-func first(names ...string) string {
-	for _, name := range names {
-		if v := os.Getenv(name); v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // azure returns the tracing provider of azcosmos. It records requests of a sampled operation, and not

@@ -1,0 +1,96 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+type testCommand struct {
+	Names List   `long:"names" env:"BYLINE_TEST_NAMES"`
+	Light Switch `long:"light" optional:"yes" optional-value:"true" env:"BYLINE_TEST_LIGHT" description:"Whether there is light."`
+	Size  int    `long:"size" default:"7" description:"How large."`
+}
+
+type otherCommand struct {
+	Wait time.Duration `long:"wait" env:"BYLINE_TEST_WAIT"`
+}
+
+func (*otherCommand) Run(context.Context, Streams) error { return nil }
+
+func (c *testCommand) Run(_ context.Context, s Streams) error {
+	_, err := fmt.Fprintf(s.Stdout, "%q %v %d", c.Names, c.Light, c.Size)
+	return err
+}
+
+func TestProgram(t *testing.T) {
+	run := func(args ...string) (out, log string, status int) {
+		var stdout, stderr bytes.Buffer
+		p := Program{Name: "test", Help: "A test.", Version: "v1", Default: "show", Commands: []Command{
+			{Name: "show", Help: "Show the flags.", Run: &testCommand{Light: true}},
+			{Name: "group", Help: "A group.", Commands: []Command{{Name: "inner", Help: "An inner command.", Run: &testCommand{}}}},
+			{Name: "wait", Help: "Wait.", Run: &otherCommand{}},
+		}}
+		status = p.Run(t.Context(), args, &stdout, &stderr)
+		return stdout.String(), stderr.String(), status
+	}
+	for _, tt := range []struct {
+		args        string
+		environment string // NAME=value
+		out         string // of a program that succeeds
+		says        string // of one that fails
+	}{
+		{args: "", out: `[] true 7`},
+		{args: "show --size=8", out: `[] true 8`},
+		{args: "--names=a,b --names c", out: `["a" "b" "c"] true 7`},
+		{environment: "BYLINE_TEST_NAMES=a,b", out: `["a" "b"] true 7`},
+		{environment: "BYLINE_TEST_NAMES=a,b", args: "--names=c", out: `["c"] true 7`},
+		{environment: "BYLINE_TEST_NAMES=", out: `[] true 7`},
+		{args: "--no-light", out: `[] false 7`},
+		{args: "--light=false", out: `[] false 7`},
+		{environment: "BYLINE_TEST_LIGHT=false", out: `[] false 7`},
+		{environment: "BYLINE_TEST_LIGHT=no", out: `[] false 7`},
+		{environment: "BYLINE_TEST_LIGHT=false", args: "--light", out: `[] true 7`},
+		{args: "group inner", out: `[] false 7`},
+		{args: "group inner --light", out: `[] true 7`},
+		{args: "--version", out: "v1\n"},
+		{args: "group", says: "inner"},
+		{args: "other", says: "other"},
+		{args: "show other", says: "unexpected argument other"},
+		{args: "--size=x", says: `test: --size: parsing "x": invalid syntax`},
+		{args: "--light=x", says: `test: --light: parsing "x": invalid syntax`},
+		{environment: "BYLINE_TEST_LIGHT=x", says: `test: $BYLINE_TEST_LIGHT: parsing "x": invalid syntax`},
+		{environment: "BYLINE_TEST_WAIT=x", says: `test: $BYLINE_TEST_WAIT: invalid duration "x"`},
+		{args: "wait --wait=5", says: `test: --wait: missing unit in duration "5"`},
+		{args: "--other", says: "other"},
+		{args: "--no-size", says: "no-size"},
+	} {
+		t.Run(strings.TrimSpace(tt.environment+" test "+tt.args), func(t *testing.T) {
+			if name, value, ok := strings.Cut(tt.environment, "="); ok {
+				t.Setenv(name, value)
+			}
+			out, log, status := run(strings.Fields(tt.args)...)
+			if tt.says == "" && (status != 0 || out != tt.out || log != "") {
+				t.Errorf("status %d, %s%s; want %s", status, out, log, tt.out)
+			}
+			if tt.says != "" && (status != 1 || !strings.Contains(log, tt.says) || strings.Count(log, "\n") != 1) {
+				t.Errorf("status %d: %s; want an error with %s", status, log, tt.says)
+			}
+		})
+	}
+	for args, want := range map[string][]string{
+		"--help":             {"Usage: test <command> [flags]", "  show\n      Show the flags.", "  group inner\n", "Usage: test show [flags]", "  --[no-]light\n      Whether there is light. ($BYLINE_TEST_LIGHT)\n", "  --size=7\n      How large.\n"},
+		"show -h":            {"Usage: test show [flags]"},
+		"group --help":       {"Usage: test group <command> [flags]", "  inner\n"},
+		"group inner --help": {"Usage: test group inner [flags]", "  --size=7\n"},
+	} {
+		out, log, status := run(strings.Fields(args)...)
+		if missing := slices.DeleteFunc(want, func(s string) bool { return strings.Contains(out, s) }); status != 0 || log != "" || len(missing) > 0 {
+			t.Errorf("%s: status %d, %s, without %q: %s", args, status, log, missing, out)
+		}
+	}
+}

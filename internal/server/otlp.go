@@ -1,0 +1,116 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	azruntime "github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// otlpClient sends traces by OTLP over HTTP (https://opentelemetry.io/docs/specs/otlp/#otlphttp) as the
+// environment variables of OpenTelemetry say. OpenTelemetry's own client would link gRPC, 2 MB, and
+// html/template (packageFiles of graph).
+type otlpClient struct {
+	url     string
+	headers http.Header
+	timeout time.Duration
+	http    azruntime.Pipeline // retries transient failures, as Retry-After says
+}
+
+// defaultExportTimeout is that of the specification.
+const defaultExportTimeout = 10 * time.Second
+
+// newOTLPClient returns nil without an endpoint.
+func newOTLPClient() (*otlpClient, error) {
+	c := &otlpClient{url: os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), headers: http.Header{}, timeout: defaultExportTimeout}
+	if base := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); c.url == "" && base != "" {
+		c.url = strings.TrimSuffix(base, "/") + "/v1/traces"
+	}
+	if c.url == "" {
+		return nil, nil
+	}
+	if u, err := url.Parse(c.url); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %q is not an http or https address", c.url)
+	}
+	if p := otlpSetting("PROTOCOL"); p != "" && p != "http/protobuf" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is supported", p)
+	}
+	if name := cmp.Or(otlpSetting("CERTIFICATE"), otlpSetting("CLIENT_CERTIFICATE")); name != "" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE and _CLIENT_CERTIFICATE are not supported: SSL_CERT_FILE can name a file with %s and the public certificates", name)
+	}
+	if t := otlpSetting("TIMEOUT"); t != "" {
+		ms, err := strconv.Atoi(t)
+		if err != nil || ms <= 0 {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q, not a number of milliseconds", t)
+		}
+		c.timeout = time.Duration(ms) * time.Millisecond
+	}
+	for pair := range strings.SplitSeq(otlpSetting("HEADERS"), ",") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil {
+			return nil, errors.New("OTEL_EXPORTER_OTLP_HEADERS: a header is not name=value")
+		}
+		c.headers.Add(strings.TrimSpace(name), value)
+	}
+	c.http = azruntime.NewPipeline("traces", "", azruntime.PipelineOptions{}, &policy.ClientOptions{Telemetry: policy.TelemetryOptions{Disabled: true}})
+	return c, nil
+}
+
+// otlpSetting returns a setting of the exporter for traces, or else for all signals.
+func otlpSetting(name string) string {
+	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
+}
+
+// Start implements otlptrace.Client.
+func (c *otlpClient) Start(context.Context) error { return nil }
+
+// Stop implements otlptrace.Client.
+func (c *otlpClient) Stop(context.Context) error { return nil }
+
+// UploadTraces implements otlptrace.Client.
+func (c *otlpClient) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // encoded as an ExportTraceServiceRequest is
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := azruntime.NewRequest(ctx, http.MethodPost, c.url)
+	if err != nil {
+		return err
+	}
+	for name, values := range c.headers {
+		r.Raw().Header[name] = values
+	}
+	if err := r.SetBody(streaming.NopCloser(bytes.NewReader(body)), "application/x-protobuf"); err != nil {
+		return err
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body) // so that the connection is used again
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s: %s", c.url, response.Status)
+	}
+	return nil
+}
