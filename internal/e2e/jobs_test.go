@@ -93,8 +93,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestJobs_Stop stops the instance that works on a job by SIGTERM: it exits within two seconds, and the
-// other continues within the time after which a claim expires.
+// TestJobs_Stop stops the instance that works on a job by SIGTERM: it exits within two seconds and releases
+// the job, and the other continues within the time after which a claim would expire.
 func TestJobs_Stop(t *testing.T) {
 	longtest.Heavy(t)
 	t.Parallel()
@@ -137,9 +137,9 @@ func TestJobs_Stop(t *testing.T) {
 		t.Errorf("%v: %s", err, c.at(0).Log)
 	}
 	stopped := time.Since(began)
-	items := read().Items
+	left := read()
 	eventually(t, func() error {
-		if j := read(); j.Owner == owner || j.Owner == "" || j.Items <= items {
+		if j := read(); j.Owner == owner || j.Owner == "" || j.Items <= left.Items {
 			return fmt.Errorf("%s has renamed %d items", j.Owner, j.Items)
 		}
 		return nil
@@ -148,5 +148,8 @@ func TestJobs_Stop(t *testing.T) {
 	t.Logf("stopped after %v, continued after %v", stopped.Round(time.Millisecond), continued.Round(time.Millisecond))
 	if stopped > 2*time.Second || continued > stopped+expiry {
 		t.Errorf("stopped after %v, continued after %v", stopped, continued)
+	}
+	if left.Owner == owner {
+		t.Errorf("%s has stopped and still has the job: %s", owner, c.at(0).Log)
 	}
 }

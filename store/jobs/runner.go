@@ -21,7 +21,7 @@ const (
 	slice    = time.Second            // of units in a turn. A unit always ends: cut off, it would never end if it takes longer
 	expiry   = 5 * time.Second        // after which a claim that its owner has not renewed is void
 	renewal  = expiry / 3             // the age of a claim that is renewed
-	farewell = 500 * time.Millisecond // to release a claim when Run ends
+	farewell = 400 * time.Millisecond // to finish a save when Run ends, and again to release the claim
 	retry    = time.Second            // the first wait after a failure
 	watch    = 3 * time.Second        // interval of listings while there are jobs, if one takes no longer than a tenth
 	poll     = 30 * time.Second       // and while there are none; also the longest wait after a failure

@@ -131,19 +131,68 @@ func TestRunner_Stops(t *testing.T) {
 		if n := len(other.all()); n > 0 {
 			t.Fatalf("two instances work on one job: %d units", n)
 		}
-		began := time.Now()
-		a.stop()
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("it stopped after %v", took)
-		}
-		if j := w.read("walk.x"); j.Owner != "" || place(j.Position) != len(s.all()) {
-			t.Errorf("%d units are done, and released is %+v", len(s.all()), j)
-		}
+		w.stopsAndReleases(a, s)
 		took := until(t, 10*time.Second, func() bool { return len(other.all()) > 0 })
 		if took > watch+time.Second || other.all()[0] != fmt.Sprint("x:", len(s.all())+1) {
 			t.Errorf("another continued after %v, from %s", took, other.all()[0])
 		}
 	})
+}
+
+// An instance that is told to stop while it saves its job waits for the answer, without which it could not
+// release it.
+func TestRunner_StopsDuringASave(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		s := &steps{units: 30}
+		var saving atomic.Bool
+		a := w.start("a", s.work, func(p *process, _ *Options) {
+			p.after = func(r *http.Request) error {
+				if r.Method != http.MethodPut || len(s.all()) == 0 || saving.Swap(true) {
+					return nil
+				}
+				pause(r.Context(), nil, 100*time.Millisecond)
+				return r.Context().Err()
+			}
+		})
+		if err := a.Enqueue(t.Context(), "walk", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		until(t, 10*time.Second, saving.Load)
+		w.stopsAndReleases(a, s)
+	})
+}
+
+// An instance that is told to stop during the last unit deletes the job.
+func TestRunner_StopsAtTheEnd(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		var working atomic.Bool
+		a := w.start("a", func(ctx context.Context, _ Job) (Step, error) {
+			working.Store(true)
+			<-ctx.Done()
+			return Step{Items: 1, Done: true}, nil
+		}, nil)
+		if err := a.Enqueue(t.Context(), "walk", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		until(t, 10*time.Second, working.Load)
+		a.stop()
+		if err := w.ended(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stopsAndReleases checks that a process stops within a second and releases its job with what has been done.
+func (w *world) stopsAndReleases(p *process, s *steps) {
+	w.t.Helper()
+	began := time.Now()
+	p.stop()
+	if took := time.Since(began); took > time.Second {
+		w.t.Errorf("it stopped after %v", took)
+	}
+	if j := w.read("walk.x"); j.Owner != "" || place(j.Position) != len(s.all()) {
+		w.t.Errorf("%d units are done, and released is %+v", len(s.all()), j)
+	}
 }
 
 // The job of an instance that is killed is taken over once its claim has expired.

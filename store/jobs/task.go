@@ -19,7 +19,7 @@ var errLost = errors.New("the job has changed")
 // task is a Runner's work on a job.
 type task struct {
 	r          *Runner
-	ctx, quick context.Context // of Run; the requests of quick do not wait for the rate
+	ctx, quick context.Context // of Run; requests of quick do not wait for the rate, and are cut off farewell after ctx ends
 	work       Work
 	generation int64
 	woken      chan struct{}
@@ -44,7 +44,6 @@ func newTask(ctx context.Context, r *Runner, j Job, work Work) *task {
 		defer t.mu.Unlock()
 		t.spent += o.RU
 	}), r.o.Pattern)
-	t.quick = cosmos.WithoutRate(t.ctx)
 	return t
 }
 
@@ -54,6 +53,11 @@ func (t *task) wake() { signal(t.woken) }
 // run works on the job, a slice in each turn, until it has ended, is lost, or ctx ends. A claim that
 // expires between turns is free to others, who may have fewer jobs.
 func (t *task) run() (ended bool) {
+	// A write is not cut off at once when ctx ends: release needs its ETag.
+	quick, cancel := context.WithCancel(context.WithoutCancel(cosmos.WithoutRate(t.ctx)))
+	defer cancel()
+	defer context.AfterFunc(t.ctx, func() { time.AfterFunc(farewell, cancel) })()
+	t.quick = quick
 	for again := retry; t.r.turns.Acquire(t.ctx, 1) == nil; {
 		err := t.turn()
 		t.r.turns.Release(1)
@@ -61,15 +65,15 @@ func (t *task) run() (ended bool) {
 		switch {
 		case errors.Is(err, errLost):
 			return false
-		case t.ctx.Err() != nil:
-		case err != nil:
-			t.r.o.Logger.Warn("job not finished, retrying", logKind, t.job.Kind, logSubject, t.job.Subject, logError, err)
-			wait, again = max(wait, again), min(2*again, poll)
-		case t.done:
+		case err == nil && t.done:
 			if t.job.Items > 0 {
 				t.r.o.Logger.Info("job done", logKind, t.job.Kind, logSubject, t.job.Subject, logItems, t.job.Items, logRequestCharge, t.charge())
 			}
 			return true
+		case t.ctx.Err() != nil:
+		case err != nil:
+			t.r.o.Logger.Warn("job not finished, retrying", logKind, t.job.Kind, logSubject, t.job.Subject, logError, err)
+			wait, again = max(wait, again), min(2*again, poll)
 		default:
 			again = retry
 		}
@@ -85,16 +89,18 @@ func (t *task) run() (ended bool) {
 func (t *task) turn() error {
 	var failed error
 	t.job.Wait, t.due = 0, time.Time{}
-	for end := time.Now().Add(slice); !t.done && failed == nil && t.job.Wait == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(slice); t.ctx.Err() == nil && !t.done && failed == nil && t.job.Wait == 0 && time.Now().Before(end); {
 		failed = t.unit()
 	}
 	switch {
-	case errors.Is(failed, errLost) || t.ctx.Err() != nil:
+	case errors.Is(failed, errLost):
 		return failed
 	case t.done:
 		if err := t.r.leases.Delete(t.quick, t.job.key(), t.job.etag); !gone(err) { // otherwise it has ended: the answer was lost
 			return changed("end job", err)
 		}
+	case t.ctx.Err() != nil: // release saves it
+		return failed
 	case t.dirty:
 		if err := t.save(t.quick, t.r.o.Owner); err != nil {
 			return err
