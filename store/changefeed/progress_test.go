@@ -92,7 +92,6 @@ func TestProcessor_SmallerPagesAfterAFailure(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
 		w.write(ids("change", 700)...)
-		<-time.After(time.Second) // the engine cuts pages of low priority while others write
 		var mu sync.Mutex
 		var sizes []int   // guarded by mu
 		failing := 0      // guarded by mu
@@ -127,7 +126,6 @@ func TestProcessor_SamePagesAfterAFailedRead(t *testing.T) {
 		w := newWorld(t)
 		w.needRange()
 		w.write(ids("change", 300)...)
-		<-time.After(time.Second) // the engine cuts pages of low priority while others write
 		var mu sync.Mutex
 		var sizes []int // guarded by mu
 		var reads atomic.Int64

@@ -40,9 +40,6 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.turn.of != nil {
-		size = min(size, shortPage)
-	}
 	if err := e.admit(q, p); err != nil {
 		return &response{container: c, partition: p}, err
 	}
@@ -316,6 +313,8 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		}
 		if f.count > 0 {
 			f.out = append(f.out, ',')
+		} else if q.lowPriority() && f.e.clock().Unix()-r.ts >= farBehind && f.e.turns.catchUp() {
+			f.size = min(f.size, shortPage)
 		}
 		f.grow(len(r.doc)+systemBytes, int(f.last-lsn)+1)
 		f.out = append(append(f.out, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)

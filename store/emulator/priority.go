@@ -7,13 +7,16 @@ import (
 	"time"
 )
 
-// Low-priority requests give way to the others, which share the processors with them, and in process
-// also the Go scheduler: while others come, they run one at a time, with rests.
+// While a reader of the change feed catches up, low-priority requests give way to the others, which share the
+// processors with them, and in process also the Go scheduler: they run one at a time, with rests. At other times
+// that would only take more CPU, as fewer of them share a sync.
 const (
+	farBehind   = 5                      // seconds: a reader whose next change is as old catches up
+	catchesUp   = 3 * time.Second        // after a page of such a reader, its writes and the next page are expected
 	othersCome  = 100 * time.Millisecond // after a request of normal priority, more of them are expected
 	restFactor  = 4                      // how much longer a rest is than the request before it
 	longestRest = 50 * time.Millisecond
-	shortPage   = 50 // changes on a page of the change feed
+	shortPage   = 50 // changes on a page of a reader that catches up
 )
 
 // lowPriority reports whether the client allows that other requests go first.
@@ -23,8 +26,20 @@ func (q *request) lowPriority() bool {
 
 // turns are the turns of low-priority requests.
 type turns struct {
-	next  chan time.Time // holds, while nobody has it, the time when the next turn may begin
-	other atomic.Int64   // when the last request of normal priority came, in Unix nanoseconds
+	next   chan time.Time // holds, while nobody has it, the time when the next turn may begin
+	behind atomic.Int64   // when a reader that catches up last read a page, in Unix nanoseconds
+	other  atomic.Int64   // when the last request of normal priority came
+}
+
+// recent reports whether a time of turns was less than d ago.
+func recent(at *atomic.Int64, d time.Duration) bool {
+	return time.Since(time.Unix(0, at.Load())) < d
+}
+
+// catchUp records that a reader catches up. It reports whether other requests come.
+func (t *turns) catchUp() bool {
+	t.behind.Store(time.Now().UnixNano())
+	return recent(&t.other, othersCome)
 }
 
 func newTurns() *turns {
@@ -33,22 +48,19 @@ func newTurns() *turns {
 	return t
 }
 
-// turn is the turn of a low-priority request while others come. The zero value is that of a request
-// that waits for none.
+// turn is the turn of a low-priority request. The zero value is that of a request that needs none.
 type turn struct {
 	of    *turns
 	began time.Time
 }
 
-// take waits for a request's turn, if it has low priority and others come. Its only error is that of the
-// context.
+// take waits for a request's turn, if it needs one. Its only error is that of the context.
 func (t *turns) take(ctx context.Context, q *request) error {
-	now := time.Now()
 	if !q.lowPriority() {
-		t.other.Store(now.UnixNano())
+		t.other.Store(time.Now().UnixNano())
 		return nil
 	}
-	if now.Sub(time.Unix(0, t.other.Load())) >= othersCome {
+	if !recent(&t.behind, catchesUp) || !recent(&t.other, othersCome) {
 		return nil
 	}
 	select {

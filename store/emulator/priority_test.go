@@ -12,7 +12,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"
 )
 
-// While requests of normal priority come, one of low priority waits for the one before it, and for a rest.
+// While a reader catches up and requests of normal priority come, one of low priority waits for the one before it,
+// and for a rest.
 func TestTurns_LowPriorityRests(t *testing.T) {
 	low := func() *request { return &request{header: http.Header{"X-Ms-Cosmos-Priority-Level": {"low"}}} }
 	synctest.Test(t, func(t *testing.T) {
@@ -34,7 +35,12 @@ func TestTurns_LowPriorityRests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		<-time.After(time.Second) // the bubble's time: no others have come for long
+		other()
+		if first, second := run(), run(); first > 0 || second > 0 {
+			t.Errorf("waits of %v and %v while nothing catches up", first, second)
+		}
+		<-time.After(time.Second)
+		turns.catchUp()
 		if first, second := run(), run(); first > 0 || second > 0 {
 			t.Errorf("waits of %v and %v while nothing else comes", first, second)
 		}
@@ -65,15 +71,18 @@ func TestTurns_LowPriorityRests(t *testing.T) {
 	})
 }
 
-// A page of the change feed of low priority is short while other requests come, and not the end of the feed.
-func TestChangeFeed_ShortPagesAtLowPriority(t *testing.T) {
+// Pages of low priority are short for a reader of the change feed that catches up, while other requests come.
+func TestChangeFeed_ShortPagesWhileCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, Options{})
 		defer e.Close()
 		c := newContainer(t, e, azcosmos.ContainerProperties{})
-		for i := range 2 * shortPage {
-			mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p"}`, i))
+		write := func(from, to int) {
+			for i := from; i < to; i++ {
+				mustCreate(t, c, "p", fmt.Sprintf(`{"id":"%d","pk":"p"}`, i))
+			}
 		}
+		const all = 3 * shortPage
 		page := func(priority string) string {
 			h := http.Header{"A-Im": {"Incremental Feed"}, "X-Ms-Documentdb-Partitionkeyrangeid": {"0"}, "X-Ms-Max-Item-Count": {"1000"},
 				"X-Ms-Cosmos-Priority-Level": {priority}}
@@ -83,15 +92,20 @@ func TestChangeFeed_ShortPagesAtLowPriority(t *testing.T) {
 			}
 			return r.Header.Get("X-Ms-Item-Count")
 		}
+		write(0, all-1)
+		if got := page("Low"); got != fmt.Sprint(all-1) {
+			t.Errorf("%s new changes of low priority after writes", got)
+		}
+		<-time.After(farBehind * time.Second)
+		if got := page("Low"); got != fmt.Sprint(all-1) {
+			t.Errorf("%s old changes of low priority, while nothing else comes", got)
+		}
+		write(all-1, all)
 		if got := page("Low"); got != fmt.Sprint(shortPage) {
-			t.Errorf("%s changes of low priority after writes", got)
+			t.Errorf("%s old changes of low priority after a write", got)
 		}
-		if got := page("High"); got != fmt.Sprint(2*shortPage) {
-			t.Errorf("%s changes of high priority", got)
-		}
-		<-time.After(time.Second)
-		if got := page("Low"); got != fmt.Sprint(2*shortPage) {
-			t.Errorf("%s changes of low priority a second after the last other request", got)
+		if got := page("High"); got != fmt.Sprint(all) {
+			t.Errorf("%s old changes of high priority", got)
 		}
 	})
 }
