@@ -61,18 +61,16 @@ func newRemembering(t testing.TB, a *cosmostest.Account, bytes int) *remembering
 	return r
 }
 
-// requestsOf counts the reads of items and lists that the instance makes while f runs.
-func (r *remembering) requestsOf(f func()) int {
+// requestsOf counts the requests that f makes with its context; the projections make others meanwhile.
+func (r *remembering) requestsOf(ctx context.Context, f func(context.Context)) int {
+	type key struct{}
 	var n atomic.Int32
 	r.wire.After(func(resp *http.Response) {
-		q := resp.Request
-		item := q.Method == http.MethodGet && strings.Contains(q.URL.Path, "/docs/")
-		list := strings.HasPrefix(q.Header.Get("Content-Type"), "application/query+json")
-		if (item || list) && !strings.Contains(q.URL.Path, "/colls/leases/") && !storetest.Refused(resp) {
+		if resp.Request.Context().Value(key{}) == &n && !storetest.Refused(resp) {
 			n.Add(1)
 		}
 	})
-	f()
+	f(context.WithValue(ctx, key{}, &n))
 	r.wire.After(nil)
 	return int(n.Load())
 }
@@ -129,11 +127,11 @@ func TestCache_ReadsOnce(t *testing.T) {
 		// Until the projections have come to rest, partitions change.
 		untilTrue(t, "everything is read again", func() bool {
 			a.reads(t, t.Context(), ada.ID, post.ID)
-			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
 		a.stop()
 		untilTrue(t, "a container without a tail is still cached", func() bool {
-			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 6
+			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 6
 		})
 	})
 }
@@ -258,7 +256,7 @@ func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 		}
 		untilTrue(t, "everything is read again", func() bool {
 			read(t.Context())
-			return a.requestsOf(func() { read(t.Context()) }) == 0
+			return a.requestsOf(t.Context(), read) == 0
 		})
 		session := a.NewSession("")
 		for i := range 20 {
@@ -268,7 +266,7 @@ func TestCache_ActiveWriterKeepsHits(t *testing.T) {
 			}
 		}
 		ctx := cosmos.WithSession(t.Context(), a.NewSession(session.Token()))
-		if n := a.requestsOf(func() { read(ctx) }); n != 0 {
+		if n := a.requestsOf(ctx, read); n != 0 {
 			t.Errorf("%d of %d reads of other posts are requests", n, len(posts))
 		}
 	})
@@ -281,7 +279,7 @@ func TestCache_ServesWhileTailIsThrottled(t *testing.T) {
 		on, a, _, ada, post := newCachedBlog(t)
 		untilTrue(t, "everything is read again", func() bool {
 			a.reads(t, t.Context(), ada.ID, post.ID)
-			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
 		var reads, polls atomic.Int64
 		on.Engine.Inject(func(o emulator.Operation) emulator.Fault {
@@ -360,7 +358,7 @@ func TestCache_Throttled(t *testing.T) {
 		}
 		untilTrue(t, "everything is read again", func() bool {
 			a.reads(t, ctx, ada.ID, post.ID)
-			return a.requestsOf(func() { a.reads(t, ctx, ada.ID, post.ID) }) == 0
+			return a.requestsOf(ctx, func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
 		want := a.reads(t, ctx, ada.ID, post.ID)
 		account.Engine.Inject(func(emulator.Operation) emulator.Fault { return emulator.Fault{Status: http.StatusTooManyRequests} })
@@ -396,7 +394,7 @@ func TestCache_ChangeWhileThrottled(t *testing.T) {
 			account, a, _, ada, post := newCachedBlog(t)
 			untilTrue(t, "everything is read again", func() bool {
 				a.reads(t, t.Context(), ada.ID, post.ID)
-				return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+				return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 			})
 			a.stop() // so that it reads
 			asked, goOn := make(chan struct{}), make(chan struct{})
@@ -430,7 +428,7 @@ func TestCache_ConcurrentReads(t *testing.T) {
 		account, a, _, ada, post := newCachedBlog(t)
 		untilTrue(t, "everything is read again", func() bool {
 			a.reads(t, t.Context(), ada.ID, post.ID)
-			return a.requestsOf(func() { a.reads(t, t.Context(), ada.ID, post.ID) }) == 0
+			return a.requestsOf(t.Context(), func(ctx context.Context) { a.reads(t, ctx, ada.ID, post.ID) }) == 0
 		})
 		const id = "not-there"
 		asked, go_ := make(chan struct{}, 100), make(chan struct{})

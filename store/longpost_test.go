@@ -509,16 +509,16 @@ func TestCache_LongText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read := func() {
+		read := func(ctx context.Context) {
 			if got, err := a.Post(ctx, p.ID); err != nil || got.Content != p.Content {
 				t.Errorf("%+.300v %v", got, err)
 			}
 		}
 		storetest.Pass(time.Second) // the change of the post arrives
-		if n := a.requestsOf(read); n != 2 {
+		if n := a.requestsOf(ctx, read); n != 2 {
 			t.Errorf("%d reads", n)
 		}
-		if n := a.requestsOf(read); n != 0 {
+		if n := a.requestsOf(ctx, read); n != 0 {
 			t.Errorf("%d reads of what is cached", n)
 		}
 	})

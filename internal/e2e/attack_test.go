@@ -31,6 +31,7 @@ const (
 const (
 	attackInstances = 2
 	attackConns     = 4   // of the attacker, to each instance
+	attackLeast     = 10  // operations over each of them
 	attackRate      = 100 // requests a second to each instance: twice the limit of a viewer
 	attackBlogPosts = 150
 	sharedMachine   = 10 * time.Millisecond // a p99 of others below this is noise: the attacker, the engine and the instances share the processors
@@ -215,7 +216,7 @@ func (w *attackedBlog) probe(t *testing.T, ctx context.Context) (lag time.Durati
 		return find(r.Data, path) == want
 	}
 	write := func(query string, variables map[string]any) map[string]any {
-		r, err := w.send(background, 0, token, "", query, variables)
+		r, err := w.insist(background, token, query, variables)
 		if err != nil || r.code() != "" {
 			t.Errorf("a prober: %v %v", err, r.Errors)
 		}

@@ -40,7 +40,7 @@ type operation struct {
 // attacked is what came of an attack.
 type attacked struct {
 	Codes                          map[string]int // of the operations
-	Subscribed, Refused, Delivered int64          // subscriptions asked for and refused, events
+	Subscribed, Refused, Delivered int64          // subscriptions asked for, and refused as too many; events
 	Error                          string
 }
 
@@ -104,7 +104,8 @@ func runAttacker() error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// flood sends operations over several connections to each instance until ctx ends.
+// flood sends operations over several connections to each instance until ctx ends, and attackLeast over each of
+// them, even if a busy machine takes longer to start the attacker than the attack is to last.
 func (a attack) flood(ctx context.Context, cancel context.CancelCauseFunc, r *attacked) {
 	client := graphQLClient{&http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: attackConns}}}
 	var mu sync.Mutex
@@ -114,7 +115,7 @@ func (a attack) flood(ctx context.Context, cancel context.CancelCauseFunc, r *at
 		all.Go(func() {
 			tick := time.NewTicker(time.Second * attackConns / attackRate)
 			defer tick.Stop()
-			for ctx.Err() == nil {
+			for n := 0; n < attackLeast || ctx.Err() == nil; n++ {
 				o := a.Operations[int(sent.Add(1))%len(a.Operations)]
 				reply, err := client.send(context.WithoutCancel(ctx), a.Roots[i%len(a.Roots)], a.Token, a.Session, o)
 				if err != nil {
@@ -151,6 +152,20 @@ func (a attack) subscribe(ctx context.Context, cancel context.CancelCauseFunc, r
 			res.Body.Close()
 		}
 		c.SetReadLimit(1 << 20)
+		send := func(m any) error {
+			b, err := json.Marshal(m)
+			if err != nil {
+				return err
+			}
+			return c.Write(ctx, websocket.MessageText, b)
+		}
+		subscribe := func(id string) error {
+			n, err := strconv.Atoi(id)
+			if err != nil {
+				return err
+			}
+			return send(map[string]any{"type": "subscribe", "id": id, "payload": operation{Query: subscriptions[n]}})
+		}
 		all.Go(func() {
 			defer c.CloseNow()
 			for {
@@ -160,23 +175,25 @@ func (a attack) subscribe(ctx context.Context, cancel context.CancelCauseFunc, r
 				}
 				switch kind := m[:min(len(m), 100)]; {
 				case bytes.Contains(kind, []byte(`"type":"error"`)):
-					atomic.AddInt64(&r.Refused, 1)
+					if bytes.Contains(m, []byte("too many subscriptions")) {
+						atomic.AddInt64(&r.Refused, 1)
+						continue
+					}
+					var refused struct{ ID string } // for its rate or request units, or by an overloaded instance
+					if err := json.Unmarshal(m, &refused); err != nil {
+						cancel(err)
+						return
+					}
+					time.AfterFunc(100*time.Millisecond, func() { _ = subscribe(refused.ID) })
 				case bytes.Contains(kind, []byte(`"type":"next"`)):
 					atomic.AddInt64(&r.Delivered, 1)
 				}
 			}
 		})
 		all.Go(func() {
-			send := func(m any) error {
-				b, err := json.Marshal(m)
-				if err != nil {
-					return err
-				}
-				return c.Write(ctx, websocket.MessageText, b)
-			}
 			err := send(map[string]any{"type": "connection_init", "payload": map[string]string{"authorization": "Bearer " + a.Token}})
 			for n := 0; n < len(subscriptions) && err == nil; n++ { // an instance may close the connection
-				err = send(map[string]any{"type": "subscribe", "id": strconv.Itoa(n), "payload": operation{Query: subscriptions[n]}})
+				err = subscribe(strconv.Itoa(n))
 				atomic.AddInt64(&r.Subscribed, 1)
 			}
 		})

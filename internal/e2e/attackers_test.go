@@ -21,8 +21,8 @@ func (w *attackedBlog) roots() (roots []string) {
 	return roots
 }
 
-// flood sends operations by a viewer over several connections to each instance until ctx ends, and
-// returns their replies by code.
+// flood sends operations by a viewer over several connections to each instance until ctx ends, and a few over
+// each of them at least. It returns their replies by code.
 func (w *attackedBlog) flood(t *testing.T, ctx context.Context, token, session string, operations ...operation) map[string]int {
 	t.Helper()
 	end := attack{Roots: w.roots(), Token: token, Session: session, Operations: operations}.start(t)

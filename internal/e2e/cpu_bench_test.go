@@ -22,12 +22,30 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"byline/internal/servertest"
+
 	"golang.org/x/sys/unix"
 )
 
 // cpuUsers is the size of the blog: of 1,000 users, which .ci/peer uses, it has 27,329 posts with 341,682
 // comments and 1,362,599 likes.
 var cpuUsers = flag.Int("cpu.users", 50, "number of users of the blog of BenchmarkCPU")
+
+// cpuProgram makes BenchmarkCPU measure another build of the program, so that benchstat can compare two. It is not
+// profiled.
+//
+//	go test ./internal/e2e -run '^$' -bench CPU -benchtime 10000x -count 6 -cpu.program /tmp/byline-before >/tmp/before
+//	go test ./internal/e2e -run '^$' -bench CPU -benchtime 10000x -count 6 >/tmp/after
+//	benchstat /tmp/before /tmp/after
+var cpuProgram = flag.String("cpu.program", "", "program that BenchmarkCPU measures; default: this version")
+
+// bylineCommand returns a command of the program that is measured.
+func bylineCommand(args ...string) *exec.Cmd {
+	if *cpuProgram == "" {
+		return servertest.Command(args...)
+	}
+	return exec.Command(*cpuProgram, args...)
+}
 
 // cpuConnections is the number of concurrent clients; latencies are measured with manyConnections, too.
 const (
@@ -148,7 +166,7 @@ func newCPUSide(name, root string, pid int, user, post func(int) string) *cpuSid
 // startByline starts Byline and waits until the projections have handled what was loaded, and the engine is
 // done with it, so that its CPU does not count as a request's.
 func startByline(b *testing.B, blog *cpuBlog, data string, args ...string) *cpuSide {
-	p := startProcess(b, append([]string{"--data", data, "--no-demo"}, args...)...)
+	p := servertest.StartCommand(b, bylineCommand(append([]string{"--listen", "localhost:0", "--data", data, "--no-demo"}, args...)...))
 	s := newCPUSide("", p.Root, p.Cmd.Process.Pid, blog.userID, blog.postID)
 	s.process = p
 	for began, idle := time.Now(), 0; idle < 3; idle++ {

@@ -13,7 +13,6 @@ import (
 
 	"byline/graph/auth"
 	"byline/graph/globalid"
-	"byline/internal/servertest"
 	"byline/store/blog"
 	"byline/store/seed"
 )
@@ -125,7 +124,7 @@ func (b *cpuBlog) request(p cpuPattern, to *cpuSide, n int) (user string, body [
 // seedByline loads the blog as `byline seed` does.
 func seedByline(b *testing.B, data string) {
 	var log output
-	cmd := servertest.Command("seed", "--data", data, "--users", strconv.Itoa(*cpuUsers), "--seed", strconv.Itoa(cpuSeed))
+	cmd := bylineCommand("seed", "--data", data, "--users", strconv.Itoa(*cpuUsers), "--seed", strconv.Itoa(cpuSeed))
 	cmd.Stderr = &log
 	if err := cmd.Run(); err != nil {
 		b.Fatalf("%v: %s", err, &log)

@@ -146,6 +146,9 @@ func makeProfileDir(t testing.TB) {
 	if *profileDir == "" {
 		return
 	}
+	if *cpuProgram != "" {
+		t.Fatal("-cpu.program: it cannot be profiled")
+	}
 	if err := os.MkdirAll(*profileDir, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -113,6 +115,13 @@ func TestViewsStatus_Jobs(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, "--data", data, "--no-demo")
 	likedPost(t, s)
+	eventually(t, func() error { // the leases of all processors are made
+		all, err := scrape(s.Root)
+		if n, _ := total(all, "byline_projection_leases", nil); err == nil && n != 3 {
+			err = fmt.Errorf("%v leases", n)
+		}
+		return err
+	})
 	s.Stop()
 	status := func(args ...string) string {
 		t.Helper()
@@ -140,8 +149,19 @@ func TestViewsStatus_Jobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	created := time.Now().Add(-time.Hour)
+	anHourOld := func(printed, age string) {
+		t.Helper()
+		m := regexp.MustCompile(age).FindStringSubmatch(printed)
+		if m == nil {
+			t.Fatalf("%s is not in %s", age, printed)
+		}
+		if n, err := strconv.Atoi(m[1]); err != nil || n < 3600 || n > 1+int(time.Since(created).Seconds()) {
+			t.Errorf("a job of an hour ago is %s s old", m[1])
+		}
+	}
 	working, err := json.Marshal(jobs.Job{ID: "rename.some-user", Kind: "rename", Subject: "some-user", Generation: 2, Position: "somewhere", Wait: 3 * time.Second,
-		Items: 1200, RequestCharge: 12345.678, Created: time.Now().Add(-time.Hour), Owner: "an-instance", Renewals: 9})
+		Items: 1200, RequestCharge: 12345.678, Created: created, Owner: "an-instance", Renewals: 9})
 	if err == nil {
 		err = leases.Create(t.Context(), "rename.some-user", working)
 	}
@@ -149,17 +169,19 @@ func TestViewsStatus_Jobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(status(), "SUBJECT")
-	for i, want := range []string{`\| rename +\| some-user +\| +1200 +\| saved +\| 12345.68 +\| +360\d +\| an-instance +\| +3 +\|`, `\| deletePost +\| some-post +\| +0 +\| beginning +\| 0.00 +\| +\d+ +\| none +\| +0 +\|`} {
+	for i, want := range []string{`\| rename +\| some-user +\| +1200 +\| saved +\| 12345.68 +\| +36\d\d +\| an-instance +\| +3 +\|`, `\| deletePost +\| some-post +\| +0 +\| beginning +\| 0.00 +\| +\d+ +\| none +\| +0 +\|`} {
 		if rows := strings.Split(table, "\n"); len(rows) < 6 || !regexp.MustCompile(want).MatchString(rows[i+2]) {
 			t.Errorf("%s is not row %d of\n%s", want, i, table)
 		}
 	}
+	anHourOld(table, `12345.68 \| +(\d+) \|`)
 	lines := strings.Split(strings.TrimSpace(status("--json")), "\n")
 	if len(lines) != 3+2 {
 		t.Fatalf("--json prints %q", lines)
 	}
-	want := regexp.MustCompile(`^{"kind":"rename","subject":"some-user","items":1200,"positionSaved":true,"requestCharge":12345.68,"ageSeconds":360\d,"owner":"an-instance","waitSeconds":3}
+	want := regexp.MustCompile(`^{"kind":"rename","subject":"some-user","items":1200,"positionSaved":true,"requestCharge":12345.68,"ageSeconds":36\d\d,"owner":"an-instance","waitSeconds":3}
 {"kind":"deletePost","subject":"some-post","items":0,"positionSaved":false,"requestCharge":0,"ageSeconds":\d+,"owner":"","waitSeconds":0}$`)
+	anHourOld(lines[3], `"ageSeconds":(\d+)`)
 	if got := strings.Join(lines[3:], "\n"); !want.MatchString(got) {
 		t.Errorf("--json prints %s", got)
 	}
