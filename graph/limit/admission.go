@@ -20,6 +20,11 @@ const (
 	manyRunnable, fewRunnable = 100, 2
 	growing, standing, calm   = 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond
 
+	// If more are runnable for as long as starving, because clients repeat at once what was refused,
+	// one of oneOf operations is admitted nevertheless. Sooner or more often, they would prolong
+	// an overload that ends by itself.
+	starving, oneOf = time.Second, 20
+
 	// sampleInterval is how often the runnable goroutines are counted.
 	sampleInterval = time.Millisecond
 
@@ -57,6 +62,8 @@ type Admission struct {
 	most      int       // runnable goroutines since then, at most
 	shedding  bool      // the server is overloaded
 	shedAt    time.Time // when it last refused an operation
+	fewAt     time.Time // when few goroutines were runnable, or shedding began
+	inRow     int       // operations refused since starving, or since one was admitted nevertheless
 	refused   int       // since the last log line; if not 0, a line is due
 	loggedAt  time.Time // when that line was written
 	refusing  time.Time // since when operations are refused
@@ -114,11 +121,18 @@ func (a *Admission) overloaded(now time.Time) bool {
 		a.most = max(a.most, runnable)
 		return false
 	}
-	if runnable > fewRunnable*a.capacity.processors {
-		a.shedding, a.shedAt = true, now
+	if !a.shedding || runnable <= fewRunnable*a.capacity.processors {
+		a.fewAt, a.inRow = now, 0
+	}
+	if runnable <= fewRunnable*a.capacity.processors {
+		return false
+	}
+	a.shedding, a.shedAt = true, now
+	if now.Sub(a.fewAt) < starving {
 		return true
 	}
-	return false
+	a.inRow = (a.inRow + 1) % oneOf
+	return a.inRow != 0
 }
 
 // refuse returns ErrOverloaded and counts it for the log: the first is logged at once, and

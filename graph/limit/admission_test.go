@@ -159,6 +159,35 @@ func TestOverload(t *testing.T) {
 	}
 }
 
+// Clients that repeat at once what was refused keep the machine busy with refusing; some are answered nevertheless.
+func TestOverload_ClientsRepeatAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t, 2*time.Millisecond)
+		defer m.stop()
+		end := time.Now().Add(2*starving + 10*time.Second)
+		var clients sync.WaitGroup
+		for range 500 {
+			clients.Go(func() {
+				for time.Now().Before(end) {
+					var one sync.WaitGroup
+					one.Add(1)
+					m.queue <- arrival{time.Now(), m.service, &one}
+					one.Wait()
+				}
+			})
+		}
+		<-time.After(2 * starving)
+		m.take()
+		clients.Wait()
+		answered, refused := m.take()
+		perSecond := float64(len(answered)) / 10
+		t.Logf("%.0f answered a second of %.0f, after %s (p99); %d refused", perSecond, m.capacity(), p99(answered), len(refused))
+		if perSecond < m.capacity()/4 {
+			t.Errorf("%.0f are answered a second", perSecond)
+		}
+	})
+}
+
 // A burst is no overload, nor are a few clients, however slow the machine is.
 func TestBurst(t *testing.T) {
 	for name, test := range map[string]struct {

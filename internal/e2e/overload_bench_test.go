@@ -25,10 +25,11 @@ import (
 
 // BenchmarkOverload sends the article's reads, and one comment in ten requests, to a server in its own
 // process, with the demo blog and without caches. A closed load finds the capacity; open loads follow
-// with a tenth of it, four times as much, and a tenth again. It reports the latency of requests that
-// were not refused, from when they were sent (also without the first half second, in which hundreds of
-// connections are opened) and from when they were due; the peak memory of the server; and the CPU use of
-// the sender at four times the capacity: near 100%, the sender limits the latency.
+// with a tenth of it, four times as much, and a tenth again; then 500 clients repeat at once what was
+// refused. It reports the latency of requests that were not refused, from when they were sent (also
+// without the first half second, in which hundreds of connections are opened) and from when they were
+// due; the peak memory of the server; and the CPU use of the sender at four times the capacity: near
+// 100%, the sender limits the latency.
 //
 // The load comes from the same machine. With taskset, server and load each have their own processor, so
 // that the benchmark measures load shedding and not scheduling; without, it logs a message.
@@ -74,6 +75,7 @@ func BenchmarkOverload(b *testing.B) {
 		<-watched
 		<-time.After(200 * time.Millisecond) // it is no longer overloaded then: docs/limits.md
 		after := l.open(capacity/10, short)
+		repeated := l.closed(500, long)
 
 		ms := func(d []time.Duration) float64 { return float64(percentile(d, 99).Microseconds()) / 1000 }
 		b.ReportMetric(capacity, "capacity/s")
@@ -88,6 +90,7 @@ func BenchmarkOverload(b *testing.B) {
 		b.ReportMetric(ms(over.later)/ms(before.later), "times-before-later")
 		b.ReportMetric(ms(after.answered), "p99-ms-after")
 		b.ReportMetric(ms(over.fromDue)/ms(before.fromDue), "times-before-from-due")
+		b.ReportMetric(float64(len(repeated.answered))/long.Seconds(), "answered/s-of-500-clients")
 		b.ReportMetric(idle, "MB-idle")
 		b.ReportMetric(peak, "MB-peak")
 		if before.refused+after.refused > 0 {
@@ -158,7 +161,13 @@ type loadResult struct {
 // maxInFlight bounds the concurrent requests: each takes a file descriptor, which are limited.
 const maxInFlight = 4000
 
-func percentile(sorted []time.Duration, n int) time.Duration { return sorted[len(sorted)*n/100] }
+// percentile returns 0 if there are no durations.
+func percentile(sorted []time.Duration, n int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)*n/100]
+}
 
 // newSenders prepares a cycle of a hundred different requests.
 func newSenders(b *testing.B, s *instance) *senders {
