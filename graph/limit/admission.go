@@ -20,9 +20,9 @@ const (
 	manyRunnable, fewRunnable = 100, 2
 	growing, standing, calm   = 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond
 
-	// If more are runnable for as long as starving, because clients repeat at once what was refused,
-	// one of oneOf operations is admitted nevertheless. Sooner or more often, they would prolong
-	// an overload that ends by itself.
+	// Clients that repeat at once what was refused keep the server busy with refusing. So after more
+	// than fewRunnable have been runnable for as long as starving, one of oneOf operations is admitted
+	// nevertheless. If that began sooner, or admitted more, it would prolong overloads that end by themselves.
 	starving, oneOf = time.Second, 20
 
 	// sampleInterval is how often the runnable goroutines are counted.
@@ -61,7 +61,7 @@ type Admission struct {
 	behind    time.Time // since when too many goroutines are runnable; zero if they are not
 	most      int       // runnable goroutines since then, at most
 	shedding  bool      // the server is overloaded
-	shedAt    time.Time // when it last refused an operation
+	shedAt    time.Time // when too many goroutines were last runnable while shedding
 	fewAt     time.Time // when few goroutines were runnable, or shedding began
 	inRow     int       // operations refused since starving, or since one was admitted nevertheless
 	refused   int       // since the last log line; if not 0, a line is due

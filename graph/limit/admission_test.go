@@ -181,10 +181,10 @@ func TestOverload_ClientsRepeatAtOnce(t *testing.T) {
 		clients.Wait()
 		answered, refused := m.take()
 		perSecond := float64(len(answered)) / 10
-		t.Logf("%.0f answered a second of %.0f, after %s (p99); %d refused", perSecond, m.capacity(), p99(answered), len(refused))
 		if perSecond < m.capacity()/4 {
-			t.Errorf("%.0f are answered a second", perSecond)
+			t.Fatalf("%.0f are answered a second, %d refused", perSecond, len(refused)/10)
 		}
+		t.Logf("%.0f answered a second of %.0f, after %s (p99); %d refused", perSecond, m.capacity(), p99(answered), len(refused)/10)
 	})
 }
 

@@ -157,12 +157,15 @@ func (s *Switch) UnmarshalFlag(value string) error {
 
 // switchesOff replaces --no-name by --name=false for each Switch of the command in args.
 func switchesOff(parser *flags.Parser, args []string) []string {
-	if len(args) == 0 || parser.Find(args[0]) == nil {
-		return args
-	}
-	command := parser.Find(args[0])
+	command := parser.Command
 	args = slices.Clone(args)
 	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		if sub := command.Find(a); sub != nil {
+			command = sub
+		}
 		name, off := strings.CutPrefix(a, "--no-")
 		if !off {
 			continue

@@ -96,6 +96,9 @@ func BenchmarkOverload(b *testing.B) {
 		if before.refused+after.refused > 0 {
 			b.Errorf("%d requests are refused before the load, %d after it", before.refused, after.refused)
 		}
+		if len(over.answered) == 0 || len(repeated.answered) == 0 {
+			b.Error("while overloaded, the server answers nothing")
+		}
 		s.Kill()
 		unpin()
 	}

@@ -41,7 +41,7 @@ func TestSessions(t *testing.T) {
 	untilAccepted := func(mutation func() string) (response string) {
 		t.Helper()
 		eventually(t, func() error {
-			if response = mutation(); !strings.Contains(response, `"data":{`) {
+			if response = mutation(); strings.Contains(response, `"code":"UNAVAILABLE"`) {
 				return errors.New(response)
 			}
 			return nil

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -25,7 +24,7 @@ import (
 // environment variables of OpenTelemetry say. OpenTelemetry's own client would link gRPC, 2 MB, and
 // html/template (packageFiles of graph).
 type otlpClient struct {
-	url     string
+	url     *url.URL
 	headers http.Header
 	timeout time.Duration
 	http    azruntime.Pipeline // retries transient failures, as Retry-After says
@@ -36,21 +35,26 @@ const defaultExportTimeout = 10 * time.Second
 
 // newOTLPClient returns nil without an endpoint.
 func newOTLPClient() (*otlpClient, error) {
-	c := &otlpClient{url: os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), headers: http.Header{}, timeout: defaultExportTimeout}
-	if base := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); c.url == "" && base != "" {
-		c.url = strings.TrimSuffix(base, "/") + "/v1/traces"
+	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	if base := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); endpoint == "" && base != "" {
+		endpoint = strings.TrimSuffix(base, "/") + "/v1/traces"
 	}
-	if c.url == "" {
+	if endpoint == "" {
 		return nil, nil
 	}
-	if u, err := url.Parse(c.url); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %q is not an http or https address", c.url)
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("OTEL_EXPORTER_OTLP_ENDPOINT is not an http or https address")
 	}
+	c := &otlpClient{url: u, headers: http.Header{}, timeout: defaultExportTimeout}
 	if p := otlpSetting("PROTOCOL"); p != "" && p != "http/protobuf" {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is supported", p)
 	}
-	if name := cmp.Or(otlpSetting("CERTIFICATE"), otlpSetting("CLIENT_CERTIFICATE")); name != "" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE and _CLIENT_CERTIFICATE are not supported: SSL_CERT_FILE can name a file with %s and the public certificates", name)
+	if name := otlpSetting("CERTIFICATE"); name != "" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE is not supported: SSL_CERT_FILE can name a file with %s and the public certificates", name)
+	}
+	if otlpSetting("CLIENT_CERTIFICATE") != "" {
+		return nil, errors.New("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE is not supported")
 	}
 	if t := otlpSetting("TIMEOUT"); t != "" {
 		ms, err := strconv.Atoi(t)
@@ -70,7 +74,13 @@ func newOTLPClient() (*otlpClient, error) {
 		}
 		c.headers.Add(strings.TrimSpace(name), value)
 	}
-	c.http = azruntime.NewPipeline("traces", "", azruntime.PipelineOptions{}, &policy.ClientOptions{Telemetry: policy.TelemetryOptions{Disabled: true}})
+	c.http = azruntime.NewPipeline("traces", "", azruntime.PipelineOptions{}, &policy.ClientOptions{
+		Telemetry: policy.TelemetryOptions{Disabled: true},
+		Retry: policy.RetryOptions{
+			MaxRetries:  2, // within flushTimeout, and so that the error is the last upload's, not the context's
+			StatusCodes: []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout},
+		},
+	})
 	return c, nil
 }
 
@@ -93,7 +103,7 @@ func (c *otlpClient) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpa
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	r, err := azruntime.NewRequest(ctx, http.MethodPost, c.url)
+	r, err := azruntime.NewRequest(ctx, http.MethodPost, c.url.String())
 	if err != nil {
 		return err
 	}
@@ -104,13 +114,15 @@ func (c *otlpClient) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpa
 		return err
 	}
 	response, err := c.http.Do(r)
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		err = failed.Err // without the URL, which may contain a key
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", c.url.Host, err)
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, response.Body) // so that the connection is used again
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s: %s", c.url, response.Status)
+		return fmt.Errorf("%s: %s", c.url.Host, response.Status)
 	}
 	return nil
 }

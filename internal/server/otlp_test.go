@@ -1,11 +1,15 @@
 package server
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -47,11 +51,31 @@ func TestOTLPClient_Repeats(t *testing.T) {
 	if got := strings.Join(names, " "); got != "query query" {
 		t.Errorf("the receiver got %s", got)
 	}
-	refused := httptest.NewServer(http.NotFoundHandler())
-	defer refused.Close()
-	c.url = refused.URL
-	if err := c.UploadTraces(t.Context(), spans); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("a refused upload: %v", err)
+}
+
+// An upload that the receiver refuses is not repeated, and the error names the host alone.
+func TestOTLPClient_Refused(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusInternalServerError} {
+		var requests atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			requests.Add(1)
+			w.WriteHeader(status)
+		}))
+		defer server.Close()
+		host := strings.TrimPrefix(server.URL, "http://")
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:secret@"+host+"/otlp?key=secret")
+		c, err := newOTLPClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.UploadTraces(t.Context(), nil); err == nil || err.Error() != fmt.Sprintf("%s: %d %s", host, status, http.StatusText(status)) || requests.Load() != 1 {
+			t.Errorf("%d requests: %v", requests.Load(), err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := c.UploadTraces(ctx, nil); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("a canceled upload: %v", err)
+		}
 	}
 }
 
@@ -65,9 +89,10 @@ func TestOTLPClient_Environment(t *testing.T) {
 		"no endpoint":            {nil, "", ""},
 		"endpoint":               {map[string]string{all + "ENDPOINT": "http://localhost:4318"}, "http://localhost:4318/v1/traces", ""},
 		"endpoint of the traces": {map[string]string{all + "ENDPOINT": "http://localhost:1", traces + "ENDPOINT": "https://localhost:4318/path"}, "https://localhost:4318/path", ""},
-		"address without scheme": {map[string]string{all + "ENDPOINT": "localhost:4318"}, "", "not an http or https address"},
+		"address without scheme": {map[string]string{all + "ENDPOINT": "user:secret@localhost:4318"}, "", "not an http or https address"},
 		"gRPC":                   {map[string]string{all + "ENDPOINT": "http://localhost:1", traces + "PROTOCOL": "grpc"}, "", "only http/protobuf"},
-		"certificate":            {map[string]string{all + "ENDPOINT": "https://localhost:1", all + "CERTIFICATE": "ca.pem"}, "", "SSL_CERT_FILE"},
+		"certificate":            {map[string]string{all + "ENDPOINT": "https://localhost:1", all + "CERTIFICATE": "ca.pem"}, "", "SSL_CERT_FILE can name a file with ca.pem"},
+		"client certificate":     {map[string]string{all + "ENDPOINT": "https://localhost:1", all + "CLIENT_CERTIFICATE": "c.pem"}, "", "_CLIENT_CERTIFICATE is not supported"},
 		"timeout":                {map[string]string{all + "ENDPOINT": "http://localhost:1", all + "TIMEOUT": "10s"}, "", "milliseconds"},
 		"header":                 {map[string]string{all + "ENDPOINT": "http://localhost:1", all + "HEADERS": "a=b,secret"}, "", "name=value"},
 	} {
@@ -79,11 +104,15 @@ func TestOTLPClient_Environment(t *testing.T) {
 			if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 				t.Errorf("%v, want %q", err, tt.says)
 			}
-			if c == nil {
-				c = &otlpClient{}
+			got := ""
+			if c != nil {
+				got = c.url.String()
 			}
-			if c.url != tt.url {
-				t.Errorf("%s, want %s", c.url, tt.url)
+			if got != tt.url {
+				t.Errorf("%s, want %s", got, tt.url)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v quotes a secret", err)
 			}
 		})
 	}

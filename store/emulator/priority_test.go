@@ -68,6 +68,11 @@ func TestTurns_LowPriorityRests(t *testing.T) {
 		if waited := run(); waited > 0 {
 			t.Errorf("a wait of %v long after another request", waited)
 		}
+		<-time.After(catchesUp)
+		other()
+		if first, second := run(), run(); first > 0 || second > 0 {
+			t.Errorf("waits of %v and %v long after the last page of old changes", first, second)
+		}
 	})
 }
 
