@@ -448,6 +448,14 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
               name: 'BYLINE_CORS_ORIGINS'
               value: corsOrigins
             }
+            {
+              name: 'GOGC'
+              value: '400'
+            }
+            {
+              name: 'GOMEMLIMIT'
+              value: '1800MiB'
+            }
           ]
           resources: {
             cpu: 1
