@@ -121,10 +121,11 @@ func (a *Admission) overloaded(now time.Time) bool {
 		a.most = max(a.most, runnable)
 		return false
 	}
-	if !a.shedding || runnable <= fewRunnable*a.capacity.processors {
+	few := runnable <= fewRunnable*a.capacity.processors
+	if few || !a.shedding {
 		a.fewAt, a.inRow = now, 0
 	}
-	if runnable <= fewRunnable*a.capacity.processors {
+	if few {
 		return false
 	}
 	a.shedding, a.shedAt = true, now

@@ -146,7 +146,11 @@ func runChaos(t *testing.T, kills []victim) {
 	if took > within {
 		t.Errorf("the projections caught up only after %v", took)
 	}
-	if !testing.Short() && lag.longest > chaosLag { // in the short form, with the race detector, instances are killed soon after their start
+	most := chaosLag
+	if testing.Short() { // with the race detector, instances are killed soon after their start
+		most *= 2
+	}
+	if lag.longest > most {
 		t.Errorf("the projections were %v behind", lag.longest)
 	}
 	// Each range has one lease, each lease an owner, and no delete of a post is left: verify allows for what it will delete.
