@@ -313,8 +313,10 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		}
 		if f.count > 0 {
 			f.out = append(f.out, ',')
-		} else if q.lowPriority() && f.e.clock().Unix()-r.ts >= farBehind && f.e.turns.catchUp() {
-			f.size = min(f.size, shortPage)
+		} else if q.lowPriority() && f.e.clock().Unix()-r.ts >= farBehind {
+			if f.e.turns.catchUp(f.p.backlog.note(f.last - lsn)); f.e.turns.give() {
+				f.size = min(f.size, shortPage)
+			}
 		}
 		f.grow(len(r.doc)+systemBytes, int(f.last-lsn)+1)
 		f.out = append(append(f.out, r.doc[:len(r.doc)-1]...), `,"_lsn":`...)

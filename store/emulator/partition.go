@@ -235,7 +235,8 @@ type partition struct {
 	writes  map[string][]time.Time // guarded by mu: recent changes, by item; nil without Options.ItemWriters
 	logical map[string]size        // guarded by mu: logical partitions written, by prefix of the addresses; nil without Options.PartitionBytes
 
-	budget budget
+	budget  budget
+	backlog backlog
 
 	applied atomic.Uint64 // last LSN visible to readers
 	synced  atomic.Uint64 // last durable LSN; see durability

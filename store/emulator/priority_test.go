@@ -40,7 +40,7 @@ func TestTurns_LowPriorityRests(t *testing.T) {
 			t.Errorf("waits of %v and %v while nothing catches up", first, second)
 		}
 		<-time.After(time.Second)
-		turns.catchUp()
+		turns.catchUp(false)
 		if first, second := run(), run(); first > 0 || second > 0 {
 			t.Errorf("waits of %v and %v while nothing else comes", first, second)
 		}
@@ -67,6 +67,18 @@ func TestTurns_LowPriorityRests(t *testing.T) {
 		<-time.After(othersCome)
 		if waited := run(); waited > 0 {
 			t.Errorf("a wait of %v long after another request", waited)
+		}
+		turns.catchUp(true)
+		other()
+		if first, second := run(), run(); first > 0 || second > 0 {
+			t.Errorf("waits of %v and %v while a backlog grows", first, second)
+		}
+		<-time.After(catchesUp)
+		turns.catchUp(false)
+		other()
+		run()
+		if waited := run(); waited != restFactor*2*time.Millisecond {
+			t.Errorf("a wait of %v long after a backlog grew", waited)
 		}
 		<-time.After(catchesUp)
 		other()
@@ -111,6 +123,16 @@ func TestChangeFeed_ShortPagesWhileCatchingUp(t *testing.T) {
 		}
 		if got := page("High"); got != fmt.Sprint(all) {
 			t.Errorf("%s old changes of high priority", got)
+		}
+		<-time.After(time.Second)
+		write(all, 2*all)
+		if got := page("Low"); got != fmt.Sprint(2*all) {
+			t.Errorf("%s old changes of low priority while the reader falls further behind", got)
+		}
+		<-time.After(catchesUp)
+		write(2*all, 2*all+1)
+		if got := page("Low"); got != fmt.Sprint(shortPage) {
+			t.Errorf("%s old changes of low priority, long after the reader fell behind", got)
 		}
 	})
 }
