@@ -9,21 +9,22 @@ import (
 	"sync"
 )
 
-// percent is the GOGC of Rarely: garbage may grow to four times what is in use.
-const percent = 400
+// rarelyPercent is the GOGC of Rarely: garbage may grow to four times what is in use.
+const rarelyPercent = 400
 
 // configured reports whether the environment sets when Go collects garbage.
 func configured() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
-// minHeap is the heap of MinHeap, in bytes, and maxPercent the GOGC at which Go never collects a smaller one, as it
-// lets a heap grow to 4 MB if GOGC is 100.
+// minHeap is the heap of MinHeap, in bytes. Go never collects at less than 4 MB times GOGC/100, so a GOGC over
+// maxPercent would make a small heap larger than minHeap.
 const (
 	minHeap    = 20 << 20
 	maxPercent = 100 * minHeap / (4 << 20)
 )
 
 // MinHeap makes collections of a small heap rarer until the returned function is called: Go collects when
-// the heap has 20 MB, or twice what is in use if that is more. Servers of one process share it.
+// the heap has 20 MB, or twice what is in use if that is more. It counts what was in use at the collection before.
+// Servers of one process share it.
 func MinHeap() (restore func()) {
 	if configured() {
 		return func() {}
@@ -36,20 +37,18 @@ var shared tuner
 
 // tuner sets GOGC after each collection, by what is still in use.
 type tuner struct {
-	mu      sync.Mutex
-	servers int
-	before  int // GOGC without servers
-	percent int // GOGC now
-	waits   bool
+	mu       sync.Mutex
+	servers  int  // guarded by mu
+	original int  // guarded by mu: GOGC without servers
+	pending  bool // guarded by mu: the next collection calls tune
 }
 
 func (t *tuner) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.servers++; t.servers == 1 {
-		t.percent = maxPercent
-		t.before = debug.SetGCPercent(t.percent)
-		t.await()
+		t.original = debug.SetGCPercent(maxPercent)
+		t.setLocked()
 	}
 }
 
@@ -57,38 +56,34 @@ func (t *tuner) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.servers--; t.servers == 0 {
-		debug.SetGCPercent(t.before)
+		debug.SetGCPercent(t.original)
 	}
-}
-
-// await calls tune after the next collection, which finds an object that nothing refers to.
-func (t *tuner) await() {
-	if t.waits {
-		return
-	}
-	t.waits = true
-	runtime.AddCleanup(&struct{ *tuner }{}, (*tuner).tune, t)
 }
 
 func (t *tuner) tune() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waits = false
-	if t.servers == 0 {
-		return
+	t.pending = false
+	if t.servers > 0 {
+		t.setLocked()
 	}
+}
+
+// setLocked sets GOGC until the next collection. The caller holds mu.
+func (t *tuner) setLocked() {
 	m := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
 	metrics.Read(m)
 	live, roots := m[0].Value.Uint64(), m[1].Value.Uint64()+m[2].Value.Uint64()
-	percent := 100
+	percent := t.original
 	if live < minHeap {
 		percent = max(percent, min(maxPercent, int(100*(minHeap-live)/(live+roots))))
 	}
-	if percent != t.percent {
-		t.percent = percent
-		debug.SetGCPercent(percent)
+	debug.SetGCPercent(percent)
+	if !t.pending {
+		t.pending = true
+		// Nothing refers to this object, so the next collection finds it. One without a pointer might share its memory.
+		runtime.AddCleanup(new(*tuner), (*tuner).tune, t)
 	}
-	t.await()
 }
 
 // Rarely makes collections rarer (debug.SetGCPercent, 400 instead of Go's 100) until the returned
@@ -97,6 +92,6 @@ func Rarely() (restore func()) {
 	if configured() {
 		return func() {}
 	}
-	before := debug.SetGCPercent(percent)
+	before := debug.SetGCPercent(rarelyPercent)
 	return func() { debug.SetGCPercent(before) }
 }

@@ -77,6 +77,9 @@ func (e *Engine) changeFeed(q *request, c *container) (*response, error) {
 		if last, err = f.read(q); err != nil {
 			return nil, err
 		}
+		if f.behind && p.backlog.grew(f.after, last, f.last) {
+			e.turns.grows.Store(time.Now().UnixNano())
+		}
 	}
 	resp := &response{container: c, partition: p, etag: quoteETag(strconv.FormatUint(last, 10)), session: e.regions.sessionToken(p, f.last), lsn: f.last}
 	if f.count == 0 && last >= f.last {
@@ -142,6 +145,7 @@ type feedReader struct {
 	after  uint64 // exclusive start of the page
 	since  int64  // skip items written before this time
 	items  *pebble.Iterator
+	behind bool // the reader catches up, see turns
 
 	scratch *scratch
 	out     []byte // the response body so far
@@ -314,7 +318,9 @@ func (f *feedReader) read(q *request) (last uint64, err error) {
 		if f.count > 0 {
 			f.out = append(f.out, ',')
 		} else if q.lowPriority() && f.e.clock().Unix()-r.ts >= farBehind {
-			if f.e.turns.catchUp(f.p.backlog.note(f.last - lsn)); f.e.turns.give() {
+			f.behind = true
+			f.e.turns.behind.Store(time.Now().UnixNano())
+			if f.e.turns.yields() {
 				f.size = min(f.size, shortPage)
 			}
 		}

@@ -28,7 +28,7 @@ import (
 // for tests that open many engines.
 const (
 	blockCacheBytes = 96 << 20
-	memTableBytes   = 8 << 20
+	memTableBytes   = 8 << 20 // Pebble keeps two
 	maxOpenFiles    = 256
 
 	frozenRetry           = 100 * time.Millisecond // between Pebble's attempts on a frozen disk

@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// While a reader of the change feed catches up, low-priority requests give way to the others, which share the
+// While a reader of the change feed catches up, low-priority requests yield to the others, which share the
 // processors with them, and in process also the Go scheduler: they run one at a time, with rests. At other times
-// that would only take more CPU, as fewer of them share a sync. While a reader falls further behind, they do not, so
-// that readers keep up with as many writes as without rests.
+// that would only take more CPU, as fewer of them share a sync. They do not yield while a reader falls further
+// behind, since its backlog would then grow without end.
 const (
 	farBehind   = 5                      // seconds: a reader whose next change is as old catches up
 	catchesUp   = 3 * time.Second        // after a page of such a reader, its writes and the next page are expected
 	othersCome  = 100 * time.Millisecond // after a request of normal priority, more of them are expected
 	restFactor  = 12                     // how much longer a rest is than the request before it
-	longestRest = 100 * time.Millisecond
-	shortPage   = 50 // changes on a page of a reader that catches up
+	longestRest = 50 * time.Millisecond
+	shortPage   = 50               // changes on a page of a reader that catches up
+	readerGone  = 10 * time.Second // after a reader's last page, another one's backlog is watched
 )
 
 // lowPriority reports whether the client allows that other requests go first.
@@ -30,7 +31,7 @@ func (q *request) lowPriority() bool {
 type turns struct {
 	next   chan time.Time // holds, while nobody has it, the time when the next turn may begin
 	behind atomic.Int64   // when a reader that catches up last read a page, in Unix nanoseconds
-	grows  atomic.Int64   // when one last did whose backlog grows
+	grows  atomic.Int64   // when a reader that falls further behind last read a page
 	other  atomic.Int64   // when the last request of normal priority came
 }
 
@@ -39,37 +40,39 @@ func recent(at *atomic.Int64, d time.Duration) bool {
 	return time.Since(time.Unix(0, at.Load())) < d
 }
 
-// give reports whether low-priority requests give way to the others.
-func (t *turns) give() bool {
+// yields reports whether low-priority requests yield to the others.
+func (t *turns) yields() bool {
 	return recent(&t.behind, catchesUp) && recent(&t.other, othersCome) && !recent(&t.grows, catchesUp)
 }
 
-// catchUp records that a reader catches up, and whether its backlog grows nevertheless.
-func (t *turns) catchUp(grows bool) {
-	now := time.Now().UnixNano()
-	t.behind.Store(now)
-	if grows {
-		t.grows.Store(now)
-	}
-}
-
-// backlog is what a reader of the change feed that catches up has left.
+// backlog is what one reader of a partition's change feed that catches up has left. Of several readers it watches
+// one.
 type backlog struct {
-	mu    sync.Mutex
-	at    time.Time
-	left  uint64 // transactions, at that time
-	grows bool   // since the time before
+	mu   sync.Mutex
+	end  uint64    // guarded by mu: LSN at which the reader's last page ended
+	read time.Time // guarded by mu: when that was
+	left uint64    // guarded by mu: transactions after a page, at most once a second
+	at   time.Time // guarded by mu: when that page was read
 }
 
-// note records what is left once a second. It reports whether that grows.
-func (b *backlog) note(left uint64) (grows bool) {
+// grew records that a reader has read a page that begins after the LSN after, of a feed that ends at last. It
+// reports whether more is left than a second ago, or longer.
+func (b *backlog) grew(after, end, last uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if since := time.Since(b.at); since >= time.Second {
-		b.grows = left > b.left && since < catchesUp
-		b.at, b.left = time.Now(), left
+	now, left := time.Now(), last-end
+	if now.Sub(b.read) >= readerGone {
+		b.left, b.at = left, now
+	} else if after != b.end {
+		return false // another reader
 	}
-	return b.grows
+	b.end, b.read = end, now
+	if now.Sub(b.at) < time.Second {
+		return false
+	}
+	grew := left > b.left
+	b.left, b.at = left, now
+	return grew
 }
 
 func newTurns() *turns {
@@ -90,11 +93,14 @@ func (t *turns) take(ctx context.Context, q *request) error {
 		t.other.Store(time.Now().UnixNano())
 		return nil
 	}
-	if !t.give() {
+	if !t.yields() {
 		return nil
 	}
 	select {
 	case next := <-t.next:
+		if !t.yields() { // any more
+			next = time.Now()
+		}
 		select {
 		case <-time.After(time.Until(next)):
 		case <-ctx.Done():
