@@ -42,6 +42,34 @@ func grouped(items []*modelItem, paths []string) []*modelGroup {
 	return all
 }
 
+// sameKeys reports whether the first n keys of two groups are equal.
+func sameKeys(a, b map[string]any, n int) bool {
+	for i := range n {
+		k := fmt.Sprintf("k%d", i)
+		x, is := a[k]
+		y, has := b[k]
+		if is != has || !equalJSON(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+// beginAlike reports whether the keys of two groups begin with the same 250 bytes: beyond 256 the engine orders them
+// by a hash.
+func beginAlike(a, b map[string]any, n int) bool {
+	const same = 250
+	for i := range n {
+		k := fmt.Sprintf("k%d", i)
+		x, _ := a[k].(string)
+		y, _ := b[k].(string)
+		if len(x) >= same && len(y) >= same && sameKeys(a, b, i) {
+			return x[:same] == y[:same]
+		}
+	}
+	return false
+}
+
 // aggregate is what an aggregate makes of a property of a group; ok is false if that is undefined.
 func (g *modelGroup) aggregate(name, path string) (result any, ok bool) {
 	var values []any
@@ -126,6 +154,11 @@ func (r *rig) groups(t *rapid.T) {
 	}
 	for n, text := range all {
 		row := parsed(t, []byte(text))
+		if i := slices.IndexFunc(want[n:], func(g *modelGroup) bool {
+			return beginAlike(g.row, want[n].row, len(paths)) && sameKeys(g.row, row, len(paths))
+		}); i > 0 {
+			want[n], want[n+i] = want[n+i], want[n]
+		}
 		for i, a := range aggregates {
 			name := fmt.Sprintf("a%d", i)
 			got, is := row[name]
