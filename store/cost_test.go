@@ -54,7 +54,7 @@ func partOf(r *http.Request) string {
 	case r.Header.Get("x-ms-cosmos-priority-level") == "Low":
 		return "views"
 	}
-	return "answer"
+	return "request"
 }
 
 // take returns the charges since the last take, by part, and their sum.
@@ -126,7 +126,7 @@ func TestCost_Idle(t *testing.T) {
 	}
 }
 
-// A write costs little beside its answer: what it costs in five minutes, less five that are idle, on any
+// A write costs little beside its request: what it costs in five minutes, less five that are idle, on any
 // number of instances.
 func TestCost_LoneWrite(t *testing.T) {
 	longtest.Heavy(t)
@@ -163,7 +163,7 @@ func TestCost_LoneWrite(t *testing.T) {
 					parts[part] -= ru
 					sum -= ru
 				}
-				t.Log(row(c.name, instances, sum, parts, "answer", "views", "leases", "polls"))
+				t.Log(row(c.name, instances, sum, parts, "request", "views", "leases", "polls"))
 				if sum > limits[instances] {
 					t.Errorf("%s: %.2f RU in all, want at most %v", c.name, sum, limits[instances])
 				}

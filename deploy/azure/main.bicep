@@ -449,6 +449,10 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
               value: corsOrigins
             }
             {
+              name: 'BYLINE_BACKGROUND_RU'
+              value: '100'
+            }
+            {
               name: 'GOGC'
               value: '400'
             }
