@@ -198,7 +198,7 @@ func (s *Store) deleteComment(ctx context.Context, op string, who authorship, po
 		postRaw, raw, readErr := s.readPair(ctx, op, postID, id)
 		var c blog.Authored
 		if readErr == nil && json.Unmarshal(raw, &c) == nil && c.Deleted && who.includes(c.UserID) {
-			post, err := blog.DecodePost(op, postRaw)
+			post, err := s.decodePost(op, postRaw)
 			if post == nil && err == nil {
 				err = noComment(op) // the post has been deleted since
 			}

@@ -125,7 +125,7 @@ func (s *Store) UnlikePost(ctx context.Context, userID, postID string) (*blog.Po
 		b.Patch(postID, count("/likeCount", -1))
 	})
 	if ambiguous(ctx, err) {
-		like, likeErr := s.Like(ctx, postID, userID)
+		like, likeErr := blog.ReadItem(ctx, op, s.posts, blog.Key(postID, blog.LikeID(userID)))
 		if post, postErr := s.readPost(ctx, postID); likeErr == nil && postErr == nil && like == nil && post != nil {
 			return post, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/go-cmp/cmp"
 
 	"byline/store"
 	"byline/store/blog"
@@ -202,6 +203,56 @@ func TestAmbiguousDelete_CommentOfADeletedPost(t *testing.T) {
 	if post != nil || blog.CodeOf(err) != blog.NotFound {
 		t.Errorf("%+v, %v", post, err)
 	}
+}
+
+// The response to a repeated create is lost: the caller gets the first post, as it is now.
+func TestAmbiguousCreate_RepeatedKey(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: "x", Key: "key"}
+	first, err := w.CreatePost(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := "edited"
+	edited, err := w.EditPost(t.Context(), ada.ID, first.ID, store.PostEdit{Title: &title})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.deaf(false).armed.Store(true)
+	again, err := w.CreatePost(t.Context(), n)
+	if diff := cmp.Diff(edited, again); err != nil || diff != "" {
+		t.Errorf("error %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// A long post is deleted while a repeated create reads its text.
+func TestCreatePost_DeletedWhileRepeated(t *testing.T) {
+	w := newWorld(t)
+	ada := w.AddUser("ada")
+	n := store.NewPost{AuthorID: ada.ID, Title: "once", Content: longText(5000), Key: "key"}
+	p, err := w.CreatePost(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Remove("posts", p.ID, blog.TextID)
+	w.Wire.To = deleteOnBatch{w, p.ID}
+	if again, err := w.CreatePost(t.Context(), n); again != nil || blog.CodeOf(err) != blog.Conflict {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// deleteOnBatch deletes a post just before a batch reads it.
+type deleteOnBatch struct {
+	*world
+	post string
+}
+
+func (d deleteOnBatch) Do(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("X-Ms-Cosmos-Is-Batch-Request") != "" && !changes(r) {
+		d.Corrupt("posts", d.post, d.post, "/deleted", true)
+	}
+	return d.Transport.Do(r)
 }
 
 func expect(ok bool, got any, err error) error {

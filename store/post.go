@@ -99,15 +99,11 @@ func (s *Store) CreatePost(ctx context.Context, n NewPost) (*blog.Post, error) {
 		return s.postOfKey(ctx, op, item, other)
 	}
 	if err = s.createPost(ctx, item, text); cosmos.HasStatus(err, http.StatusConflict) {
-		first, err := s.firstPost(ctx, op, item)
-		if first != nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-underWay)) {
-			s.views.Show(ctx, first) // the first attempt may not have come that far; an older post may not belong into the feed
-		}
-		return first, err
+		return s.firstPost(ctx, op, item)
 	}
 	if ambiguous(ctx, err) {
-		if _, readErr := s.firstPost(ctx, op, item); readErr == nil {
-			err = nil
+		if first, readErr := s.firstPost(ctx, op, item); readErr == nil {
+			return first, nil
 		}
 	}
 	if err != nil {
@@ -153,7 +149,9 @@ func (s *Store) createPost(ctx context.Context, item blog.PostItem, text *blog.T
 	return err
 }
 
-// firstPost returns the post of an earlier attempt with the same idempotency key.
+// firstPost returns the post of an earlier attempt with the same idempotency key, and writes the
+// summaries if that attempt may have been interrupted before it did. Those of an older post would
+// put it back into the feed.
 func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*blog.Post, error) {
 	raw, err := blog.ReadItem(ctx, op, s.posts, blog.Key(item.ID, item.ID))
 	if err != nil {
@@ -162,10 +160,15 @@ func (s *Store) firstPost(ctx context.Context, op string, item blog.PostItem) (*
 	if raw == nil {
 		return nil, &blog.Error{Code: blog.Conflict, Op: op, Message: "the post is being created by another request; try again"}
 	}
-	return s.postOfKey(ctx, op, item, raw)
+	first, err := s.postOfKey(ctx, op, item, raw)
+	if err == nil && first.CreatedAt > blog.NewDate(s.o.Clock().Add(-underWay)) {
+		s.views.Show(ctx, first)
+	}
+	return first, err
 }
 
-// postOfKey is firstPost once that is read.
+// postOfKey returns the post that was created with the idempotency key, given its item. Conflict if
+// it has a different input or has been deleted.
 func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, raw []byte) (*blog.Post, error) {
 	have, ok, err := blog.Decode[blog.PostItem](op, blog.TypePost, raw)
 	if err != nil {
@@ -174,7 +177,11 @@ func (s *Store) postOfKey(ctx context.Context, op string, item blog.PostItem, ra
 	if !ok || have.InputDigest != item.InputDigest {
 		return nil, keyUsed(op, ok)
 	}
-	return s.whole(ctx, op, have, nil)
+	p, err := s.whole(ctx, op, have, nil)
+	if p == nil && err == nil { // deleted since the item was read
+		err = keyUsed(op, false)
+	}
+	return p, err
 }
 
 // keyUsed returns the Conflict of an idempotency key that was used for another item, or,

@@ -211,7 +211,7 @@ func (v *Views) Show(ctx context.Context, p *blog.Post) {
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
+	if err := g.Wait(); err != nil && ctx.Err() == nil {
 		v.o.Logger.Warn("summaries not updated yet", logPost, p.ID, logError, err)
 	}
 }
