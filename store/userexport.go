@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"iter"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -84,7 +83,7 @@ func (s *Store) exportPage(ctx context.Context, userID, position string) (Export
 	}
 	part.query.Continuation = continuation
 	items, continuation, err := c.QueryPage(ctx, part.query)
-	if cosmos.HasStatus(err, http.StatusBadRequest) && part.query.Continuation != "" {
+	if cosmos.InvalidContinuation(err) && part.query.Continuation != "" {
 		return ExportPage{}, invalidPosition(op, err)
 	}
 	if err != nil {

@@ -134,7 +134,7 @@ func Open(o Options) (*Account, error) {
 	if s.clock, err = newClock(o.Clock, o.Logger, o.Metrics); err != nil {
 		return nil, err
 	}
-	calls := []policy.Policy{s.askProperties(o.Done)}
+	calls := []policy.Policy{s.askProperties(o), policyFunc(setHeaders)}
 	if o.CacheBytes > 0 {
 		s.cache = newItemCache(o.CacheBytes, s.meter)
 		calls = append(calls, s.cache)
@@ -224,19 +224,21 @@ type policyFunc func(*policy.Request) (*http.Response, error)
 // Do implements policy.Policy.
 func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
 
-// askProperties returns a policy, per call, that learns the account's properties. It gives up asking
-// for them when done is closed, and after propertiesTimeout. The first request of a client
-// waits for them, and azcosmos asks for a minute, even if nobody waits for the request.
-func (s *shared) askProperties(done <-chan struct{}) policyFunc {
+// askProperties returns a policy, per call, that learns the account's properties. The first request of a
+// client waits for them; azcosmos requests them for up to a minute, even if that request's context has
+// ended, and reports a failure to all requests for five minutes. So also the background client retries
+// them as Options.Retry says. The policy gives up when Options.Done is closed, and after
+// propertiesTimeout.
+func (s *shared) askProperties(o Options) policyFunc {
 	return func(req *policy.Request) (*http.Response, error) {
 		if !asksForProperties(req.Raw()) {
 			return req.Next()
 		}
-		asking, cancel := context.WithTimeout(req.Raw().Context(), propertiesTimeout)
+		asking, cancel := context.WithTimeout(policy.WithRetryOptions(req.Raw().Context(), o.Retry), propertiesTimeout)
 		defer cancel()
 		go func() {
 			select {
-			case <-done:
+			case <-o.Done:
 				cancel()
 			case <-asking.Done():
 			}

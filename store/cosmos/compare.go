@@ -44,18 +44,23 @@ func (s *shared) compareAccount() (all []Difference) {
 		all = append(all, Difference{Property: "multi-region writes", Text: ErrMultiRegionWrites.Error(), Breaks: true})
 	}
 	all = append(all, s.compareRegions()...)
+	all = append(all, s.compareConsistency()...)
+	if p := s.properties.Load(); p != nil && (p.Consistency.Level == azcosmos.ConsistencyLevelStrong || p.Consistency.Level == azcosmos.ConsistencyLevelBoundedStaleness) {
+		all = append(all, Difference{Property: "consistency",
+			Text: fmt.Sprintf("the default consistency is %s, with which reads cost twice as much as with Session", p.Consistency.Level)})
+	}
+	return all
+}
+
+// compareConsistency returns a difference if the account's default consistency is weaker than Session,
+// which requests cannot strengthen.
+func (s *shared) compareConsistency() []Difference {
 	p := s.properties.Load()
-	if p == nil {
-		return all
+	if p == nil || p.Consistency.Level != azcosmos.ConsistencyLevelEventual && p.Consistency.Level != azcosmos.ConsistencyLevelConsistentPrefix {
+		return nil
 	}
-	text := "the default consistency is %s, so viewers may not read their own writes; Session would do"
-	switch p.Consistency.Level {
-	case azcosmos.ConsistencyLevelSession:
-		return all
-	case azcosmos.ConsistencyLevelStrong, azcosmos.ConsistencyLevelBoundedStaleness:
-		text = "the default consistency is %s, with which reads cost twice as much as with Session"
-	}
-	return append(all, Difference{Property: "consistency", Text: fmt.Sprintf(text, p.Consistency.Level)})
+	return []Difference{{Property: "consistency", Text: fmt.Sprintf(
+		"the default consistency is %s, so viewers may not read their own writes, and renames and deletions may miss items; set it to Session", p.Consistency.Level)}}
 }
 
 // compareThroughput returns how the throughput of a database and its containers differs from

@@ -59,7 +59,7 @@ func TestCompare_Account(t *testing.T) {
 	for level, want := range map[azcosmos.ConsistencyLevel][]string{
 		azcosmos.ConsistencyLevelSession:  nil,
 		azcosmos.ConsistencyLevelStrong:   {"consistency: the default consistency is Strong, with which reads cost twice as much as with Session"},
-		azcosmos.ConsistencyLevelEventual: {"consistency: the default consistency is Eventual, so viewers may not read their own writes; Session would do"},
+		azcosmos.ConsistencyLevelEventual: {"consistency: the default consistency is Eventual, so viewers may not read their own writes, and renames and deletions may miss items; set it to Session"},
 	} {
 		t.Run(string(level), func(t *testing.T) {
 			g := newRegions(t)

@@ -80,6 +80,12 @@ func HasStatus(err error, statuses ...int) bool {
 	return e != nil && e.Status != 0 && slices.Contains(statuses, e.Status)
 }
 
+// InvalidContinuation reports whether Cosmos DB refuses the continuation of a query: with 400 if the query or
+// the index has changed, with 410 if its partition has been split.
+func InvalidContinuation(err error) bool {
+	return HasStatus(err, http.StatusBadRequest, http.StatusGone)
+}
+
 // isMissing reports whether err is Cosmos DB's answer that there is no such item.
 func isMissing(err error) bool {
 	e := ErrorOf(err)

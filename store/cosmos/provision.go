@@ -219,7 +219,7 @@ func (a *Account) Provision(ctx context.Context, spec DatabaseSpec) error {
 	if a.multipleWrites() {
 		return ErrMultiRegionWrites
 	}
-	a.warn(a.compareRegions())
+	a.warn(append(a.compareRegions(), a.compareConsistency()...))
 	missing := spec.Containers
 	if !newDatabase {
 		if missing, err = a.usable(ctx, db, spec.Containers); err != nil {

@@ -45,7 +45,9 @@ func (s *shared) learnProperties(req *policy.Request) (*http.Response, error) {
 	if err := json.Unmarshal(body, &p); err != nil {
 		return nil, err
 	}
-	s.properties.Store(&p)
+	if before := s.properties.Swap(&p); before != nil && !before.MultipleWrites && p.MultipleWrites {
+		s.log.Error("account has changed", "error", ErrMultiRegionWrites)
+	}
 	return resp, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -174,4 +175,77 @@ func TestRegions_Unknown(t *testing.T) {
 	if n := strings.Count(logs.String(), "level=WARN"); n != 1 || !strings.Contains(logs.String(), "the preferred region North Pole, only in West US, East US") {
 		t.Errorf("%d warnings:\n%s", n, &logs)
 	}
+}
+
+// TestRegions_MultipleWritesLater: an account that begins to write in several regions is logged.
+func TestRegions_MultipleWritesLater(t *testing.T) {
+	g := newRegions(t)
+	var logs bytes.Buffer
+	a := g.open(t, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database}); err != nil {
+		t.Fatal(err)
+	}
+	if logs.Len() > 0 {
+		t.Errorf("logs with one region: %s", &logs)
+	}
+	g.multipleWrites = true
+	if _, _, err := a.Background().readDatabase(t.Context(), g.Database); err != nil { // its client requests the properties, too
+		t.Fatal(err)
+	}
+	if !strings.Contains(logs.String(), "level=ERROR") || !strings.Contains(logs.String(), "multi-region writes") {
+		t.Errorf("logs: %s", &logs)
+	}
+}
+
+// TestProvision_Eventual: a default consistency with which sessions do not work is a warning.
+func TestProvision_Eventual(t *testing.T) {
+	g := newRegions(t)
+	var logs bytes.Buffer
+	a, err := Open(Options{Endpoint: g.Endpoint, Key: g.Key, Credential: g.Credential, Transport: propertiesWith{g, `"Session"`, `"Eventual"`},
+		Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	if err := a.Provision(t.Context(), DatabaseSpec{Name: g.Database}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(logs.String(), "level=WARN") || !strings.Contains(logs.String(), "default consistency is Eventual") {
+		t.Errorf("logs: %s", &logs)
+	}
+}
+
+// failsOnce is a transport that answers the first request for the account's properties after it is armed with 503.
+type failsOnce struct {
+	*regions
+	armed atomic.Bool
+}
+
+func (f *failsOnce) Do(r *http.Request) (*http.Response, error) {
+	if asksForProperties(r) && f.armed.CompareAndSwap(true, false) {
+		return unavailable(r)
+	}
+	return f.regions.Do(r)
+}
+
+// TestBackground_RetriesProperties: azcosmos would report the failure to all requests for five minutes.
+func TestBackground_RetriesProperties(t *testing.T) {
+	cosmostest.Run(t, func(t *testing.T) {
+		f := &failsOnce{regions: newRegions(t)}
+		a, err := Open(Options{Endpoint: f.Endpoint, Key: f.Key, Credential: f.Credential, Transport: f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(a.Close)
+		if err := a.Provision(t.Context(), DatabaseSpec{Name: f.Database}); err != nil {
+			t.Fatal(err)
+		}
+		f.armed.Store(true)
+		if _, _, err := a.Background().readDatabase(t.Context(), f.Database); err != nil {
+			t.Error(err)
+		}
+		if f.armed.Load() {
+			t.Error("the background client has not requested the properties")
+		}
+	})
 }

@@ -83,7 +83,7 @@ func (v *Views) deleteUser(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 	}
 	step := jobs.Step{Items: int(d.done.Load()), Position: j.Position}
 	switch {
-	case continuation != "" && cosmos.HasStatus(err, http.StatusBadRequest): // of an index that has changed
+	case continuation != "" && cosmos.InvalidContinuation(err):
 		step.Position = d.position(stage, "")
 		return step, nil
 	case err != nil:

@@ -3,7 +3,6 @@ package projection
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -75,7 +74,7 @@ func (v *Views) rename(ctx context.Context, j jobs.Job) (jobs.Step, error) {
 		Text:          "SELECT c.id, c.type, c.postId, c.userId, c.userUsername, c._etag FROM c WHERE c.userId = @user AND c.userUsername != @name AND NOT IS_DEFINED(c.deleted)",
 		AllPartitions: true, PageSize: renamePage, Continuation: at.Continuation}.With("@user", u.ID).With("@name", u.Username)
 	page, next, err := v.posts.QueryPage(ctx, query)
-	if cosmos.HasStatus(err, http.StatusBadRequest) && at.Continuation != "" {
+	if cosmos.InvalidContinuation(err) && at.Continuation != "" {
 		at.Continuation = ""
 		return jobs.Step{Position: at.String()}, nil
 	}

@@ -1,0 +1,31 @@
+package cosmos
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+)
+
+// Headers of requests, in the form in which net/http keeps them.
+const (
+	headerQuery         = "X-Ms-Documentdb-Query"
+	headerEnableScan    = "X-Ms-Documentdb-Query-Enable-Scan"
+	headerModifiedSince = "If-Modified-Since"
+)
+
+// setHeaders is a policy, per call, that sets headers that azcosmos omits or gets wrong. Queries may scan:
+// without that the service may refuse those with a filter on a path that is not indexed, as its
+// documentation says. Times are in GMT (RFC 9110, section 5.6.7), not UTC.
+func setHeaders(req *policy.Request) (*http.Response, error) {
+	h := req.Raw().Header
+	if h[headerQuery] != nil {
+		h[headerEnableScan] = []string{"True"}
+	}
+	if since := h[headerModifiedSince]; since != nil {
+		if date, ok := strings.CutSuffix(since[0], " UTC"); ok {
+			h[headerModifiedSince] = []string{date + " GMT"}
+		}
+	}
+	return req.Next()
+}
